@@ -1,0 +1,1 @@
+"""Decisions as functions of values: standard library only, no clock, no input or output."""

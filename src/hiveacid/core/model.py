@@ -1,0 +1,124 @@
+"""The nouns that every room shares: identifiers, columns, tables, partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NewType
+
+TxnId = NewType("TxnId", int)
+WriteId = NewType("WriteId", int)
+LockId = NewType("LockId", int)
+
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, order=True)
+class TableName:
+    """Database and table, both lower case as Hive keeps them."""
+
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return ``db.table``, the spelling of write-id lists."""
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: lower-case name, Hive type text (normalised by ``core.types``), comment."""
+
+    name: str
+    type: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class Bucketing:
+    """CLUSTERED BY (columns) [SORTED BY (...)] INTO ``count`` BUCKETS."""
+
+    columns: tuple[str, ...]
+    count: int
+    sort_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StorageFormat:
+    """SerDe and input/output format classes with SerDe properties."""
+
+    serde: str
+    input_format: str
+    output_format: str
+    serde_properties: tuple[tuple[str, str], ...] = ()
+
+
+class TableKind(StrEnum):
+    """What transactions a table knows (`AcidUtils.getAcidOperationalProperties`)."""
+
+    PLAIN = "plain"
+    FULL_ACID = "full_acid"
+    INSERT_ONLY = "insert_only"
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """Everything the catalog knows of a table.
+
+    ``location`` is absolute (a path or a URI); ``properties`` are TBLPROPERTIES with their keys as given.
+    """
+
+    name: TableName
+    columns: tuple[Column, ...]
+    storage: StorageFormat
+    location: str
+    partition_columns: tuple[Column, ...] = ()
+    bucketing: Bucketing | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    external: bool = False
+    comment: str | None = None
+    owner: str = ""
+    created_at: int = field(default=0)  # seconds since the epoch
+
+    def property(self, key: str, default: str | None = None) -> str | None:
+        """Return a table property, its key compared without case as Hive does."""
+        wanted = key.lower()
+        return next((value for name, value in self.properties if name.lower() == wanted), default)
+
+    @property
+    def kind(self) -> TableKind:
+        """Return plain, insert-only or full ACID, from ``transactional`` and ``transactional_properties``."""
+        if (self.property("transactional") or "").lower() != "true":
+            return TableKind.PLAIN
+        if (self.property("transactional_properties") or "").lower() == "insert_only":
+            return TableKind.INSERT_ONLY
+        return TableKind.FULL_ACID
+
+    @property
+    def bucketing_version(self) -> int:
+        """Return 2 where the property says so, else 1 (absent means a table older than Hive 3)."""
+        return 2 if self.property("bucketing_version") == "2" else 1
+
+    def with_properties(self, changes: dict[str, str]) -> TableDefinition:
+        """Return a copy with properties set."""
+        merged = dict(self.properties) | changes
+        return replace(self, properties=tuple(sorted(merged.items())))
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition: one value text per partition column (None = the default partition), absolute location."""
+
+    values: tuple[str | None, ...]
+    location: str
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class DatabaseDefinition:
+    """A database: lower-case name, location, comment, properties."""
+
+    name: str
+    location: str
+    comment: str | None = None
+    properties: tuple[tuple[str, str], ...] = ()

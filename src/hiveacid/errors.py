@@ -1,0 +1,253 @@
+"""One error tree for everything that hiveacid raises.
+
+    HiveAcidError
+      ConfigError                         a setting or argument makes no sense
+      UnsupportedFeatureError             this Spark, store or table kind cannot do it
+      StatementError                      SQL text; carries line and column
+        ParseError                        outside the grammar
+      CatalogError
+        NoSuchDatabaseError   NoSuchTableError   NoSuchColumnError   NoSuchPartitionError
+        AlreadyExistsError
+        NotTransactionalError             10297: UPDATE or DELETE on a plain table
+        InsertOnlyError                   10414: UPDATE or DELETE on an insert-only table
+        SchemaMismatchError               columns or types do not fit
+      FormatError                         what lies on disk is not what it should be; carries the path
+        BadDirectoryNameError   BadFileError   MissingDirectoryError
+        NotEnoughHistoryError             10327: the snapshot asked for is gone
+      StorageError                        the file system refused (read-only, full, no rights)
+      TransactionError
+        NoSuchTransactionError   TransactionAbortedError   TransactionStateError
+        WriteConflictError (retryable)    first committer won
+        LockTimeoutError   (retryable)    10307
+      MergeCardinalityError               a target row matched several source rows
+      DataError                           a value does not fit its column; the statement wrote nothing
+      CompactionError
+        CompactionRefusedError            10432
+      StoreError
+        StoreUnavailableError (retryable)   StoreVersionError   CommitStateUnknownError
+
+Every class has a stable ``code`` (Hive's number where Hive has one) and ``retryable``;
+the message says what happened and what to do.
+"""
+
+from __future__ import annotations
+
+
+class HiveAcidError(Exception):
+    """Base of all errors of this project."""
+
+    code: str = "HIVEACID"
+    retryable: bool = False
+
+
+class ConfigError(HiveAcidError):
+    """A setting or an argument makes no sense."""
+
+    code = "CONFIG"
+
+
+class UnsupportedFeatureError(HiveAcidError):
+    """This Spark version, session, store or kind of table cannot do what was asked."""
+
+    code = "UNSUPPORTED"
+
+
+class StatementError(HiveAcidError):
+    """A SQL statement is refused; ``line`` and ``column`` (from 1) point into its text when known."""
+
+    code = "STATEMENT"
+
+    def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
+        """Append the position to the message."""
+        self.line = line
+        self.column = column
+        where = "" if line is None else f" (line {line}, column {column})"
+        super().__init__(message + where)
+
+
+class ParseError(StatementError):
+    """The text is not a statement of the grammar; nothing was changed."""
+
+    code = "40000"
+
+
+class CatalogError(HiveAcidError):
+    """A database, table, partition or column is missing, doubled or of the wrong kind."""
+
+    code = "CATALOG"
+
+
+class NoSuchDatabaseError(CatalogError):
+    """The database does not exist."""
+
+    code = "10072"
+
+
+class NoSuchTableError(CatalogError):
+    """The table does not exist."""
+
+    code = "10001"
+
+
+class NoSuchColumnError(CatalogError):
+    """The column does not exist."""
+
+    code = "10002"
+
+
+class NoSuchPartitionError(CatalogError):
+    """The partition does not exist."""
+
+    code = "10006"
+
+
+class AlreadyExistsError(CatalogError):
+    """The database, table or partition exists already."""
+
+    code = "10073"
+
+
+class NotTransactionalError(CatalogError):
+    """UPDATE, DELETE, MERGE or COMPACT on a table that is not transactional."""
+
+    code = "10297"
+
+
+class InsertOnlyError(CatalogError):
+    """UPDATE, DELETE or MERGE on an insert-only transactional table."""
+
+    code = "10414"
+
+
+class SchemaMismatchError(CatalogError):
+    """Columns or their types do not fit the table."""
+
+    code = "10044"
+
+
+class FormatError(HiveAcidError):
+    """Something on disk is not what the ACID layout allows; ``path`` names it."""
+
+    code = "FORMAT"
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        """Append the path to the message unless it is in there."""
+        self.path = path
+        super().__init__(message if path is None or path in message else f"{message}: {path}")
+
+
+class BadDirectoryNameError(FormatError):
+    """A directory or file name begins like one of the ACID layout but does not parse."""
+
+    code = "BAD_NAME"
+
+
+class BadFileError(FormatError):
+    """A data file is damaged or of another format."""
+
+    code = "BAD_FILE"
+
+
+class MissingDirectoryError(FormatError):
+    """The directory of a table or partition is not there."""
+
+    code = "MISSING_DIRECTORY"
+
+
+class NotEnoughHistoryError(FormatError):
+    """The snapshot asked for was compacted away (Hive 10327)."""
+
+    code = "10327"
+
+
+class StorageError(HiveAcidError):
+    """The file system refused: read-only, full, no rights."""
+
+    code = "STORAGE"
+
+
+class TransactionError(HiveAcidError):
+    """Something is wrong with a transaction."""
+
+    code = "10260"
+
+
+class NoSuchTransactionError(TransactionError):
+    """The transaction id is not known (never opened, or long forgotten)."""
+
+    code = "10262"
+
+
+class TransactionAbortedError(TransactionError):
+    """The transaction was aborted: by a time-out, by ABORT TRANSACTIONS, or by a conflict."""
+
+    code = "10263"
+
+
+class TransactionStateError(TransactionError):
+    """The verb is not allowed in the transaction's state."""
+
+    code = "10264"
+
+
+class WriteConflictError(TransactionAbortedError):
+    """Another transaction changed the same table or partition and committed first."""
+
+    code = "50003"
+    retryable = True
+
+
+class LockTimeoutError(TransactionError):
+    """A lock was not granted in time."""
+
+    code = "10307"
+    retryable = True
+
+
+class MergeCardinalityError(HiveAcidError):
+    """A target row of a MERGE matched more than one source row (Hive's cardinality_violation)."""
+
+    code = "10404"
+
+
+class DataError(HiveAcidError):
+    """A value does not fit the column it should go to; nothing was written."""
+
+    code = "DATA"
+
+
+class CompactionError(HiveAcidError):
+    """A compaction failed."""
+
+    code = "10282"
+
+
+class CompactionRefusedError(CompactionError):
+    """There is nothing to compact, or the same compaction is under way."""
+
+    code = "10432"
+
+
+class StoreError(HiveAcidError):
+    """The transaction store failed."""
+
+    code = "STORE"
+
+
+class StoreUnavailableError(StoreError):
+    """The transaction store cannot be reached or is locked."""
+
+    code = "STORE_UNAVAILABLE"
+    retryable = True
+
+
+class StoreVersionError(StoreError):
+    """The store was made by a newer version of hiveacid."""
+
+    code = "STORE_VERSION"
+
+
+class CommitStateUnknownError(StoreError):
+    """The answer to a commit was lost; ask the store before trying again."""
+
+    code = "COMMIT_UNKNOWN"

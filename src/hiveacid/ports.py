@@ -1,0 +1,350 @@
+"""The seam between decisions and the world: what stores, catalogs, file systems and clocks must offer.
+
+Adapters live in ``stores/`` and ``storage/``. Every adapter of :class:`TransactionStore` passes
+``hiveacid.testing.contracts``. Times are milliseconds since the epoch, ids as in ``core.model``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from hiveacid.core.locks import LockComponent, LockState
+from hiveacid.core.model import (
+    DatabaseDefinition,
+    LockId,
+    Partition,
+    TableDefinition,
+    TableName,
+    TxnId,
+    WriteId,
+)
+from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
+
+
+class TxnKind(StrEnum):
+    """Why a transaction was opened (Hive's TxnType, as far as we open them)."""
+
+    DEFAULT = "default"
+    READ_ONLY = "read_only"
+    COMPACTION = "compaction"
+
+
+class Operation(StrEnum):
+    """What a write does to a table or partition, as the store records it (Hive's OpertaionType)."""
+
+    INSERT = "i"
+    UPDATE = "u"
+    DELETE = "d"
+
+
+@dataclass(frozen=True)
+class Client:
+    """Who opens transactions: shown by SHOW TRANSACTIONS and SHOW LOCKS."""
+
+    user: str
+    host: str
+    agent: str
+
+
+@dataclass(frozen=True)
+class LockAnswer:
+    """A lock request's id and whether it is acquired, waiting, or (zero wait) not acquired."""
+
+    lock_id: LockId
+    state: LockState
+    blocked_by: str | None = None  # text naming the lock waited for
+
+
+@dataclass(frozen=True)
+class HeartbeatAnswer:
+    """Transactions of a heartbeat that are no longer open."""
+
+    aborted: tuple[TxnId, ...] = ()
+    missing: tuple[TxnId, ...] = ()
+
+
+@dataclass(frozen=True)
+class NewPartition:
+    """A partition that becomes visible with its transaction's commit."""
+
+    table: TableName
+    partition: Partition
+
+
+@dataclass(frozen=True)
+class CatalogChanges:
+    """Catalog rows that appear atomically with a commit (dynamic partitions, a CTAS table)."""
+
+    tables: tuple[TableDefinition, ...] = ()
+    partitions: tuple[NewPartition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Written:
+    """A partition (None: the unpartitioned table) that a transaction wrote, and how: feeds conflict detection."""
+
+    table: TableName
+    partition: str | None  # Hive's name, 'p=1/q=2', values escaped
+    operation: Operation
+
+
+@dataclass(frozen=True)
+class TransactionRow:
+    """One row of SHOW TRANSACTIONS (open and aborted ones)."""
+
+    txn_id: TxnId
+    state: str  # OPEN | ABORTED
+    started: int
+    last_heartbeat: int
+    user: str
+    host: str
+
+
+@dataclass(frozen=True)
+class LockRow:
+    """One row of SHOW LOCKS."""
+
+    lock_id: str  # ext.int
+    database: str
+    table: str | None
+    partition: str | None
+    state: str  # ACQUIRED | WAITING
+    blocked_by: str | None
+    type: str  # SHARED_READ | SHARED_WRITE | EXCL_WRITE | EXCLUSIVE
+    txn_id: TxnId | None
+    last_heartbeat: int
+    acquired_at: int | None
+    user: str
+    host: str
+    agent: str
+
+
+@dataclass(frozen=True)
+class CompactionRequest:
+    """What to compact. ``kind``: minor, major (or rebalance). ``partition``: Hive's name or None."""
+
+    table: TableName
+    partition: str | None
+    kind: str
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """One row of the compaction queue or its history.
+
+    ``state`` is a name of ``core.states`` (initiated, working, ready for cleaning, succeeded, failed,
+    did not initiate, refused, aborted). ``high_watermark``: highest write id the job covered.
+    ``next_txn_id``: the cleaner may delete once no transaction below it is open.
+    """
+
+    id: int
+    request: CompactionRequest
+    state: str
+    worker: str | None = None
+    enqueued: int | None = None
+    started: int | None = None
+    ended: int | None = None
+    error: str | None = None
+    initiator: str | None = None
+    pool: str = "default"
+    txn_id: TxnId | None = None
+    next_txn_id: TxnId | None = None
+    commit_time: int | None = None
+    high_watermark: WriteId | None = None
+
+
+class TransactionStore(Protocol):
+    """Hive's transaction manager (``TxnHandler``), verb by verb. No adapter trusts its own memory."""
+
+    def open_txns(
+        self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT
+    ) -> tuple[TxnId, ...]:
+        """Open ``count`` transactions, ids ascending."""
+
+    def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
+        """Return who is committed now as seen by an open transaction (itself counts as open = excluded).
+
+        Records the moment: a later commit of ``txn_id`` conflicts with updates and deletes that were
+        committed after it. Raises TransactionAbortedError or NoSuchTransactionError.
+        """
+
+    def valid_txns(self) -> ValidTxnList:
+        """Return who is committed now, without a transaction (inspection, cleaner)."""
+
+    def valid_write_ids(
+        self, txns: ValidTxnList, tables: Sequence[TableName]
+    ) -> Mapping[TableName, ValidWriteIdList]:
+        """Translate a snapshot into one write-id list a table (``get_valid_write_ids``)."""
+
+    def allocate_write_ids(
+        self, txn_ids: Sequence[TxnId], table: TableName
+    ) -> tuple[WriteId, ...]:
+        """Give each open transaction its write id for the table: gapless, ascending, the same one if asked again."""
+
+    def seed_write_ids(
+        self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]
+    ) -> None:
+        """Make the next write id ``high_watermark + 1`` on a table that has none yet; mark ids as aborted (adopt)."""
+
+    def lock(
+        self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
+    ) -> LockAnswer:
+        """Enqueue one request for all components and check it. Locks belong to the transaction and end with it."""
+
+    def check_lock(self, lock_id: LockId) -> LockAnswer:
+        """Check a waiting request again."""
+
+    def unlock(self, lock_id: LockId) -> None:
+        """Withdraw a request (waiting, or acquired in a transaction that wrote nothing)."""
+
+    def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
+        """Record what a transaction wrote (``TXN_COMPONENTS``, ``add_dynamic_partitions``) before it commits."""
+
+    def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
+        """Say that the transactions are alive."""
+
+    def commit_txn(self, txn_id: TxnId, changes: CatalogChanges = CatalogChanges()) -> None:  # noqa: B008
+        """Commit: all or nothing with ``changes``. Idempotent for a transaction that is already committed.
+
+        Raises WriteConflictError (and the transaction is aborted then), TransactionAbortedError,
+        NoSuchTransactionError.
+        """
+
+    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
+        """Abort those that are open; return them. Unknown or ended ones are left alone."""
+
+    def abort_timed_out(self) -> tuple[TxnId, ...]:
+        """Abort transactions whose last heartbeat is older than ``hive.txn.timeout``; return them."""
+
+    def min_open_txn_id(self) -> TxnId:
+        """Return the lowest open transaction id, or the next id to be given if none is open."""
+
+    def txn_state(self, txn_id: TxnId) -> str:
+        """Return open, committed, aborted or unknown."""
+
+    def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
+        """Return write ids of aborted transactions on the table that were not cleaned yet."""
+
+    def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
+        """The cleaner removed what aborted transactions up to this write id left (``markCleaned``)."""
+
+    def housekeep(self) -> None:
+        """Drop rows of ended transactions that nothing needs any more."""
+
+    def show_transactions(self) -> tuple[TransactionRow, ...]:
+        """List open and aborted transactions by id."""
+
+    def show_locks(self) -> tuple[LockRow, ...]:
+        """List locks by request."""
+
+    # compaction queue
+    def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
+        """Queue a job; CompactionRefusedError while the same table or partition is initiated or working."""
+
+    def claim_compaction(self, worker: str, compaction_id: int | None = None) -> Compaction | None:
+        """Take the oldest initiated job (or that one), atomically: initiated -> working."""
+
+    def start_compaction(self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId) -> None:
+        """Record the job's transaction and high watermark."""
+
+    def end_compaction(
+        self, compaction_id: int, state: str, error: str | None = None, next_txn_id: TxnId | None = None
+    ) -> None:
+        """Move a job to ready for cleaning, refused, failed, succeeded ... (checked against ``core.states``)."""
+
+    def show_compactions(self) -> tuple[Compaction, ...]:
+        """List queue and history by id."""
+
+
+class Catalog(Protocol):
+    """Databases, tables, partitions. Names are lower case. Definitions are whole values."""
+
+    def create_database(self, database: DatabaseDefinition) -> None:
+        """Raise AlreadyExistsError if it exists."""
+
+    def drop_database(self, name: str) -> None:
+        """Drop an empty database."""
+
+    def get_database(self, name: str) -> DatabaseDefinition | None:
+        """Return it or None."""
+
+    def list_databases(self) -> tuple[str, ...]:
+        """Names, sorted."""
+
+    def create_table(self, table: TableDefinition) -> None:
+        """Raise AlreadyExistsError or NoSuchDatabaseError."""
+
+    def drop_table(self, name: TableName) -> None:
+        """Drop the definition, its partitions and all its transaction state (write ids start at 1 again)."""
+
+    def get_table(self, name: TableName) -> TableDefinition | None:
+        """Return it or None."""
+
+    def list_tables(self, database: str) -> tuple[str, ...]:
+        """Names, sorted."""
+
+    def alter_table(self, name: TableName, table: TableDefinition) -> None:
+        """Replace a definition; a new name renames it everywhere, transaction state included."""
+
+    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Add those that do not exist yet."""
+
+    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Drop by values."""
+
+    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
+        """All partitions, sorted by values."""
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file or directory of a listing; ``path`` is relative to the root asked for, with '/'."""
+
+    path: str
+    is_dir: bool
+    size: int = 0  # bytes
+    modified: int = 0  # ms
+
+
+class FileSystem(Protocol):
+    """What tables need of storage. Paths are absolute paths or URIs. No atomic directory rename is assumed."""
+
+    def list_tree(self, root: str) -> tuple[FileEntry, ...]:
+        """List everything below ``root``, sorted by path, directories too, hidden names included; a missing root is MissingDirectoryError."""
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or directory is there."""
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents."""
+
+    def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """Read a range of a file (negative ``start``: from its end)."""
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Create or replace a small file, durably."""
+
+    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
+        """Overwrite a file from byte ``start`` on and cut it there, durably."""
+
+    def move_file(self, source: str, target: str) -> None:
+        """Move a file to its final name (parents are made; an existing target is an error)."""
+
+    def delete_tree(self, path: str) -> None:
+        """Delete a file or directory with all it holds; nothing there is not an error."""
+
+    def spark_path(self, path: str) -> str:
+        """Return the URI under which Spark reads and writes the path."""
+
+
+class Clock(Protocol):
+    """The time, so that tests can turn it."""
+
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
