@@ -1,0 +1,311 @@
+"""Every setting, by constant; names and defaults are those of HiveConf and MetastoreConf of Hive 4.2 (internals §3.11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from hiveacid.config.values import AnySetting, choice, count, duration, flag, ratio, size, text
+
+# --- transactions and locks ---------------------------------------------------------------------
+TXN_TIMEOUT = duration(
+    "hive.txn.timeout",
+    "300s",
+    "A transaction without a heartbeat for this long is aborted. We heartbeat at half of it.",
+)
+MAX_OPEN_TXNS = count(
+    "hive.max.open.txns", "100000", "No transaction is opened beyond this number of open ones.", minimum=1
+)
+TXN_MAX_OPEN_BATCH = count(
+    "hive.txn.max.open.batch", "1000", "Most transactions that one call may open.", minimum=1
+)
+LOCK_NUMRETRIES = count(
+    "hive.lock.numretries", "100", "How often a waiting lock is checked before error 10307.", minimum=0
+)
+LOCK_SLEEP = duration(
+    "hive.lock.sleep.between.retries",
+    "60s",
+    "The longest wait between two checks of a lock; waits start at 50 ms and double.",
+)
+STRICT_LOCKING = flag(
+    "hive.txn.strict.locking.mode",
+    "true",
+    "INSERT into a plain table locks it exclusively; false: shared.",
+)
+XLOCK_WRITE = flag(
+    "hive.txn.xlock.write",
+    "false",
+    "true: UPDATE, DELETE and MERGE exclude each other by locks (EXCL_WRITE). "
+    "false: they run side by side and the first to commit wins.",
+    "Hive 4.0 had true; 4.1 and later false",
+)
+XLOCK_OVERWRITE = flag(
+    "hive.txn.xlock.iow",
+    "true",
+    "INSERT OVERWRITE locks EXCLUSIVE, if hive.txn.xlock.write is true as well; otherwise EXCL_WRITE.",
+)
+XLOCK_MERGE_INSERT = flag(
+    "hive.txn.xlock.mergeinsert",
+    "false",
+    "A MERGE that may insert locks EXCL_WRITE, so that two of them cannot insert the same new key.",
+)
+XLOCK_CTAS = flag(
+    "hive.txn.xlock.ctas", "true", "CREATE TABLE AS SELECT locks its new table EXCLUSIVE (zero wait)."
+)
+READ_LOCKS = flag("hive.txn.read.locks", "true", "Queries take SHARED_READ locks on transactional tables.")
+NONACID_READ_LOCKS = flag(
+    "hive.txn.nonacid.read.locks", "true", "Queries take SHARED_READ locks on plain tables too."
+)
+RETRY_SNAPSHOT = count(
+    "hive.txn.retrysnapshot.max.count",
+    "5",
+    "How often a statement takes a new snapshot when its first one was out of date once it had its "
+    "locks, or when another writer committed first.",
+    minimum=0,
+)
+TXN_OPENTXN_TIMEOUT = duration(
+    "metastore.txn.opentxn.timeout",
+    "1000ms",
+    "A gap in the transaction ids that is younger than this counts as open.",
+    bare_unit="ms",
+)
+
+# --- statements ---------------------------------------------------------------------------------
+MERGE_CARDINALITY_CHECK = flag(
+    "hive.merge.cardinality.check",
+    "true",
+    "MERGE fails when a target row matches several source rows.",
+)
+DYNAMIC_PARTITION = flag("hive.exec.dynamic.partition", "true", "Allow dynamic partitions in INSERT.")
+DYNAMIC_PARTITION_MODE = choice(
+    "hive.exec.dynamic.partition.mode",
+    ("nonstrict", "strict"),
+    "strict: an INSERT with dynamic partitions must name at least one static one.",
+    "Hive 3 had strict; Hive 4 nonstrict (HIVE-22042)",
+)
+MAX_DYNAMIC_PARTITIONS = count(
+    "hive.exec.max.dynamic.partitions",
+    "1000",
+    "Most partitions that one statement may write dynamically.",
+    minimum=1,
+)
+DEFAULT_PARTITION_NAME = text(
+    "hive.exec.default.partition.name",
+    "__HIVE_DEFAULT_PARTITION__",
+    "Directory value of a NULL (or empty) partition value.",
+)
+CREATE_AS_ACID = flag(
+    "hive.create.as.acid",
+    "false",
+    "Managed ORC tables are made full ACID unless their properties say otherwise.",
+)
+CREATE_AS_INSERT_ONLY = flag(
+    "hive.create.as.insert.only",
+    "false",
+    "Managed tables are made insert-only unless their properties say otherwise.",
+)
+TRUNCATE_USE_BASE = flag(
+    "hive.acid.truncate.usebase",
+    "true",
+    "TRUNCATE writes an empty base, so that readers keep their snapshot; false: deletes the files.",
+)
+
+# --- files --------------------------------------------------------------------------------------
+ORC_COMPRESS = choice(
+    "hive.exec.orc.default.compress",
+    ("ZLIB", "NONE", "SNAPPY", "LZ4", "ZSTD"),
+    "Codec of ORC files, unless the table has orc.compress. Hive 3.1 cannot read ZSTD.",
+)
+ORC_STRIPE_SIZE = size("hive.exec.orc.default.stripe.size", "67108864", "Bytes of an ORC stripe.")
+ORC_ROW_INDEX_STRIDE = count(
+    "hive.exec.orc.default.row.index.stride",
+    "10000",
+    "Rows between two entries of the ORC row index.",
+    minimum=0,
+)
+WRITE_ACID_VERSION_FILE = flag(
+    "hive.txn.write.acid.version.file", "true", "Write _orc_acid_version beside the data files."
+)
+LAYOUT_LEVEL = choice(
+    "hiveacid.layout.level",
+    ("hive4", "hive3"),
+    "Names and side files of new tables: hive3 writes nothing that Hive 3.1 cannot read "
+    "(no visibility txn id in names, _metadata_acid in compacted bases).",
+    "no such setting; the version of the metastore decides there",
+)
+
+# --- reading ------------------------------------------------------------------------------------
+BROADCAST_DELETE_EVENTS = count(
+    "hiveacid.read.broadcast.delete.events",
+    "2000000",
+    "Up to this many delete events are sent to every task; more are joined by a shuffle.",
+    "hive.transactional.events.mem decides the same in Hive, by another algorithm",
+    minimum=0,
+)
+SNAPSHOT_LEASE = duration(
+    "hiveacid.snapshot.lease",
+    "1h",
+    "A snapshot whose use cannot be observed (Spark Connect) keeps its files for this long.",
+    "none: Hive's queries end with their statement",
+)
+
+# --- compaction ---------------------------------------------------------------------------------
+INITIATOR_ON = flag("hive.compactor.initiator.on", "false", "Look for tables that need compaction.")
+CLEANER_ON = flag("hive.compactor.cleaner.on", "true", "Remove obsolete directories.")
+WORKER_THREADS = count("hive.compactor.worker.threads", "0", "Workers that run compactions.", minimum=0)
+WORKER_TIMEOUT = duration(
+    "hive.compactor.worker.timeout", "86400s", "A compaction working for longer is queued again."
+)
+CHECK_INTERVAL = duration("hive.compactor.check.interval", "300s", "Time between two turns of the initiator.")
+DELTA_NUM_THRESHOLD = count(
+    "hive.compactor.delta.num.threshold",
+    "10",
+    "More delta directories than this call for a minor compaction.",
+)
+DELTA_PCT_THRESHOLD = ratio(
+    "hive.compactor.delta.pct.threshold",
+    "0.1",
+    "Deltas larger than this fraction of the base call for a major compaction.",
+)
+MAX_NUM_DELTA = count(
+    "hive.compactor.max.num.delta", "500", "Most delta directories that one job takes in.", minimum=1
+)
+ABORTED_TXN_THRESHOLD = count(
+    "hive.compactor.abortedtxn.threshold",
+    "1000",
+    "More aborted transactions than this call for a major compaction.",
+)
+ABORTED_TXN_TIME_THRESHOLD = duration(
+    "hive.compactor.aborted.txn.time.threshold",
+    "12h",
+    "An aborted transaction older than this calls for a compaction; negative: never.",
+    bare_unit="h",
+)
+FAILED_COMPACTS_THRESHOLD = count(
+    "hive.compactor.initiator.failed.compacts.threshold",
+    "2",
+    "After this many failures in a row nothing is compacted by itself any more.",
+    minimum=1,
+)
+COMPACT_INSERT_ONLY = flag(
+    "hive.compactor.compact.insert.only", "true", "Compact insert-only tables as well."
+)
+WAIT_TIMEOUT = duration(
+    "hive.compactor.wait.timeout",
+    "300000",
+    "How long COMPACT ... AND WAIT waits.",
+    bare_unit="ms",
+)
+CLEANER_RUN_INTERVAL = duration(
+    "hive.compactor.cleaner.run.interval", "5000ms", "Time between two turns of the cleaner.", bare_unit="ms"
+)
+DELAYED_CLEANUP = flag(
+    "hive.compactor.delayed.cleanup.enabled",
+    "false",
+    "Keep obsolete directories for hive.compactor.cleaner.retention.time.seconds after a compaction.",
+)
+CLEANER_RETENTION = duration(
+    "hive.compactor.cleaner.retention.time.seconds", "300s", "How long, if delayed cleanup is enabled."
+)
+CLEANER_MAX_RETRIES = count(
+    "hive.compactor.cleaner.retry.maxattempts",
+    "5",
+    "Attempts to clean before it counts as failed.",
+    minimum=0,
+)
+CLEANER_RETRY_RETENTION = duration(
+    "hive.compactor.cleaner.retry.retention.time", "300s", "Wait before the first new attempt; doubles."
+)
+HISTORY_SUCCEEDED = count(
+    "hive.compactor.history.retention.succeeded", "3", "Succeeded compactions kept per table or partition."
+)
+HISTORY_FAILED = count(
+    "hive.compactor.history.retention.failed", "3", "Failed compactions kept per table or partition."
+)
+HISTORY_DID_NOT_INITIATE = count(
+    "hive.compactor.history.retention.did.not.initiate", "2", "Compactions kept that did not begin."
+)
+HISTORY_REFUSED = count(
+    "hive.compactor.history.retention.refused", "3", "Refused compactions kept per table or partition."
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A group of settings under its heading in the documentation."""
+
+    title: str
+    settings: tuple[AnySetting, ...]
+
+
+SECTIONS: tuple[Section, ...] = (
+    Section(
+        "Transactions and locks",
+        (
+            TXN_TIMEOUT,
+            MAX_OPEN_TXNS,
+            TXN_MAX_OPEN_BATCH,
+            TXN_OPENTXN_TIMEOUT,
+            LOCK_NUMRETRIES,
+            LOCK_SLEEP,
+            STRICT_LOCKING,
+            XLOCK_WRITE,
+            XLOCK_OVERWRITE,
+            XLOCK_MERGE_INSERT,
+            XLOCK_CTAS,
+            READ_LOCKS,
+            NONACID_READ_LOCKS,
+            RETRY_SNAPSHOT,
+        ),
+    ),
+    Section(
+        "Statements",
+        (
+            MERGE_CARDINALITY_CHECK,
+            DYNAMIC_PARTITION,
+            DYNAMIC_PARTITION_MODE,
+            MAX_DYNAMIC_PARTITIONS,
+            DEFAULT_PARTITION_NAME,
+            CREATE_AS_ACID,
+            CREATE_AS_INSERT_ONLY,
+            TRUNCATE_USE_BASE,
+        ),
+    ),
+    Section(
+        "Files",
+        (ORC_COMPRESS, ORC_STRIPE_SIZE, ORC_ROW_INDEX_STRIDE, WRITE_ACID_VERSION_FILE, LAYOUT_LEVEL),
+    ),
+    Section("Reading", (BROADCAST_DELETE_EVENTS, SNAPSHOT_LEASE)),
+    Section(
+        "Compaction",
+        (
+            INITIATOR_ON,
+            CLEANER_ON,
+            WORKER_THREADS,
+            WORKER_TIMEOUT,
+            CHECK_INTERVAL,
+            DELTA_NUM_THRESHOLD,
+            DELTA_PCT_THRESHOLD,
+            MAX_NUM_DELTA,
+            ABORTED_TXN_THRESHOLD,
+            ABORTED_TXN_TIME_THRESHOLD,
+            FAILED_COMPACTS_THRESHOLD,
+            COMPACT_INSERT_ONLY,
+            WAIT_TIMEOUT,
+            CLEANER_RUN_INTERVAL,
+            DELAYED_CLEANUP,
+            CLEANER_RETENTION,
+            CLEANER_MAX_RETRIES,
+            CLEANER_RETRY_RETENTION,
+            HISTORY_SUCCEEDED,
+            HISTORY_FAILED,
+            HISTORY_DID_NOT_INITIATE,
+            HISTORY_REFUSED,
+        ),
+    ),
+)
+
+REGISTRY: Mapping[str, AnySetting] = MappingProxyType(
+    {setting.name: setting for section in SECTIONS for setting in section.settings}
+)

@@ -1,0 +1,90 @@
+"""The settings of a session: an immutable value."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import overload
+
+from hiveacid.config.keys import REGISTRY
+from hiveacid.config.values import Setting, T, Value
+from hiveacid.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one session: an immutable value; every change makes a new one.
+
+    ``changed`` holds what was set, as text, sorted by name. Unknown names are kept too (a script for
+    Hive may set what means nothing here), unless they begin with ``hiveacid.``.
+    """
+
+    changed: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, str] | Iterable[tuple[str, str]]) -> Settings:
+        """Make settings from names and texts; ConfigError if one makes no sense."""
+        settings = cls()
+        for name, text in dict(values).items():
+            settings = settings.with_value(name, text)
+        return settings
+
+    @overload
+    def get(self, setting: Setting[T]) -> T: ...
+
+    @overload
+    def get(self, setting: str) -> Value: ...
+
+    def get(self, setting: Setting[T] | str) -> T | Value:
+        """Return a value: typed for a constant of ``keys``; by name, the text of an unknown ``hive.*`` one.
+
+        Durations are seconds, sizes bytes. ConfigError for a name that is neither known nor set.
+        """
+        if isinstance(setting, Setting):
+            return setting.parse(self.text(setting.name))
+        known = REGISTRY.get(setting)
+        text = self.text(setting)
+        return text if known is None else known.parse(text)
+
+    def text(self, name: str) -> str:
+        """Return a value as its text, the way SET prints it; ConfigError for a name neither known nor set."""
+        found = dict(self.changed).get(name)
+        if found is not None:
+            return found
+        known = REGISTRY.get(name)
+        if known is None:
+            message = f"{name} is not a setting; hiveacid knows those of docs/settings.md"
+            raise ConfigError(message)
+        return known.default
+
+    def with_value(self, name: str, text: str) -> Settings:
+        """Return a copy with one setting changed; ConfigError if the text does not fit its type.
+
+        An unknown name is kept with a logged warning; an unknown ``hiveacid.`` one is a ConfigError.
+        """
+        name = name.strip()
+        known = REGISTRY.get(name)
+        if known is not None:
+            try:
+                known.parse(text)
+            except ConfigError as error:
+                message = f"{name}: {error}"
+                raise ConfigError(message) from error
+        elif not name or name.startswith("hiveacid."):
+            message = f"{name!r} is not a setting; the settings are listed in docs/settings.md"
+            raise ConfigError(message)
+        else:
+            logger.warning("setting %s means nothing to hiveacid; it is kept and ignored", name)
+        return Settings(tuple(sorted((dict(self.changed) | {name: text.strip()}).items())))
+
+    def without(self, name: str) -> Settings:
+        """Return a copy with one setting back at its default (RESET)."""
+        return Settings(tuple(pair for pair in self.changed if pair[0] != name))
+
+    def items(self) -> tuple[tuple[str, str], ...]:
+        """List every known setting and every changed one with its text, sorted (SET -v)."""
+        defaults = {name: setting.default for name, setting in REGISTRY.items()}
+        return tuple(sorted((defaults | dict(self.changed)).items()))

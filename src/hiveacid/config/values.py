@@ -1,0 +1,158 @@
+"""What a setting is, and how its text is read: Hive's spellings of durations and sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from hiveacid.errors import ConfigError
+
+T = TypeVar("T", bool, int, float, str)
+Value = bool | int | float | str
+
+_SECONDS: Mapping[str, float] = MappingProxyType(
+    dict.fromkeys(("d", "day", "days"), 86_400.0)
+    | dict.fromkeys(("h", "hour", "hours"), 3_600.0)
+    | dict.fromkeys(("m", "min", "minute", "minutes"), 60.0)
+    | dict.fromkeys(("s", "sec", "second", "seconds"), 1.0)
+    | dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1e-3)
+    | dict.fromkeys(("us", "usec", "microsecond", "microseconds"), 1e-6)
+    | dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), 1e-9)
+)
+_BYTES: Mapping[str, int] = MappingProxyType(
+    {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+)
+_AMOUNT = re.compile(r"\s*(-?\d+)\s*([a-z]*)\s*")
+
+
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """One setting: ``name``, what its text means, and its default (as text, the way Hive prints it).
+
+    ``kind`` is the type as users read it (bool, int, float, duration, size, text, or the choices).
+    ``hive`` says how it relates to Hive: None where it is Hive's own name with Hive's own meaning.
+    """
+
+    name: str
+    default: str
+    doc: str
+    kind: str
+    parse: Callable[[str], T]
+    hive: str | None = None
+
+
+def parse_bool(text: str) -> bool:
+    """Read ``true`` or ``false``, in any case."""
+    lowered = text.strip().lower()
+    if lowered not in {"true", "false"}:
+        message = f"expected true or false, got {text!r}"
+        raise ConfigError(message)
+    return lowered == "true"
+
+
+def parse_int(text: str) -> int:
+    """Read a whole number."""
+    try:
+        return int(text.strip())
+    except ValueError as error:
+        message = f"expected a whole number, got {text!r}"
+        raise ConfigError(message) from error
+
+
+def parse_float(text: str) -> float:
+    """Read a decimal number."""
+    try:
+        return float(text.strip())
+    except ValueError as error:
+        message = f"expected a number, got {text!r}"
+        raise ConfigError(message) from error
+
+
+def parse_text(text: str) -> str:
+    """Take the text as it is."""
+    return text
+
+
+def parse_duration(text: str, bare_unit: str = "s") -> float:
+    """Read a duration in Hive's spelling (``300s``, ``5min``, ``12h``); seconds.
+
+    A bare number is in ``bare_unit``, which differs between Hive's settings (HiveConf's TimeValidator).
+    """
+    match = _AMOUNT.fullmatch(text.lower())
+    seconds = None if match is None else _SECONDS.get(match[2] or bare_unit)
+    if match is None or seconds is None:
+        message = f"expected a duration such as 300s, 5min or 12h, got {text!r}"
+        raise ConfigError(message)
+    return int(match[1]) * seconds
+
+
+def parse_size(text: str) -> int:
+    """Read a number of bytes, bare or with kb, mb or gb."""
+    match = _AMOUNT.fullmatch(text.lower())
+    unit = None if match is None else _BYTES.get(match[2])
+    if match is None or unit is None or int(match[1]) < 0:
+        message = f"expected a size such as 67108864 or 64mb, got {text!r}"
+        raise ConfigError(message)
+    return int(match[1]) * unit
+
+
+def flag(name: str, default: str, doc: str, hive: str | None = None) -> Setting[bool]:
+    """Make a setting that is true or false."""
+    return Setting(name, default, doc, "bool", parse_bool, hive)
+
+
+def count(
+    name: str, default: str, doc: str, hive: str | None = None, minimum: int | None = None
+) -> Setting[int]:
+    """Make a setting that is a whole number, not below ``minimum``."""
+
+    def parse(text: str) -> int:
+        value = parse_int(text)
+        if minimum is not None and value < minimum:
+            message = f"must be at least {minimum}, got {value}"
+            raise ConfigError(message)
+        return value
+
+    return Setting(name, default, doc, "int", parse, hive)
+
+
+def ratio(name: str, default: str, doc: str, hive: str | None = None) -> Setting[float]:
+    """Make a setting that is a decimal number."""
+    return Setting(name, default, doc, "float", parse_float, hive)
+
+
+def duration(
+    name: str, default: str, doc: str, hive: str | None = None, bare_unit: str = "s"
+) -> Setting[float]:
+    """Make a setting that is a duration; a bare number is in ``bare_unit``."""
+    return Setting(name, default, doc, "duration", lambda text: parse_duration(text, bare_unit), hive)
+
+
+def size(name: str, default: str, doc: str, hive: str | None = None) -> Setting[int]:
+    """Make a setting that is a number of bytes."""
+    return Setting(name, default, doc, "size", parse_size, hive)
+
+
+def text(name: str, default: str, doc: str, hive: str | None = None) -> Setting[str]:
+    """Make a setting that is any text."""
+    return Setting(name, default, doc, "text", parse_text, hive)
+
+
+def choice(name: str, choices: tuple[str, ...], doc: str, hive: str | None = None) -> Setting[str]:
+    """Make a setting with fixed values, the first being the default; case does not count."""
+    by_lower = {choice.lower(): choice for choice in choices}
+
+    def parse(text: str) -> str:
+        found = by_lower.get(text.strip().lower())
+        if found is None:
+            message = f"expected one of {', '.join(choices)}, got {text!r}"
+            raise ConfigError(message)
+        return found
+
+    return Setting(name, choices[0], doc, " | ".join(choices), parse, hive)
+
+
+AnySetting = Setting[bool] | Setting[int] | Setting[float] | Setting[str]
