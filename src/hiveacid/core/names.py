@@ -1,0 +1,137 @@
+"""Names of directories and files of the ACID layout, parsed and formatted.
+
+Rules: Hive's ``AcidConstants``, ``AcidUtils.ParsedBaseLight`` and ``ParsedDeltaLight`` (internals §3.1).
+Numbers are padded to a minimum width, may be wider, and are read in any width. ``_v0`` means no suffix.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hiveacid.core.model import TxnId, WriteId
+from hiveacid.errors import BadDirectoryNameError
+
+ACID_VERSION_FILE = "_orc_acid_version"
+"""Side file of every full-ACID directory; holds the single byte ``2``."""
+METADATA_FILE = "_metadata_acid"
+"""JSON side file: a base that Hive 3 compacted, or the empty base of TRUNCATE or DROP PARTITION."""
+FLUSH_LENGTH_SUFFIX = "_flush_length"
+"""A streamed ``bucket_N`` has a side file of this suffix that says how much of it may be read."""
+UNION_DIRECTORY = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+")
+"""What UNION ALL writes below a delta or a plain table's root; its files belong to that parent."""
+
+NO_VISIBILITY = TxnId(0)
+"""The visibility txn id of a directory without ``_v`` suffix."""
+
+_BASE = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?")
+_DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]+))?")
+_BUCKET = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?")
+_ORIGINAL = re.compile(r"([0-9]+)_[0-9]+(?:_copy_([0-9]+))?")
+_PREFIXES = ("base_", "delta_", "delete_delta_")
+
+
+class LayoutLevel(StrEnum):
+    """Which readers must understand the names: HIVE3 knows no visibility suffix, HIVE4 does."""
+
+    HIVE3 = "hive3"
+    HIVE4 = "hive4"
+
+
+@dataclass(frozen=True)
+class BaseName:
+    """``base_N[_vT]``: all rows up to a write id, or an INSERT OVERWRITE. T is 0 where there is no suffix."""
+
+    write_id: WriteId
+    visibility_txn_id: TxnId = NO_VISIBILITY
+
+    def format(self, level: LayoutLevel = LayoutLevel.HIVE4) -> str:
+        """Return the directory name at a layout level."""
+        return f"base_{self.write_id:07d}" + _visibility(self.visibility_txn_id, level)
+
+
+@dataclass(frozen=True)
+class DeltaName:
+    """``delta_A_B[_S][_vT]`` or ``delete_delta_…``: what write ids A to B (statement S) added or deleted."""
+
+    is_delete: bool
+    min_write_id: WriteId
+    max_write_id: WriteId
+    statement_id: int | None
+    visibility_txn_id: TxnId = NO_VISIBILITY
+
+    def format(self, level: LayoutLevel = LayoutLevel.HIVE4) -> str:
+        """Return the directory name at a layout level."""
+        kind = "delete_delta" if self.is_delete else "delta"
+        statement = "" if self.statement_id is None else f"_{self.statement_id:04d}"
+        visibility = _visibility(self.visibility_txn_id, level)
+        return f"{kind}_{self.min_write_id:07d}_{self.max_write_id:07d}{statement}{visibility}"
+
+
+@dataclass(frozen=True)
+class BucketFile:
+    """``bucket_NNNNN[_A]``; A is the task attempt that Hive 4 appends."""
+
+    bucket: int
+    attempt: int | None = None
+
+
+@dataclass(frozen=True)
+class OriginalFile:
+    """``NNNNNN_M[_copy_K]``: a file without ACID columns; ``copy`` is K, 0 for the first."""
+
+    bucket: int
+    copy: int = 0
+
+
+def parse_directory(name: str) -> BaseName | DeltaName | None:
+    """Read the last component of a directory's path; None when it is not named like an ACID directory.
+
+    Raises BadDirectoryNameError for a name that begins like one and does not parse. A partition
+    directory (``delta_x=1``) is not such a name.
+    """
+    if not name.startswith(_PREFIXES) or "=" in name:
+        return None
+    base = _BASE.fullmatch(name)
+    if base is not None:
+        return BaseName(WriteId(int(base[1])), TxnId(int(base[2] or 0)))
+    delta = _DELTA.fullmatch(name)
+    if delta is None or int(delta[2]) > int(delta[3]):
+        msg = "not a name of the ACID layout (base_N, delta_A_B[_S], delete_delta_A_B[_S], each with [_vT])"
+        raise BadDirectoryNameError(msg, path=name)
+    return DeltaName(
+        is_delete=delta[1] is not None,
+        min_write_id=WriteId(int(delta[2])),
+        max_write_id=WriteId(int(delta[3])),
+        statement_id=None if delta[4] is None else int(delta[4]),
+        visibility_txn_id=TxnId(int(delta[5] or 0)),
+    )
+
+
+def parse_bucket_file(name: str) -> BucketFile | None:
+    """Read a file name of a full-ACID directory; None for any other name."""
+    match = _BUCKET.fullmatch(name)
+    if match is None:
+        return None
+    return BucketFile(int(match[1]), None if match[2] is None else int(match[2]))
+
+
+def format_bucket_file(bucket: int) -> str:
+    """Return ``bucket_NNNNN``, the form that every engine reads."""
+    return f"bucket_{bucket:05d}"
+
+
+def parse_original_file(name: str) -> OriginalFile | None:
+    """Read the name of a file without ACID columns; None for any other name (Hive's bucket is then -1)."""
+    match = _ORIGINAL.fullmatch(name)
+    return None if match is None else OriginalFile(int(match[1]), int(match[2] or 0))
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether Hive passes over a file or directory of this name; the two ACID side files are seen."""
+    return name.startswith(("_", ".")) and name not in (METADATA_FILE, ACID_VERSION_FILE)
+
+
+def _visibility(txn_id: TxnId, level: LayoutLevel) -> str:
+    return f"_v{txn_id:07d}" if txn_id and level is LayoutLevel.HIVE4 else ""
