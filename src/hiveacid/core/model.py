@@ -80,11 +80,6 @@ class TableDefinition:
     owner: str = ""
     created_at: int = field(default=0)  # seconds since the epoch
 
-    def property(self, key: str, default: str | None = None) -> str | None:
-        """Return a table property, its key compared without case as Hive does."""
-        wanted = key.lower()
-        return next((value for name, value in self.properties if name.lower() == wanted), default)
-
     @property
     def kind(self) -> TableKind:
         """Return plain, insert-only or full ACID, from ``transactional`` and ``transactional_properties``."""
@@ -103,6 +98,14 @@ class TableDefinition:
         """Return a copy with properties set."""
         merged = dict(self.properties) | changes
         return replace(self, properties=tuple(sorted(merged.items())))
+
+    def property(self, key: str, default: str | None = None) -> str | None:
+        """Return a table property, its key compared without case as Hive does.
+
+        Stands last: above, its name would hide the decorator from the class body.
+        """
+        wanted = key.lower()
+        return next((value for name, value in self.properties if name.lower() == wanted), default)
 
 
 @dataclass(frozen=True)
