@@ -1,0 +1,69 @@
+"""Names of partitions as Hive spells them: ``p=a%2Fb/q=1``.
+
+Rules: Hive's ``FileUtils.escapePathName``, ``unescapePathName`` and ``makePartName``, the same in 3.1 and 4.x.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hiveacid.core.model import DEFAULT_PARTITION
+from hiveacid.errors import BadDirectoryNameError, ConfigError
+
+_ESCAPED = {
+    code: f"%{code:02X}" for code in (*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F)
+}  # not '}', not the blank: Hive's own set
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+def escape(text: str) -> str:
+    """Return the text as Hive writes it into a path: a set of characters as ``%XX``, upper-case digits."""
+    return text.translate(_ESCAPED)
+
+
+def unescape(text: str) -> str:
+    """Return what :func:`escape` was given. A ``%`` that is not followed by two hex digits stays."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def format_partition(columns: Sequence[str], values: Sequence[str | None]) -> str:
+    """Return a partition's name and relative path, ``p=a/q=1``.
+
+    None and the empty text are the default partition (Hive stores no difference). Raises ConfigError when
+    there are not as many values as columns.
+    """
+    if not columns or len(columns) != len(values):
+        msg = f"partition columns ({', '.join(columns)}) and values ({len(values)}) do not match"
+        raise ConfigError(msg)
+    return "/".join(
+        f"{escape(column.lower())}={escape(value or DEFAULT_PARTITION)}"
+        for column, value in zip(columns, values, strict=True)
+    )
+
+
+def parse_partition(name: str) -> tuple[tuple[str, str | None], ...]:
+    """Read ``p=a/q=1`` into (column, value) pairs; a value is None for the default partition.
+
+    Raises BadDirectoryNameError when a component is not ``column=value``.
+    """
+    pairs: list[tuple[str, str | None]] = []
+    for component in name.split("/"):
+        column, equals, value = component.partition("=")
+        if not (column and equals and value):
+            msg = f"{component!r} is not a partition directory (column=value)"
+            raise BadDirectoryNameError(msg, path=name)
+        pairs.append((unescape(column).lower(), None if value == DEFAULT_PARTITION else unescape(value)))
+    return tuple(pairs)
+
+
+def parse_partition_values(columns: Sequence[str], name: str) -> tuple[str | None, ...]:
+    """Read the values of a partition's name, in the order of the table's partition columns.
+
+    Raises BadDirectoryNameError when the name is not of these columns, in this order.
+    """
+    pairs = parse_partition(name)
+    if [column for column, _ in pairs] != [column.lower() for column in columns]:
+        msg = f"not a partition by ({', '.join(columns)})"
+        raise BadDirectoryNameError(msg, path=name)
+    return tuple(value for _, value in pairs)
