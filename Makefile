@@ -1,0 +1,94 @@
+# Every target sets up what it needs: a virtual environment in .venv, pinned packages, a check for Java.
+# Needed beforehand: Python 3.11 or newer, Java 17 or newer, make.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# What a test run may be narrowed to: make test TESTS=tests/unit ARGS="-k buckets"
+TESTS ?= tests
+ARGS ?=
+# Processes that share the machine; every one of them that needs Spark starts its own JVM.
+WORKERS ?= 2
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help
+help:  ## show this list
+	@echo "hiveacid: Hive ACID tables for PySpark. Each target sets up all it needs."
+	@echo
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+.PHONY: demo
+demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real flights of 2013 (under 3 minutes)
+	@$(BIN)/hiveacid demo $(ARGS)
+
+.PHONY: test
+test: java $(STAMPS)/test $(STAMPS)/project  ## run all tests (TESTS=path ARGS="pytest options" narrow it)
+	@echo "== pytest $(TESTS) $(ARGS)"
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=10 $(TESTS) $(ARGS)
+
+.PHONY: lint
+lint: $(STAMPS)/lint $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules
+	@echo "== ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo "== mypy"
+	@$(BIN)/mypy
+	@echo "== import-linter"
+	@$(BIN)/lint-imports --no-cache
+	@echo "== style rules"
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/tidy
+
+.PHONY: format
+format: $(STAMPS)/lint  ## let ruff format the code and fix what it can
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+.PHONY: bench
+bench: java $(STAMPS)/demo $(STAMPS)/project  ## measure reading, changing and compacting against plain Spark
+	@$(BIN)/python bench/run.py $(ARGS)
+
+.PHONY: interop
+interop: java $(STAMPS)/test $(STAMPS)/project  ## tests beside real engines (fetches them; slow)
+	@$(BIN)/python -m pytest tests/interop $(ARGS)
+
+.PHONY: docs
+docs: $(STAMPS)/docs $(STAMPS)/project  ## build the documentation into site/
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "== site/index.html"
+
+.PHONY: requirements
+requirements: $(STAMPS)/compile  ## compile requirements/*.in anew (ARGS=--upgrade for newer versions)
+	@tools/compile_requirements.sh $(ARGS)
+
+.PHONY: clean
+clean:  ## remove the virtual environment and everything that was built
+	@rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "== clean"
+
+.PHONY: java
+java:
+	@tools/java.sh
+
+# --- set-up: a stamp per set of packages, older than the file that pins it -----------------------
+$(STAMPS)/build: requirements/build.txt tools/python.sh
+	@python="$$(tools/python.sh)"; echo "== virtual environment $(VENV) from $$python"; \
+	"$$python" -m venv $(VENV)
+	@$(PIP) install --quiet --require-hashes -r requirements/build.txt
+	@mkdir -p $(STAMPS) && touch $@
+
+# pyspark comes as a source archive of 450 MB; --no-build-isolation builds it with the pinned setuptools.
+$(STAMPS)/%: requirements/%.txt $(STAMPS)/build
+	@echo "== packages of requirements/$*.txt (the first time takes minutes: Spark is large)"
+	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/$*.txt
+	@touch $@
+
+$(STAMPS)/project: pyproject.toml $(STAMPS)/build
+	@echo "== hiveacid itself, from src/"
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

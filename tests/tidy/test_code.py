@@ -1,0 +1,198 @@
+"""STYLE.md's rules for code, as far as a machine can check them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+from sources import PythonFile, dotted, python_files
+
+MOST_LINES_OF_A_MODULE = 500
+MOST_LINES_OF_A_FUNCTION = 70
+
+# The only rooms that may import pyspark when they run (for type hints everybody may).
+SPARK_ROOMS = (
+    "src/hiveacid/spark/",
+    "src/hiveacid/datasource/",
+    "src/hiveacid/streaming/",
+    "src/hiveacid/sql/native",
+    "src/hiveacid/testing/",
+)
+# Where the time of day may be asked: the clock itself, and what talks to a person.
+CLOCK_ROOMS = ("src/hiveacid/stores/clock.py", "src/hiveacid/cli/", "src/hiveacid/web/", "tools/", "bench/")
+WALL_CLOCK = {
+    "datetime.now",
+    "datetime.utcnow",
+    "datetime.today",
+    "datetime.datetime.now",
+    "datetime.datetime.utcnow",
+    "datetime.datetime.today",
+    "date.today",
+    "datetime.date.today",
+    "time.time",
+    "time.time_ns",
+}
+EMPTY_NAMES = re.compile(r"(^|_)(utils?|helpers?|managers?|misc|common)(_|$)")
+
+SOURCES = python_files("src/")
+EVERYTHING = python_files()
+
+
+def test_there_is_code_to_look_at() -> None:
+    assert any(file.name == "src/hiveacid/errors.py" for file in SOURCES)
+
+
+def test_modules_are_short() -> None:
+    lengths = {file.name: file.text.count("\n") for file in EVERYTHING}
+    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_OF_A_MODULE} == {}
+
+
+def test_functions_are_short() -> None:
+    long = [
+        f"{file.where(node)} {node.name}: {length} lines"
+        for file in EVERYTHING
+        for node in file.functions()
+        if (length := (node.end_lineno or node.lineno) - node.lineno + 1) > MOST_LINES_OF_A_FUNCTION
+    ]
+    assert long == []
+
+
+def test_module_names_say_what_they_hold() -> None:
+    names = [file.name for file in SOURCES if EMPTY_NAMES.search(file.name.rsplit("/", 1)[-1][: -len(".py")])]
+    assert names == []
+
+
+def public_definitions(file: PythonFile) -> Iterator[ast.AST]:
+    """Yield the module, its public classes and functions, and the public methods of the former."""
+    yield file.tree
+    definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in file.tree.body:
+        if not isinstance(node, definitions) or node.name.startswith("_"):
+            continue
+        yield node
+        if isinstance(node, ast.ClassDef):
+            yield from (
+                item for item in node.body if isinstance(item, definitions) and not item.name.startswith("_")
+            )
+
+
+def is_overload(node: ast.AST) -> bool:
+    """Tell whether a function is only a signature for the type checker."""
+    return any(dotted(item).endswith("overload") for item in getattr(node, "decorator_list", ()))
+
+
+def test_the_public_surface_is_documented() -> None:
+    bare = [
+        f"{file.where(node)} {getattr(node, 'name', 'module')}"
+        for file in SOURCES
+        if file.text.strip()
+        for node in public_definitions(file)
+        if not is_overload(node) and not ast.get_docstring(node)  # type: ignore[arg-type]
+    ]
+    assert bare == []
+
+
+def imports_at_run_time(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield imports outside ``if TYPE_CHECKING:``."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and dotted(child.test).endswith("TYPE_CHECKING"):
+            for branch in child.orelse:
+                yield from imports_at_run_time(branch)
+        elif isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        else:
+            yield from imports_at_run_time(child)
+
+
+def imported_packages(node: ast.Import | ast.ImportFrom) -> set[str]:
+    """Return the top-level packages that an import statement names."""
+    if isinstance(node, ast.ImportFrom):
+        return set() if node.level else {(node.module or "").split(".")[0]}
+    return {alias.name.split(".")[0] for alias in node.names}
+
+
+def imports_outside(package: set[str], rooms: tuple[str, ...]) -> list[str]:
+    return [
+        file.where(node)
+        for file in SOURCES
+        if not file.name.startswith(rooms)
+        for node in imports_at_run_time(file.tree)
+        if imported_packages(node) & package
+    ]
+
+
+def test_spark_stays_in_its_rooms() -> None:
+    assert imports_outside({"pyspark", "py4j"}, SPARK_ROOMS) == []
+
+
+def test_sql_libraries_stay_in_their_rooms() -> None:
+    assert imports_outside({"sqlalchemy"}, ("src/hiveacid/stores/",)) == []
+    assert imports_outside({"sqlglot"}, ("src/hiveacid/sql/",)) == []
+
+
+def test_the_core_needs_the_standard_library_only() -> None:
+    import sys  # noqa: PLC0415
+
+    foreign = [
+        f"{file.where(node)} {package}"
+        for file in SOURCES
+        if file.name.startswith("src/hiveacid/core/")
+        for node in imports_at_run_time(file.tree)
+        for package in imported_packages(node)
+        if package != "hiveacid" and package not in sys.stdlib_module_names
+    ]
+    assert foreign == []
+
+
+def test_the_time_comes_from_the_clock() -> None:
+    asked = [
+        f"{file.where(node)} {dotted(node.func)}"
+        for file in SOURCES
+        if not file.name.startswith(CLOCK_ROOMS)
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Call) and dotted(node.func) in WALL_CLOCK
+    ]
+    assert asked == []
+
+
+def lacks_reason(node: ast.Call) -> bool:
+    """Tell whether a skip or xfail says nothing about why."""
+    name = dotted(node.func).removeprefix("pytest.")
+    keywords = {keyword.arg for keyword in node.keywords}
+    if name in {"mark.skip", "mark.skipif", "mark.xfail"}:
+        return "reason" not in keywords and not (name == "mark.skip" and node.args)
+    if name in {"skip", "xfail"}:
+        return not node.args and "reason" not in keywords
+    return False
+
+
+def test_skips_say_why() -> None:
+    silent = []
+    for file in python_files("tests/"):
+        called = {id(node.func) for node in ast.walk(file.tree) if isinstance(node, ast.Call)}
+        for node in ast.walk(file.tree):
+            bare = isinstance(node, ast.Attribute) and id(node) not in called
+            if (isinstance(node, ast.Call) and lacks_reason(node)) or (
+                bare and dotted(node) in {"pytest.mark.skip", "pytest.mark.xfail"}
+            ):
+                silent.append(file.where(node))
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("call", "silent"),
+    [
+        ("pytest.skip()", True),
+        ("pytest.skip('no Hive here')", False),
+        ("pytest.mark.skip", False),  # not a call: the caller looks at it
+        ("pytest.mark.skip(reason='x')", False),
+        ("pytest.mark.skipif(True)", True),
+        ("pytest.mark.skipif(True, reason='x')", False),
+        ("pytest.mark.xfail(strict=True)", True),
+    ],
+)
+def test_the_rule_about_skips_sees_what_it_should(call: str, *, silent: bool) -> None:
+    node = ast.parse(call, mode="eval").body
+    assert (isinstance(node, ast.Call) and lacks_reason(node)) is silent

@@ -1,0 +1,52 @@
+"""The documents stay true: what they name exists, and what is generated is up to date."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from sources import ROOT, tracked_files
+
+DOCUMENTS = tuple(
+    name for name in tracked_files() if name.endswith(".md") and not name.startswith("tests/golden/")
+)
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+CODE_PATH = re.compile(r"`((?:src|tests|tools|bench|docs|requirements)/[\w./-]+)`")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name: str) -> None:
+    path = ROOT / name
+    links = LINK.findall(path.read_text(encoding="utf-8"))
+    local = [link for link in links if not link.startswith(("http:", "https:", "mailto:"))]
+    assert [link for link in local if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_named_files_exist(name: str) -> None:
+    named = CODE_PATH.findall((ROOT / name).read_text(encoding="utf-8"))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    command = [sys.executable, "tools/generated_pages.py", "--check"]
+    result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [name.removeprefix("docs/") for name in DOCUMENTS if name.startswith("docs/")]
+    assert pages
+    assert [page for page in pages if page not in navigation] == []
+
+
+def test_the_changelog_knows_this_version() -> None:
+    version = re.search(
+        r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert version is not None
+    assert f"## {version[1]}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f'__version__ = "{version[1]}"' in (ROOT / "src/hiveacid/__init__.py").read_text(encoding="utf-8")

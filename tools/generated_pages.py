@@ -1,0 +1,101 @@
+"""Write the documentation pages that are made from code: docs/settings.md and docs/errors.md.
+
+python tools/generated_pages.py          writes them
+python tools/generated_pages.py --check  only compares, exit code 1 where one is out of date
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hiveacid import errors
+from hiveacid.config import keys
+from hiveacid.config.keys import Section
+from hiveacid.config.values import AnySetting
+from hiveacid.errors import HiveAcidError
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+NOTE = "<!-- made by tools/generated_pages.py; do not edit -->\n"
+
+SETTINGS_HEAD = """# Settings
+
+Names and defaults are Hive's (4.2), so that a script written for Hive means the same here. Keys that
+begin with `hiveacid.` are our own; there are few, where Hive has none.
+
+Set one for the session with `acid.sql("SET hive.txn.timeout=10min")`, with
+`hiveacid.connect(spark, warehouse="wh", settings={"hive.txn.timeout": "10min"})`, or on the command
+line with `-e "SET …"`. `SET` shows what was changed, `SET -v` everything, `RESET` takes it back.
+
+Durations may have a unit (`ms`, `s`, `min`, `h`, `d`), sizes too (`kb`, `mb`, `gb`). A value that does
+not fit its type is refused with a `ConfigError`. A name that means nothing here is kept and ignored,
+with a logged warning, unless it begins with `hiveacid.`: that is an error.
+"""
+
+ERRORS_HEAD = """# Errors
+
+Everything that hiveacid raises on purpose is a `hiveacid.HiveAcidError`. Each class has a stable
+`code` (Hive's number where Hive has one) and says with `retryable` whether the same statement may
+succeed if it is simply tried again. The message names what happened and what to do.
+
+A statement that raises has changed nothing: what it wrote belongs to an aborted transaction, and no
+reader believes it. The one exception says so in its name: `CommitStateUnknownError`.
+
+The command line prints code and message on standard error and ends with exit code 1 (2 for a wrong
+call).
+
+| class | code | retryable | meaning |
+|---|---|---|---|
+"""
+
+
+def setting_row(setting: AnySetting) -> str:
+    """Return a row of the settings table."""
+    kind = setting.kind.replace("|", "\\|")
+    relation = f" ({setting.hive}.)" if setting.hive else ""
+    return f"| `{setting.name}` | {kind} | `{setting.default}` | {setting.doc}{relation} |"
+
+
+def section_text(section: Section) -> str:
+    """Return a section of the settings page."""
+    rows = "\n".join(setting_row(setting) for setting in section.settings)
+    return f"\n## {section.title}\n\n| name | type | default | meaning |\n|---|---|---|---|\n{rows}\n"
+
+
+def error_rows(cls: type[HiveAcidError], depth: int = 0) -> list[str]:
+    """Return the rows of an error class and all below it, in the order of their definition."""
+    summary = (cls.__doc__ or "").strip().splitlines()[0]
+    retryable = "yes" if cls.retryable else ""
+    indent = "&nbsp;&nbsp;" * depth
+    row = f"| {indent}`{cls.__name__}` | {cls.code} | {retryable} | {summary} |"
+    below = [child for child in cls.__subclasses__() if child.__module__ == errors.__name__]
+    return [row, *(line for child in below for line in error_rows(child, depth + 1))]
+
+
+def pages() -> dict[str, str]:
+    """Return the content of every generated page by its file name."""
+    return {
+        "settings.md": NOTE + SETTINGS_HEAD + "".join(section_text(section) for section in keys.SECTIONS),
+        "errors.md": NOTE + ERRORS_HEAD + "\n".join(error_rows(HiveAcidError)) + "\n",
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check the pages; return the exit code."""
+    stale = []
+    for name, text in pages().items():
+        path = DOCS / name
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if "--check" not in arguments:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote docs/{name}")
+    if stale and "--check" in arguments:
+        print(f"out of date: {', '.join(stale)}; run python tools/generated_pages.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
