@@ -1,0 +1,280 @@
+"""What a snapshot reads of a location, what is obsolete, what aborted writers left.
+
+Rules: Hive 4's ``AcidUtils.getAcidState`` (internals §3.2). Where the two Hive versions are wrong or differ
+we read what was committed:
+
+- an INSERT OVERWRITE base is read when its write id is valid, and only then (4.0.1 also reads an open one
+  whose id is the lowest open write id; 3.1.3 fails when the only base is an aborted one);
+- of several compactions of one range the newest counts (HIVE-29210);
+- a streamed delta that reaches beyond a base or compacted delta stays, because no compaction reads a range
+  of which a part is open: Hive loses its committed rows while the rest is open;
+- no usable base beside a compacted one is an error whichever of the bases is the oldest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hiveacid.core.listing import DataFile, ListedDirectory, ListedEntry, is_compacted, read_listing
+from hiveacid.core.model import TxnId
+from hiveacid.core.names import (
+    NO_VISIBILITY,
+    BaseName,
+    DeltaName,
+    parse_bucket_file,
+    parse_original_file,
+)
+from hiveacid.core.write_ids import NO_OPEN_ID, RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.errors import NotEnoughHistoryError
+
+__all__ = ["AcidDirectory", "AcidState", "DataFile", "select"]
+
+PRE_ACID_WRITE_ID = -(1 << 63)
+"""The write id of a base that an old Hive compacted from files older than the conversion."""
+
+
+@dataclass(frozen=True)
+class AcidDirectory:
+    """A directory to read.
+
+    ``files``: all visible, non-empty files, sorted by path; a full-ACID table reads :attr:`acid_files` or,
+    where ``raw``, :attr:`raw_files` of them and passes over the rest, an insert-only table reads all.
+    ``validity``: SOME when rows must be filtered by their own write id (``currentTransaction``), else ALL.
+    ``raw``: True or False when it is known whether the files lack the ACID columns (LOAD DATA, or written
+    before a conversion); None when only a file's schema can tell.
+    """
+
+    path: str
+    name: BaseName | DeltaName
+    files: tuple[DataFile, ...]
+    validity: RangeResponse
+    raw: bool | None
+
+    @property
+    def acid_files(self) -> tuple[DataFile, ...]:
+        """Return the files named ``bucket_N[_A]``."""
+        return tuple(file for file in self.files if parse_bucket_file(file.name) is not None)
+
+    @property
+    def raw_files(self) -> tuple[DataFile, ...]:
+        """Return the files named like originals, ``NNNNNN_M[_copy_K]``."""
+        return tuple(file for file in self.files if parse_original_file(file.name) is not None)
+
+
+@dataclass(frozen=True)
+class AcidState:
+    """A location as one snapshot sees it. Paths are relative to the location.
+
+    ``deltas``, ``delete_deltas``: to be read on top of ``base`` (None: on top of ``originals``), in Hive's order.
+    ``originals``: files older than the conversion, sorted by path, which is the order of their row ids.
+    ``obsolete``: root files and directories that others cover. ``aborted``: directories of which every write
+    id, or the compaction, is aborted. ``uncompacted_aborts``: a directory to be read holds rows of aborted
+    write ids (HIVE-24481). ``foreign``: entries of the root that are not of the layout.
+    """
+
+    base: AcidDirectory | None
+    deltas: tuple[AcidDirectory, ...]
+    delete_deltas: tuple[AcidDirectory, ...]
+    originals: tuple[DataFile, ...]
+    obsolete: tuple[str, ...] = ()
+    aborted: tuple[str, ...] = ()
+    uncompacted_aborts: bool = False
+    foreign: tuple[str, ...] = ()
+
+
+def select(
+    entries: Iterable[ListedEntry],
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList | None,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    adopted_txn_id: TxnId = NO_VISIBILITY,
+) -> AcidState:
+    """Decide what of a table's or partition's location a snapshot reads.
+
+    ``entries``: everything below the location. ``txns``: who is committed, for ``_v`` directories; None counts
+    every ``_v`` directory as committed (a copy of a directory of which no transaction is known).
+    ``adopted_txn_id``: visibility ids up to it belong to another engine and count as committed; the store
+    that adopted the table gives higher transaction ids only. ``metadata``: texts of the ``_metadata_acid``
+    files named by ``listing.metadata_paths``, by directory path.
+
+    Raises BadDirectoryNameError, BadFileError (``_metadata_acid``), NotEnoughHistoryError when a compacted
+    base has swallowed what this snapshot must not see.
+    """
+    listing = read_listing(entries)
+    aborted: list[str] = []
+    visible: list[ListedDirectory] = []
+    for directory in listing.directories:
+        txn_id = directory.name.visibility_txn_id
+        if txn_id <= adopted_txn_id or txns is None or txns.is_valid(txn_id):
+            visible.append(directory)
+        elif txns.is_aborted(txn_id):
+            aborted.append(directory.path)
+    bases = _choose_base(visible, write_ids, metadata or {})
+    deltas = _live_deltas(visible, write_ids)
+    kept, covered = _walk(deltas.live, bases.chosen)
+    obsolete = [*bases.obsolete, *covered]
+    if bases.chosen is not None:
+        obsolete.extend(listing.original_paths)
+    return AcidState(
+        base=bases.to_read(),
+        deltas=tuple(_delta(one, write_ids) for one in kept if not _name(one).is_delete),
+        delete_deltas=tuple(_delta(one, write_ids) for one in kept if _name(one).is_delete),
+        originals=() if bases.chosen is not None else listing.originals,
+        obsolete=tuple(sorted(obsolete)),
+        aborted=tuple(sorted((*aborted, *bases.aborted, *deltas.aborted))),
+        uncompacted_aborts=any(_holds_aborted_rows(_name(one), write_ids) for one in kept),
+        foreign=listing.foreign,
+    )
+
+
+@dataclass(frozen=True)
+class _Bases:
+    chosen: ListedDirectory | None
+    chosen_compacted: bool
+    obsolete: tuple[str, ...]
+    aborted: tuple[str, ...]
+
+    def to_read(self) -> AcidDirectory | None:
+        if self.chosen is None:
+            return None
+        return _to_read(self.chosen, RangeResponse.ALL, compacted=self.chosen_compacted)
+
+
+@dataclass(frozen=True)
+class _Deltas:
+    live: tuple[ListedDirectory, ...]
+    aborted: tuple[str, ...]
+
+
+def _choose_base(
+    visible: Iterable[ListedDirectory], write_ids: ValidWriteIdList, metadata: Mapping[str, str]
+) -> _Bases:
+    """Take the usable base of the highest write id, a compacted one before the one it was made from."""
+    usable: list[tuple[tuple[int, bool, int], ListedDirectory]] = []
+    aborted: list[str] = []
+    too_new: list[int] = []
+    for directory in visible:
+        if not isinstance(directory.name, BaseName):
+            continue
+        write_id = directory.name.write_id
+        compacted = is_compacted(directory, metadata)
+        if _is_usable(write_id, write_ids, compacted=compacted):
+            usable.append(((write_id, compacted, directory.name.visibility_txn_id), directory))
+        elif compacted:
+            too_new.append(write_id)
+        elif write_ids.is_aborted(write_id):
+            aborted.append(directory.path)
+    if not usable:
+        _refuse_lost_history(too_new, write_ids)
+        return _Bases(None, chosen_compacted=False, obsolete=(), aborted=tuple(aborted))
+    usable.sort(key=lambda pair: pair[0])
+    (_, chosen_compacted, _), chosen = usable.pop()
+    return _Bases(chosen, chosen_compacted, tuple(base.path for _, base in usable), tuple(aborted))
+
+
+def _is_usable(write_id: int, write_ids: ValidWriteIdList, *, compacted: bool) -> bool:
+    if write_id == PRE_ACID_WRITE_ID:
+        return True
+    if compacted:
+        min_open = NO_OPEN_ID if write_ids.min_open is None else write_ids.min_open
+        return write_id <= write_ids.high_watermark and write_id < min_open
+    return write_ids.is_valid(write_id)
+
+
+def _refuse_lost_history(too_new: list[int], write_ids: ValidWriteIdList) -> None:
+    if not too_new:
+        return
+    min_open = "x" if write_ids.min_open is None else str(write_ids.min_open)
+    msg = (
+        f"Not enough history available for ({write_ids.high_watermark},{min_open}). "
+        f"Oldest available base: {min(too_new)}"
+    )
+    raise NotEnoughHistoryError(msg)
+
+
+def _live_deltas(visible: Iterable[ListedDirectory], write_ids: ValidWriteIdList) -> _Deltas:
+    live: list[ListedDirectory] = []
+    aborted: list[str] = []
+    for directory in visible:
+        name = directory.name
+        if not isinstance(name, DeltaName):
+            continue
+        span = name.min_write_id, name.max_write_id
+        if write_ids.aborted_response(*span) is RangeResponse.ALL:
+            aborted.append(directory.path)
+        elif write_ids.range_response(*span) is not RangeResponse.NONE:
+            live.append(directory)
+    return _Deltas(tuple(sorted(live, key=_delta_order)), tuple(aborted))
+
+
+def _delta_order(directory: ListedDirectory) -> tuple[int, int, int, int, str]:
+    """Wide before narrow, no statement id before statement ids, newest compaction first."""
+    name = _name(directory)
+    statement = -1 if name.statement_id is None else name.statement_id
+    return name.min_write_id, -name.max_write_id, statement, -name.visibility_txn_id, directory.path
+
+
+def _walk(
+    ordered: Iterable[ListedDirectory], base: ListedDirectory | None
+) -> tuple[list[ListedDirectory], list[str]]:
+    """Return the deltas that add something to those before them, and the paths of those that do not."""
+    current = 0 if base is None or not isinstance(base.name, BaseName) else base.name.write_id
+    statements = False  # whether directories of single statements end at ``current``
+    previous: DeltaName | None = None
+    kept: list[ListedDirectory] = []
+    covered: list[str] = []
+    for directory in ordered:
+        name = _name(directory)
+        if name.max_write_id > current:
+            current, statements = name.max_write_id, name.statement_id is not None
+        elif not _goes_with(name, previous) and not (statements and name.max_write_id == current):
+            covered.append(directory.path)
+            continue
+        kept.append(directory)
+        previous = name
+    return kept, covered
+
+
+def _goes_with(name: DeltaName, previous: DeltaName | None) -> bool:
+    """Tell whether a delta and a delete delta are the two halves of one statement or compaction."""
+    return (
+        previous is not None
+        and name.is_delete != previous.is_delete
+        and (name.min_write_id, name.max_write_id) == (previous.min_write_id, previous.max_write_id)
+        and name.statement_id == previous.statement_id
+        and name.visibility_txn_id == previous.visibility_txn_id
+    )
+
+
+def _delta(directory: ListedDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
+    name = _name(directory)
+    validity = write_ids.rows_response(name.min_write_id, name.max_write_id)
+    compacted = bool(name.visibility_txn_id) or name.min_write_id != name.max_write_id
+    return _to_read(directory, validity, compacted=compacted or name.is_delete)
+
+
+def _to_read(directory: ListedDirectory, validity: RangeResponse, *, compacted: bool) -> AcidDirectory:
+    raw = False if compacted else _raw(directory)
+    return AcidDirectory(directory.path, directory.name, directory.files, validity, raw)
+
+
+def _raw(directory: ListedDirectory) -> bool | None:
+    """Judge by names: Hive's own writers leave ``bucket_N`` and the version file, LOAD DATA neither."""
+    if directory.has_version_file or any(parse_bucket_file(file.name) for file in directory.files):
+        return False
+    return None if any(parse_original_file(file.name) for file in directory.files) else False
+
+
+def _holds_aborted_rows(name: DeltaName, write_ids: ValidWriteIdList) -> bool:
+    """Compactions drop the rows of aborted write ids; without ``_v`` a delta may also be a streamed one."""
+    if name.visibility_txn_id:
+        return False
+    return write_ids.aborted_response(name.min_write_id, name.max_write_id) is not RangeResponse.NONE
+
+
+def _name(directory: ListedDirectory) -> DeltaName:
+    if not isinstance(directory.name, DeltaName):
+        raise TypeError(directory.path)
+    return directory.name
