@@ -36,11 +36,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Bucketing:
-    """CLUSTERED BY (columns) [SORTED BY (...)] INTO ``count`` BUCKETS."""
+    """CLUSTERED BY (columns) [SORTED BY (...)] INTO ``count`` BUCKETS.
+
+    ``descending`` names those of the sort columns that are sorted DESC.
+    """
 
     columns: tuple[str, ...]
     count: int
     sort_columns: tuple[str, ...] = ()
+    descending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

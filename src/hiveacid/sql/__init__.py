@@ -1,0 +1,1 @@
+"""SQL statements: text to values, and values to the verbs of the layers below."""

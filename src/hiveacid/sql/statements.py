@@ -1,0 +1,212 @@
+"""One frozen value per statement: what ``sql.grammar`` makes of a text and ``sql.execute`` carries out.
+
+All of them can be imported from here; they live by area in ``ddl_statements``, ``dml_statements`` and
+``show_statements``. Text that Spark will judge (expressions, queries) is a :class:`Slice` with its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hiveacid.sql.ddl_statements import (
+    AddColumns,
+    AddPartitions,
+    ChangeColumn,
+    Compact,
+    CreateDatabase,
+    CreateTable,
+    CreateTableLike,
+    CreateTemporaryView,
+    DropDatabase,
+    DropPartitions,
+    DropTable,
+    DropView,
+    NewPartition,
+    RenamePartition,
+    RenameTable,
+    ReplaceColumns,
+    SetDatabaseProperties,
+    SetTableProperties,
+    TruncateTable,
+    UnsetTableProperties,
+    UseDatabase,
+)
+from hiveacid.sql.dml_statements import (
+    Assignment,
+    Delete,
+    Insert,
+    LoadData,
+    Merge,
+    MergeAction,
+    MergeClause,
+    MergeMatch,
+    MultiInsert,
+    Update,
+)
+from hiveacid.sql.show_statements import (
+    AbortCompactions,
+    AbortTransactions,
+    AnalyzeTable,
+    Commit,
+    DescribeDatabase,
+    DescribeHistory,
+    DescribeTable,
+    RepairTable,
+    ResetOption,
+    Rollback,
+    SetOption,
+    ShowColumns,
+    ShowCompactions,
+    ShowConf,
+    ShowCreateTable,
+    ShowDatabases,
+    ShowLocks,
+    ShowPartitions,
+    ShowTableProperties,
+    ShowTables,
+    ShowTransactions,
+    StartTransaction,
+)
+from hiveacid.sql.values import (
+    Literal,
+    PartitionItem,
+    PartitionSpec,
+    Properties,
+    Slice,
+    TableRef,
+)
+
+__all__ = [
+    "AbortCompactions",
+    "AbortTransactions",
+    "AddColumns",
+    "AddPartitions",
+    "AnalyzeTable",
+    "Assignment",
+    "ChangeColumn",
+    "Commit",
+    "Compact",
+    "CreateDatabase",
+    "CreateTable",
+    "CreateTableLike",
+    "CreateTemporaryView",
+    "Delete",
+    "DescribeDatabase",
+    "DescribeHistory",
+    "DescribeTable",
+    "DropDatabase",
+    "DropPartitions",
+    "DropTable",
+    "DropView",
+    "Explain",
+    "Insert",
+    "Literal",
+    "LoadData",
+    "Merge",
+    "MergeAction",
+    "MergeClause",
+    "MergeMatch",
+    "MultiInsert",
+    "NewPartition",
+    "PartitionItem",
+    "PartitionSpec",
+    "Properties",
+    "Query",
+    "RenamePartition",
+    "RenameTable",
+    "RepairTable",
+    "ReplaceColumns",
+    "ResetOption",
+    "Rollback",
+    "SetDatabaseProperties",
+    "SetOption",
+    "SetTableProperties",
+    "ShowColumns",
+    "ShowCompactions",
+    "ShowConf",
+    "ShowCreateTable",
+    "ShowDatabases",
+    "ShowLocks",
+    "ShowPartitions",
+    "ShowTableProperties",
+    "ShowTables",
+    "ShowTransactions",
+    "Slice",
+    "StartTransaction",
+    "Statement",
+    "TableRef",
+    "TruncateTable",
+    "UnsetTableProperties",
+    "Update",
+    "UseDatabase",
+]
+
+
+@dataclass(frozen=True)
+class Query:
+    """Anything that only reads: SELECT, WITH, FROM ... SELECT, VALUES, TABLE, or in parentheses."""
+
+    text: Slice
+
+
+@dataclass(frozen=True)
+class Explain:
+    """EXPLAIN [options] statement; options are upper-case words. The inner statement is not to be run."""
+
+    statement: Statement
+    options: tuple[str, ...] = ()
+
+
+Statement: TypeAlias = (
+    Query
+    | CreateTable
+    | CreateTableLike
+    | DropTable
+    | TruncateTable
+    | CreateTemporaryView
+    | DropView
+    | AddColumns
+    | ReplaceColumns
+    | ChangeColumn
+    | SetTableProperties
+    | UnsetTableProperties
+    | RenameTable
+    | AddPartitions
+    | DropPartitions
+    | RenamePartition
+    | Compact
+    | CreateDatabase
+    | DropDatabase
+    | SetDatabaseProperties
+    | UseDatabase
+    | Insert
+    | MultiInsert
+    | Update
+    | Delete
+    | Merge
+    | LoadData
+    | DescribeTable
+    | DescribeDatabase
+    | DescribeHistory
+    | ShowDatabases
+    | ShowTables
+    | ShowPartitions
+    | ShowCreateTable
+    | ShowTableProperties
+    | ShowColumns
+    | ShowTransactions
+    | ShowLocks
+    | ShowCompactions
+    | ShowConf
+    | AbortTransactions
+    | AbortCompactions
+    | StartTransaction
+    | Commit
+    | Rollback
+    | SetOption
+    | ResetOption
+    | Explain
+    | RepairTable
+    | AnalyzeTable
+)
