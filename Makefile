@@ -29,7 +29,7 @@ demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real fli
 .PHONY: test
 test: java $(STAMPS)/test $(STAMPS)/project  ## run all tests (TESTS=path ARGS="pytest options" narrow it)
 	@echo "== pytest $(TESTS) $(ARGS)"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=10 $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 $(TESTS) $(ARGS)
 
 .PHONY: lint
 lint: $(STAMPS)/lint $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules
@@ -84,7 +84,7 @@ $(STAMPS)/build: requirements/build.txt tools/python.sh
 
 # pyspark comes as a source archive of 450 MB; --no-build-isolation builds it with the pinned setuptools.
 $(STAMPS)/%: requirements/%.txt $(STAMPS)/build
-	@echo "== packages of requirements/$*.txt (the first time takes minutes: Spark is large)"
+	@echo "== packages of requirements/$*.txt (a minute or two the first time)"
 	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/$*.txt
 	@touch $@
 

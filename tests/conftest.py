@@ -1,0 +1,58 @@
+"""What tests share: one Spark session per process, an empty warehouse per test, steady hypothesis profiles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from hiveacid.catalog import AcidSession
+
+# The same examples in every run on CI, so that a red run can be repeated; fresh ones elsewhere.
+settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Return the process's one Spark session: small, quiet, without a web page."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    import hiveacid  # noqa: PLC0415
+
+    scratch = tmp_path_factory.mktemp("spark")
+    builder = hiveacid.configure(SparkSession.builder.master("local[2]").appName("hiveacid tests"))
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "2g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "local"),
+    }.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def acid(spark: SparkSession, tmp_path: Path) -> Iterator[AcidSession]:
+    """Return a connection to an empty warehouse."""
+    import hiveacid  # noqa: PLC0415
+
+    connection = hiveacid.connect(spark, warehouse=str(tmp_path / "warehouse"))
+    yield connection
+    connection.close()
