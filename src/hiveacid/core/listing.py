@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from hiveacid.core.names import (
@@ -25,8 +26,13 @@ from hiveacid.core.names import (
 )
 from hiveacid.errors import BadDirectoryNameError, BadFileError
 
-_COMPACTED = "compacted"
-_DATA_FORMATS = (_COMPACTED, "truncated", "dropped")
+
+class DataFormat(StrEnum):
+    """What ``_metadata_acid`` says of a base: compacted by Hive 3, or emptied by TRUNCATE or DROP PARTITION."""
+
+    COMPACTED = "compacted"
+    TRUNCATED = "truncated"
+    DROPPED = "dropped"
 
 
 class ListedEntry(Protocol):
@@ -158,10 +164,15 @@ def is_compacted(directory: ListedDirectory, metadata: Mapping[str, str]) -> boo
     except ValueError as error:
         msg = "not the JSON text that Hive writes"
         raise BadFileError(msg, path=path) from error
-    if not isinstance(content, dict) or content.get("dataFormat") not in _DATA_FORMATS:
-        msg = f"dataFormat is none of {', '.join(_DATA_FORMATS)}"
+    if not isinstance(content, dict) or content.get("dataFormat") not in list(DataFormat):
+        msg = f"dataFormat is none of {', '.join(DataFormat)}"
         raise BadFileError(msg, path=path)
-    return bool(content["dataFormat"] == _COMPACTED)
+    return bool(content["dataFormat"] == DataFormat.COMPACTED)
+
+
+def format_metadata(data_format: DataFormat) -> str:
+    """Return the text of a ``_metadata_acid`` file, letter by letter what Hive writes."""
+    return f'{{"thisFileVersion":"0","dataFormat":"{data_format}"}}'
 
 
 def _by_top(

@@ -70,7 +70,8 @@ class AcidState:
     ``originals``: files older than the conversion, sorted by path, which is the order of their row ids.
     ``obsolete``: root files and directories that others cover. ``aborted``: directories of which every write
     id, or the compaction, is aborted. ``uncompacted_aborts``: a directory to be read holds rows of aborted
-    write ids (HIVE-24481). ``foreign``: entries of the root that are not of the layout.
+    write ids (HIVE-24481). ``foreign``: entries of the root that are not of the layout. ``pending``:
+    directories that the snapshot must not read yet: their writers are open or came later.
     """
 
     base: AcidDirectory | None
@@ -81,6 +82,20 @@ class AcidState:
     aborted: tuple[str, ...] = ()
     uncompacted_aborts: bool = False
     foreign: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+
+
+def applies_to(delete_delta: DeltaName, data: BaseName | DeltaName) -> bool:
+    """Tell whether events of a delete delta can hit rows of a base or delta (``isQualifiedDeleteDeltaForSplit``).
+
+    They cannot when all its write ids are older, or when both directories are single statements of one write
+    id and the delete is not the later one. Otherwise the keys decide.
+    """
+    if isinstance(data, BaseName):
+        return True
+    if delete_delta.statement_id is None or data.statement_id is None:
+        return delete_delta.max_write_id >= data.min_write_id
+    return (delete_delta.max_write_id, delete_delta.statement_id) > (data.min_write_id, data.statement_id)
 
 
 def select(
@@ -114,18 +129,23 @@ def select(
     bases = _choose_base(visible, write_ids, metadata or {})
     deltas = _live_deltas(visible, write_ids)
     kept, covered = _walk(deltas.live, bases.chosen)
+    aborted.extend((*bases.aborted, *deltas.aborted))
     obsolete = [*bases.obsolete, *covered]
     if bases.chosen is not None:
         obsolete.extend(listing.original_paths)
+    settled = {*aborted, *obsolete, *(one.path for one in kept)}
     return AcidState(
         base=bases.to_read(),
         deltas=tuple(_delta(one, write_ids) for one in kept if not _name(one).is_delete),
         delete_deltas=tuple(_delta(one, write_ids) for one in kept if _name(one).is_delete),
         originals=() if bases.chosen is not None else listing.originals,
         obsolete=tuple(sorted(obsolete)),
-        aborted=tuple(sorted((*aborted, *bases.aborted, *deltas.aborted))),
+        aborted=tuple(sorted(aborted)),
         uncompacted_aborts=any(_holds_aborted_rows(_name(one), write_ids) for one in kept),
         foreign=listing.foreign,
+        pending=tuple(
+            one.path for one in listing.directories if one is not bases.chosen and one.path not in settled
+        ),
     )
 
 
