@@ -1,0 +1,133 @@
+"""Compressed sections of an ORC file: chunks of at most one block, each with a header of three bytes.
+
+The header holds the chunk's length times two, plus one where the chunk is stored as it is
+(``org.apache.orc.impl.InStream``, ORC specification 'Compression').
+"""
+
+from __future__ import annotations
+
+import zlib
+from enum import IntEnum
+
+import pyarrow as pa
+
+from hiveacid.orc.protobuf import WireError, decode_varint
+
+DEFAULT_BLOCK_SIZE = 256 * 1024
+_HEADER = 3
+_MIN_MATCH = 4  # LZ4's shortest match
+
+
+class Compression(IntEnum):
+    """How the streams and the tail of a file are compressed (CompressionKind of orc_proto)."""
+
+    NONE = 0
+    ZLIB = 1
+    SNAPPY = 2
+    LZO = 3
+    LZ4 = 4
+    ZSTD = 5
+    BROTLI = 6
+
+
+def decompress(data: bytes, kind: Compression, block_size: int) -> bytes:
+    """Join and decompress the chunks of a section. Raises WireError where they are damaged or of unknown kind."""
+    if kind is Compression.NONE:
+        return data
+    out = []
+    at = 0
+    while at < len(data):
+        header = int.from_bytes(data[at : at + _HEADER], "little")
+        at += _HEADER
+        chunk = data[at : at + (header >> 1)]
+        if at + (header >> 1) > len(data):
+            message = "a compressed chunk is cut off"
+            raise WireError(message)
+        at += len(chunk)
+        out.append(chunk if header & 1 else _inflate(chunk, kind, block_size))
+    return b"".join(out)
+
+
+def compress(data: bytes, kind: Compression, block_size: int) -> bytes:
+    """Cut a section into chunks; zlib compresses them, every other codec stores them as they are (all may)."""
+    if kind is Compression.NONE:
+        return data
+    out = []
+    for at in range(0, len(data), block_size):
+        block = data[at : at + block_size]
+        small = _deflate(block) if kind is Compression.ZLIB else block
+        stored = len(small) >= len(block)
+        chunk = block if stored else small
+        out.append((len(chunk) << 1 | stored).to_bytes(_HEADER, "little") + chunk)
+    return b"".join(out)
+
+
+def _deflate(block: bytes) -> bytes:
+    coder = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return coder.compress(block) + coder.flush()
+
+
+def _inflate(chunk: bytes, kind: Compression, block_size: int) -> bytes:
+    try:
+        if kind is Compression.ZLIB:
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(chunk, block_size)
+        if kind is Compression.SNAPPY:
+            return _snappy(chunk, block_size)
+        if kind is Compression.LZ4:
+            return lz4_block(chunk, block_size)
+        if kind is Compression.ZSTD:
+            with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
+                data: bytes = stream.read(block_size)
+            return data
+    except (zlib.error, OSError, pa.ArrowException, IndexError) as error:
+        message = f"a {kind.name} chunk is damaged: {error}"
+        raise WireError(message) from error
+    message = f"compression {kind.name} is not supported"
+    raise WireError(message)
+
+
+def _snappy(chunk: bytes, block_size: int) -> bytes:
+    length, _ = decode_varint(chunk, 0)
+    if length > block_size:
+        message = "a SNAPPY chunk is longer than its block"
+        raise WireError(message)
+    data: bytes = pa.Codec("snappy").decompress(chunk, decompressed_size=length, asbytes=True)
+    return data
+
+
+def lz4_block(chunk: bytes, most: int) -> bytes:
+    """Decompress a raw LZ4 block whose length is not known (Arrow's codec wants to know it).
+
+    ``most``: largest result allowed, in bytes. Raises WireError or IndexError where the block is damaged.
+    """
+    out = bytearray()
+    at = 0
+    while at < len(chunk):
+        token = chunk[at]
+        literals, at = _lz4_length(chunk, at + 1, token >> 4)
+        if at + literals > len(chunk):
+            message = "a LZ4 chunk is cut off"
+            raise WireError(message)
+        out += chunk[at : at + literals]
+        at += literals
+        if at == len(chunk):
+            break
+        distance = chunk[at] | chunk[at + 1] << 8
+        length, at = _lz4_length(chunk, at + 2, token & 15)
+        start = len(out) - distance
+        if not distance or start < 0 or len(out) + length > most:
+            message = "a LZ4 chunk refers to bytes that are not there"
+            raise WireError(message)
+        for position in range(start, start + length + _MIN_MATCH):  # a match may overlap its own result
+            out.append(out[position])
+    return bytes(out)
+
+
+def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
+    if length == 15:  # noqa: PLR2004 - the four bits are full: more bytes follow
+        while True:
+            length += chunk[at]
+            at += 1
+            if chunk[at - 1] != 255:  # noqa: PLR2004
+                break
+    return length, at

@@ -1,0 +1,170 @@
+"""Protocol Buffers' wire format, as much as ORC's file tail needs: varints, 8-byte values and bytes.
+
+A message is read into its fields in their order, unknown ones included, so that it can be written again
+with one field changed and nothing lost.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
+"""Wire types."""
+
+_MAX_SHIFT = 63  # a varint holds 64 bits: at most ten bytes
+_FIXED_LENGTH = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
+
+
+class WireError(ValueError):
+    """The bytes are not a message."""
+
+
+class Field(NamedTuple):
+    """One field of a message; ``value`` is an int for a varint, else the bytes."""
+
+    number: int
+    wire: int
+    value: int | bytes
+
+
+def encode_varint(value: int) -> bytes:
+    """Write an unsigned number, seven bits a byte, lowest first."""
+    out = bytearray()
+    while True:
+        low = value & 0x7F
+        value >>= 7
+        out.append(low | 0x80 if value else low)
+        if not value:
+            return bytes(out)
+
+
+def decode_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read an unsigned number at an offset; return it and the offset behind it. Raises WireError."""
+    result = shift = 0
+    while True:
+        if at >= len(data) or shift > _MAX_SHIFT:
+            message = "a number is cut off or too long"
+            raise WireError(message)
+        byte = data[at]
+        at += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the bit that says 'more follows'
+            return result, at
+        shift += 7
+
+
+def zigzag(value: int) -> int:
+    """Turn the wire form of a signed number (0, -1, 1, -2 …) into the number."""
+    return (value >> 1) ^ -(value & 1)
+
+
+def encode_field(number: int, value: int | bytes, wire: int | None = None) -> bytes:
+    """Write one field; the wire type follows from the value unless given (8- and 4-byte values)."""
+    if isinstance(value, int):
+        return encode_varint(number << 3 | VARINT) + encode_varint(value)
+    kind = BYTES if wire is None else wire
+    key = encode_varint(number << 3 | kind)
+    return key + encode_varint(len(value)) + value if kind == BYTES else key + value
+
+
+def encode_packed(number: int, values: Iterable[int]) -> bytes:
+    """Write a packed list of unsigned numbers."""
+    return encode_field(number, b"".join(map(encode_varint, values)))
+
+
+def read_fields(data: bytes) -> list[Field]:
+    """Split a message into its fields. Raises WireError."""
+    fields: list[Field] = []
+    at = 0
+    while at < len(data):
+        key, at = decode_varint(data, at)
+        wire = key & 7
+        value: int | bytes
+        if wire == VARINT:
+            value, at = decode_varint(data, at)
+        else:
+            if wire == BYTES:
+                length, at = decode_varint(data, at)
+            else:
+                length = _FIXED_LENGTH.get(wire, len(data))  # unknown wire type: fails below
+            if at + length > len(data) or not key >> 3:
+                message = "a field is cut off or of no known kind"
+                raise WireError(message)
+            value = data[at : at + length]
+            at += length
+        fields.append(Field(key >> 3, wire, value))
+    return fields
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message's fields in the order of the file, with typed access by number."""
+
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def parse(cls, data: bytes) -> Message:
+        """Read a message. Raises WireError."""
+        return cls(tuple(read_fields(data)))
+
+    def integer(self, number: int) -> int | None:
+        """Return the last unsigned number of a field (the last wins), None where there is none."""
+        return next((v for n, _, v in reversed(self.fields) if n == number and isinstance(v, int)), None)
+
+    def signed(self, number: int) -> int | None:
+        """Return a zigzag-coded signed number."""
+        value = self.integer(number)
+        return None if value is None else zigzag(value)
+
+    def data(self, number: int) -> bytes | None:
+        """Return the last bytes of a field."""
+        return next((v for n, _, v in reversed(self.fields) if n == number and isinstance(v, bytes)), None)
+
+    def all_data(self, number: int) -> tuple[bytes, ...]:
+        """Return the bytes of every occurrence of a field."""
+        return tuple(v for n, _, v in self.fields if n == number and isinstance(v, bytes))
+
+    def message(self, number: int) -> Message | None:
+        """Return a field as a message of its own."""
+        data = self.data(number)
+        return None if data is None else Message.parse(data)
+
+    def text(self, number: int) -> str | None:
+        """Return a field as UTF-8 text."""
+        data = self.data(number)
+        return None if data is None else _text(data)
+
+    def all_text(self, number: int) -> tuple[str, ...]:
+        """Return every occurrence of a field as UTF-8 text."""
+        return tuple(map(_text, self.all_data(number)))
+
+    def integers(self, number: int) -> tuple[int, ...]:
+        """Return a repeated unsigned number, packed or not."""
+        found: list[int] = []
+        for of, _, value in self.fields:
+            if of != number:
+                continue
+            if isinstance(value, int):
+                found.append(value)
+                continue
+            at = 0
+            while at < len(value):
+                item, at = decode_varint(value, at)
+                found.append(item)
+        return tuple(found)
+
+    def double(self, number: int) -> float | None:
+        """Return an IEEE double."""
+        found = next((v for n, w, v in reversed(self.fields) if n == number and w == EIGHT_BYTES), None)
+        return struct.unpack("<d", found)[0] if isinstance(found, bytes) else None
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        message = "a text is not UTF-8"
+        raise WireError(message) from error

@@ -1,0 +1,120 @@
+"""Column statistics of an ORC file or stripe (``ColumnStatistics`` of orc_proto), decoded when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import TypeAlias, overload
+
+from hiveacid.errors import BadFileError
+from hiveacid.orc.protobuf import Message, WireError
+
+Value: TypeAlias = int | float | str | Decimal | None
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What a footer says of one column.
+
+    ``count``: values that are not null, None where the writer did not say. ``minimum`` and ``maximum`` by
+    type: int (whole numbers; dates as days and timestamps as whole milliseconds since the epoch), float,
+    Decimal, str; None where there are none. Of long strings they are bounds, not values, and a timestamp
+    may lie up to a millisecond above ``maximum``. ``total``: the sum of numbers, the bytes of strings.
+    """
+
+    count: int | None
+    has_null: bool
+    minimum: Value = None
+    maximum: Value = None
+    total: Value = None
+
+
+_Bounds: TypeAlias = tuple[Value, Value, Value]
+
+
+def _integers(part: Message) -> _Bounds:
+    return part.signed(1), part.signed(2), part.signed(3)
+
+
+def _doubles(part: Message) -> _Bounds:
+    return part.double(1), part.double(2), part.double(3)
+
+
+def _strings(part: Message) -> _Bounds:
+    low, high = part.text(1), part.text(2)  # a writer cuts long values: then only bounds, fields 4 and 5
+    return part.text(4) if low is None else low, part.text(5) if high is None else high, part.signed(3)
+
+
+def _decimals(part: Message) -> _Bounds:
+    low, high, total = (None if text is None else Decimal(text) for text in map(part.text, (1, 2, 3)))
+    return low, high, total
+
+
+def _dates(part: Message) -> _Bounds:
+    return part.signed(1), part.signed(2), None
+
+
+def _binaries(part: Message) -> _Bounds:
+    return None, None, part.signed(1)
+
+
+def _timestamps(part: Message) -> _Bounds:
+    low, high = part.signed(3), part.signed(4)  # UTC; files before ORC-135 have only the writer's zone
+    return part.signed(1) if low is None else low, part.signed(2) if high is None else high, None
+
+
+_KINDS: dict[int, Callable[[Message], _Bounds]] = {
+    2: _integers,
+    3: _doubles,
+    4: _strings,
+    6: _decimals,
+    7: _dates,
+    8: _binaries,
+    9: _timestamps,
+}
+
+
+def decode_statistics(data: bytes) -> ColumnStatistics:
+    """Read one column's statistics. Raises WireError."""
+    message = Message.parse(data)
+    has_null = message.integer(10)
+    bounds: _Bounds = (None, None, None)
+    for number, read in _KINDS.items():
+        part = message.message(number)
+        if part is not None:
+            try:
+                bounds = read(part)
+            except InvalidOperation as error:
+                text = "a decimal of the statistics is no number"
+                raise WireError(text) from error
+    return ColumnStatistics(message.integer(1), has_null is None or bool(has_null), *bounds)
+
+
+@dataclass(frozen=True)
+class StatisticsList(Sequence[ColumnStatistics]):
+    """Statistics by ORC column id (0 is the root); empty where the writer made none.
+
+    An item is decoded when it is asked for: wide tables have thousands. Raises BadFileError.
+    """
+
+    path: str
+    raw: tuple[bytes, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        """Return the number of columns, the root included."""
+        return len(self.raw)
+
+    @overload
+    def __getitem__(self, index: int) -> ColumnStatistics: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ColumnStatistics]: ...
+    def __getitem__(self, index: int | slice) -> ColumnStatistics | Sequence[ColumnStatistics]:
+        """Decode one column's statistics."""
+        if isinstance(index, slice):
+            return StatisticsList(self.path, self.raw[index])
+        try:
+            return decode_statistics(self.raw[index])
+        except WireError as error:
+            message = f"column statistics are damaged ({error})"
+            raise BadFileError(message, path=self.path) from error

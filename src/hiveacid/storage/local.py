@@ -1,0 +1,254 @@
+# ruff: noqa: PTH102, PTH104, PTH105, PTH108, PTH112, PTH114, PTH116, PTH120, PTH123
+# One verb here is one system call on a text: pathlib adds objects and hides errors.
+"""The local file system as tables see it: durable writes, errors with their path, no stale checksum files.
+
+Hadoop's local file system leaves ``.NAME.crc`` beside a file and refuses to read the file when it does not
+fit; whatever changes or moves a file here removes its side file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from hiveacid.errors import MissingDirectoryError, StorageError
+from hiveacid.ports import FileEntry
+
+_FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/[^/]|/$))?", re.IGNORECASE)
+_NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class LocalFileSystem:
+    """``ports.FileSystem`` on local disks.
+
+    Paths are absolute, plain (``/wh/t``) or with ``file:`` before them. As in Hadoop's ``Path`` nothing is
+    decoded: ``%41`` is four characters of a name, in both forms. ``durable``: ask the disk to write
+    (``fsync``) files and directories before a verb returns. OSError becomes StorageError with the path.
+    """
+
+    durable: bool = True
+
+    def list_tree(self, root: str) -> tuple[FileEntry, ...]:
+        """List everything below ``root``, sorted by path.
+
+        What disappears meanwhile is left out (a cleaner may be at work). MissingDirectoryError if ``root`` is
+        not a directory.
+        """
+        top = local_path(root)
+        entries: list[FileEntry] = []
+        todo = [""]
+        with _errors("list", root):
+            while todo:
+                prefix = todo.pop()
+                try:
+                    self._list(top, prefix, entries, todo)
+                except (FileNotFoundError, NotADirectoryError) as error:
+                    if not prefix:
+                        raise MissingDirectoryError("the directory is not there", path=root) from error
+        entries.sort(key=lambda entry: entry.path)
+        return tuple(entries)
+
+    def _list(self, top: str, prefix: str, entries: list[FileEntry], todo: list[str]) -> None:
+        with os.scandir(f"{top}/{prefix}") as found:
+            for item in found:
+                path = prefix + item.name
+                with suppress(FileNotFoundError):
+                    if item.is_dir():
+                        if item.is_symlink() and _leads_upwards(item.path):
+                            continue
+                        todo.append(path + "/")
+                        entries.append(FileEntry(path, is_dir=True, modified=_milliseconds(item.stat())))
+                    else:
+                        status = item.stat()
+                        entries.append(FileEntry(path, False, status.st_size, _milliseconds(status)))  # noqa: FBT003
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or directory is there."""
+        with _errors("look at", path):
+            try:
+                os.stat(local_path(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; one that is there already is fine."""
+        with _errors("create the directory", path):
+            self._make(local_path(path))
+
+    def _make(self, path: str) -> None:
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+        except FileNotFoundError:
+            self._make(os.path.dirname(path))
+            self._make(path)
+        else:
+            self._sync_directory(os.path.dirname(path))
+
+    def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """Read a range of a file; fewer bytes where it ends before (negative ``start``: from its end)."""
+        with _errors("read", path), open(local_path(path), "rb") as file:
+            if start < 0:
+                start = max(0, os.fstat(file.fileno()).st_size + start)
+            file.seek(start)
+            return file.read() if length is None else file.read(length)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Create or replace a small file: readers see the old or the new content, nothing between."""
+        target = local_path(path)
+        with _errors("write", path):
+            self._make(os.path.dirname(target))
+            with self._hidden_beside(target) as scratch:
+                with open(scratch, "xb") as file:
+                    file.write(data)
+                    self._sync(file.fileno())
+                os.replace(scratch, target)
+            _forget_checksum(target)
+            self._sync_directory(os.path.dirname(target))
+
+    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
+        """Overwrite a file from byte ``start`` on and cut it there. Not atomic: for staged files only."""
+        target = local_path(path)
+        with _errors("rewrite", path), open(target, "r+b") as file:
+            if start > os.fstat(file.fileno()).st_size:
+                raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
+            _forget_checksum(target)
+            file.seek(start)
+            file.write(tail)
+            file.truncate()
+            file.flush()
+            self._sync(file.fileno())
+
+    def move_file(self, source: str, target: str) -> None:
+        """Move a file to its final name; its parents are made. An existing target is a StorageError."""
+        old, new = local_path(source), local_path(target)
+        with _errors(f"move {source} to", target):
+            with open(old, "rb") as file:
+                self._sync(file.fileno())
+            self._make(os.path.dirname(new))
+            _forget_checksum(old)
+            self._take_name(old, new)
+            _forget_checksum(new)
+            self._sync_directory(os.path.dirname(new))
+
+    def _take_name(self, old: str, new: str) -> None:
+        """Give the file its new name, unless it is taken: a link fails then, a rename would replace."""
+        try:
+            os.link(old, new)
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                self._copy(old, new)
+            elif error.errno in _NO_LINKS and not os.path.lexists(new):
+                os.rename(old, new)
+                return
+            else:
+                raise
+        os.unlink(old)
+
+    def _copy(self, old: str, new: str) -> None:
+        """Copy to another disk."""
+        if os.path.lexists(new):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
+        with self._hidden_beside(new) as scratch:
+            shutil.copyfile(old, scratch)
+            with open(scratch, "rb") as file:
+                self._sync(file.fileno())
+            os.rename(scratch, new)
+
+    def delete_tree(self, path: str) -> None:
+        """Delete a file or directory with all it holds (a symbolic link only itself)."""
+        target = local_path(path)
+        with _errors("delete", path):
+            for attempt in range(_ATTEMPTS):
+                try:
+                    _delete(target)
+                    break
+                except FileNotFoundError:  # somebody else deletes, too: go on where they are
+                    if not os.path.lexists(target):
+                        return
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+            with suppress(FileNotFoundError):
+                self._sync_directory(os.path.dirname(target))
+
+    def spark_path(self, path: str) -> str:
+        """Return ``file:///…``; Spark reads it undecoded, too (but takes ``*?[]{}`` in it for patterns)."""
+        return "file://" + local_path(path)
+
+    def _sync(self, descriptor: int) -> None:
+        if self.durable:
+            os.fsync(descriptor)
+
+    def _sync_directory(self, path: str) -> None:
+        if self.durable:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def _hidden_beside(self, target: str) -> Iterator[str]:
+        """Name a scratch file in the target's directory that no reader looks at; gone afterwards."""
+        folder, name = os.path.split(target)
+        scratch = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp"
+        try:
+            yield scratch
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(scratch)
+
+
+def local_path(path: str) -> str:
+    """Return the plain absolute path of a path or ``file:`` URI. StorageError for anything else."""
+    uri = _FILE_URI.match(path)
+    plain = path[uri.end() :] if uri else path
+    if not plain.startswith("/") or (uri and plain.startswith("//") and not plain.startswith("///")):
+        message = f"not an absolute local path or file: URI: {path}"
+        raise StorageError(message)
+    return os.path.normpath("/" + plain.lstrip("/"))
+
+
+@contextmanager
+def _errors(verb: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot {verb} {path}: {error.strerror or error}"
+        raise StorageError(message) from error
+
+
+def _delete(target: str) -> None:
+    if os.path.isdir(target) and not os.path.islink(target):
+        shutil.rmtree(target)
+        return
+    with suppress(FileNotFoundError):
+        os.unlink(target)
+    _forget_checksum(target)
+
+
+def _forget_checksum(path: str) -> None:
+    folder, name = os.path.split(path)
+    with suppress(FileNotFoundError):
+        os.unlink(f"{folder}/.{name}.crc")
+
+
+def _leads_upwards(link: str) -> bool:
+    """Tell whether a linked directory holds the link itself: following it would never end."""
+    real = os.path.realpath(link)
+    return (os.path.realpath(os.path.dirname(link)) + "/").startswith(real + "/")
+
+
+def _milliseconds(status: os.stat_result) -> int:
+    return status.st_mtime_ns // 1_000_000
