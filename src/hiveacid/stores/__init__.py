@@ -1,0 +1,1 @@
+"""Transaction stores and catalogs: SQL databases, and one in memory that is the reference for all others."""

@@ -1,0 +1,158 @@
+"""What every store refuses or cleans before it looks at its own state; the same in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hiveacid.core.locks import LockComponent
+from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
+from hiveacid.errors import CatalogError, ConfigError
+from hiveacid.ports import CatalogChanges, Client, CompactionRequest, Written
+from hiveacid.stores.limits import Limits
+
+LONGEST_DATABASE = 128
+LONGEST_TABLE = 256
+COMPACTION_KINDS = ("minor", "major", "rebalance")
+
+
+def text(what: str, value: str) -> str:
+    """Return a text that every database can keep; CatalogError for NUL and lone surrogates."""
+    if "\0" in value:
+        msg = f"{what} holds a NUL character: {value!r}"
+        raise CatalogError(msg)
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        msg = f"{what} is not valid Unicode: {value!r}"
+        raise CatalogError(msg) from error
+    return value
+
+
+def said(value: str | None) -> str | None:
+    """Return what a program has to say (a reason, an error) in a form that every database can keep."""
+    if value is None:
+        return None
+    return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def database_name(name: str) -> str:
+    """Return the name of a database; CatalogError if it is empty, too long or holds a NUL."""
+    return _name("the name of the database", name, LONGEST_DATABASE)
+
+
+def table_name(name: TableName) -> TableName:
+    """Return a table's name; CatalogError if a part is empty, too long or holds a NUL."""
+    database_name(name.database)
+    _name("the name of the table", name.name, LONGEST_TABLE)
+    return name
+
+
+def _name(what: str, value: str, longest: int) -> str:
+    if not value:
+        msg = f"{what} is empty"
+        raise CatalogError(msg)
+    if len(value) > longest:
+        msg = f"{what} has {len(value)} characters, more than {longest}: {value[:40]!r}..."
+        raise CatalogError(msg)
+    return text(what, value)
+
+
+def partition_name(name: str | None) -> str | None:
+    """Return the name of a partition or None; CatalogError if it is empty or holds a NUL."""
+    if name is None:
+        return None
+    if not name:
+        msg = "the name of the partition is empty"
+        raise CatalogError(msg)
+    return text("the name of the partition", name)
+
+
+def client(one: Client) -> Client:
+    """Return a client whose texts can be kept."""
+    for what, value in (("user", one.user), ("host", one.host), ("agent", one.agent)):
+        text(f"the client's {what}", value)
+    return one
+
+
+def batch(count: int, limits: Limits) -> int:
+    """Return how many transactions to open; ConfigError below 1 and above hive.txn.max.open.batch."""
+    if not 1 <= count <= limits.max_open_batch:
+        msg = f"{count} transactions at once: hive.txn.max.open.batch allows 1 to {limits.max_open_batch}"
+        raise ConfigError(msg)
+    return count
+
+
+def components(request: Sequence[LockComponent]) -> tuple[LockComponent, ...]:
+    """Return the components of a lock request; ConfigError if there is none or one makes no sense."""
+    if not request:
+        msg = "a lock request names at least one database, table or partition"
+        raise ConfigError(msg)
+    for one in request:
+        database_name(one.database)
+        if one.table is not None:
+            _name("the name of the table", one.table, LONGEST_TABLE)
+        elif one.partition is not None:
+            msg = f"a lock on partition {one.partition!r} names no table"
+            raise ConfigError(msg)
+        partition_name(one.partition)
+    return tuple(request)
+
+
+def written(changes: Sequence[Written]) -> tuple[Written, ...]:
+    """Return what was written without doubles; CatalogError for impossible names."""
+    for one in changes:
+        table_name(one.table)
+        partition_name(one.partition)
+    return tuple(dict.fromkeys(changes))
+
+
+def seed(high_watermark: WriteId, aborted: Iterable[WriteId]) -> tuple[WriteId, ...]:
+    """Return aborted ids ascending and without doubles; ConfigError if they are not 1..high watermark."""
+    ids = tuple(sorted(set(aborted)))
+    if high_watermark < 0 or (ids and not 1 <= ids[0] <= ids[-1] <= high_watermark):
+        msg = f"aborted write ids {ids[:10]} are not between 1 and the high watermark {high_watermark}"
+        raise ConfigError(msg)
+    return ids
+
+
+def compaction(request: CompactionRequest) -> CompactionRequest:
+    """Return a compaction request; ConfigError for an unknown kind."""
+    table_name(request.table)
+    partition_name(request.partition)
+    if request.kind not in COMPACTION_KINDS:
+        msg = f"{request.kind!r} is no kind of compaction; there are {', '.join(COMPACTION_KINDS)}"
+        raise ConfigError(msg)
+    return request
+
+
+def database(definition: DatabaseDefinition) -> DatabaseDefinition:
+    """Return a database definition; CatalogError for an impossible name or location."""
+    database_name(definition.name)
+    text("the location of the database", definition.location)
+    return definition
+
+
+def table(definition: TableDefinition) -> TableDefinition:
+    """Return a table definition; CatalogError for an impossible name or location."""
+    table_name(definition.name)
+    text("the location of the table", definition.location)
+    return definition
+
+
+def partitions(ones: Sequence[Partition]) -> tuple[Partition, ...]:
+    """Return partitions; CatalogError for impossible values or locations."""
+    for one in ones:
+        text("the location of the partition", one.location)
+        for value in one.values:
+            text("a partition value", value or "")
+    return tuple(ones)
+
+
+def changes(ones: CatalogChanges) -> CatalogChanges:
+    """Return what appears with a commit; CatalogError for impossible names."""
+    for definition in ones.tables:
+        table(definition)
+    for new in ones.partitions:
+        table_name(new.table)
+        partitions([new.partition])
+    return ones

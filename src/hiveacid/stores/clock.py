@@ -1,0 +1,17 @@
+"""The machine's own clock."""
+
+from __future__ import annotations
+
+import time
+
+
+class SystemClock:
+    """The time of this machine, in milliseconds since the epoch."""
+
+    def now(self) -> int:
+        """Return the time."""
+        return time.time_ns() // 1_000_000
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)

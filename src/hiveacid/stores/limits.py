@@ -1,0 +1,39 @@
+"""The settings that a store itself obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from hiveacid.config import Settings, keys
+
+_HISTORY = MappingProxyType({"succeeded": 3, "failed": 3, "did not initiate": 2, "refused": 3, "aborted": 3})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Times in seconds; ``history``: how many ended compactions of each state a table or partition keeps."""
+
+    txn_timeout: float = 300.0
+    max_open_txns: int = 100_000
+    max_open_batch: int = 1000
+    worker_timeout: float = 86_400.0
+    history: Mapping[str, int] = field(default_factory=lambda: _HISTORY)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """Read them from a session's settings."""
+        history = {
+            "succeeded": settings.get(keys.HISTORY_SUCCEEDED),
+            "failed": settings.get(keys.HISTORY_FAILED),
+            "did not initiate": settings.get(keys.HISTORY_DID_NOT_INITIATE),
+            "refused": settings.get(keys.HISTORY_REFUSED),
+        }
+        return cls(
+            txn_timeout=settings.get(keys.TXN_TIMEOUT),
+            max_open_txns=settings.get(keys.MAX_OPEN_TXNS),
+            max_open_batch=settings.get(keys.TXN_MAX_OPEN_BATCH),
+            worker_timeout=settings.get(keys.WORKER_TIMEOUT),
+            history=MappingProxyType(dict(_HISTORY) | history),
+        )

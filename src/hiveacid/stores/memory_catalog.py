@@ -1,0 +1,164 @@
+"""The catalog of the reference store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName
+from hiveacid.ports import CatalogChanges
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.memory_state import MemoryPart, alone, partition_key
+
+
+class MemoryCatalog(MemoryPart):
+    """Implements :class:`hiveacid.ports.Catalog`."""
+
+    @alone
+    def create_database(self, database: DatabaseDefinition) -> None:
+        """See :class:`hiveacid.ports.Catalog`."""
+        checks.database(database)
+        if database.name in self._state.databases:
+            raise refusals.database_exists(database.name)
+        self._state.databases[database.name] = database
+
+    @alone
+    def drop_database(self, name: str) -> None:
+        """See :class:`hiveacid.ports.Catalog`. Raises NoSuchDatabaseError, or CatalogError if it has tables."""
+        checks.database_name(name)
+        if name not in self._state.databases:
+            raise refusals.no_database(name)
+        tables = [table for table in self._state.tables if table.database == name]
+        if tables:
+            raise refusals.database_not_empty(name, len(tables))
+        del self._state.databases[name]
+
+    @alone
+    def get_database(self, name: str) -> DatabaseDefinition | None:
+        """See :class:`hiveacid.ports.Catalog`."""
+        return self._state.databases.get(checks.database_name(name))
+
+    @alone
+    def list_databases(self) -> tuple[str, ...]:
+        """See :class:`hiveacid.ports.Catalog`."""
+        return tuple(sorted(self._state.databases))
+
+    @alone
+    def create_table(self, table: TableDefinition) -> None:
+        """See :class:`hiveacid.ports.Catalog`."""
+        checks.table(table)
+        self._require_room(table.name)
+        self._put_table(table)
+
+    @alone
+    def drop_table(self, name: TableName) -> None:
+        """See :class:`hiveacid.ports.Catalog`. Raises NoSuchTableError."""
+        self._require_table(name)
+        del self._state.tables[name]
+        del self._state.partitions[name]
+        self._purge(name)
+
+    @alone
+    def get_table(self, name: TableName) -> TableDefinition | None:
+        """See :class:`hiveacid.ports.Catalog`."""
+        return self._state.tables.get(checks.table_name(name))
+
+    @alone
+    def list_tables(self, database: str) -> tuple[str, ...]:
+        """See :class:`hiveacid.ports.Catalog`. Raises NoSuchDatabaseError."""
+        checks.database_name(database)
+        if database not in self._state.databases:
+            raise refusals.no_database(database)
+        return tuple(sorted(name.name for name in self._state.tables if name.database == database))
+
+    @alone
+    def alter_table(self, name: TableName, table: TableDefinition) -> None:
+        """See :class:`hiveacid.ports.Catalog`. Raises NoSuchTableError, AlreadyExistsError."""
+        checks.table(table)
+        self._require_table(name)
+        if table.name != name:
+            self._require_room(table.name)
+            self._purge(table.name)
+            self._rename(name, table.name)
+        self._state.tables[table.name] = table
+
+    @alone
+    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """See :class:`hiveacid.ports.Catalog`. Raises NoSuchTableError."""
+        checks.partitions(partitions)
+        self._require_table(name)
+        for partition in partitions:
+            self._state.partitions[name].setdefault(partition_key(partition), partition)
+
+    @alone
+    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """See :class:`hiveacid.ports.Catalog`. Those that are not there are passed over."""
+        checks.partitions(partitions)
+        self._require_table(name)
+        for partition in partitions:
+            self._state.partitions[name].pop(partition_key(partition), None)
+
+    @alone
+    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
+        """See :class:`hiveacid.ports.Catalog`. Raises NoSuchTableError."""
+        self._require_table(name)
+        return tuple(one for _, one in sorted(self._state.partitions[name].items(), key=lambda item: item[0]))
+
+    def _require_table(self, name: TableName) -> None:
+        checks.table_name(name)
+        if name not in self._state.tables:
+            raise refusals.no_table(name)
+
+    def _require_room(self, name: TableName) -> None:
+        if name.database not in self._state.databases:
+            raise refusals.no_database(name.database)
+        if name in self._state.tables:
+            raise refusals.table_exists(name)
+
+    def _put_table(self, table: TableDefinition) -> None:
+        self._state.tables[table.name] = table
+        self._state.partitions[table.name] = {}
+
+    def _require_changes_fit(self, changes: CatalogChanges) -> None:
+        for table in changes.tables:
+            self._require_room(table.name)
+
+    def _apply_changes(self, changes: CatalogChanges) -> None:
+        """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over."""
+        for table in changes.tables:
+            self._put_table(table)
+        for new in changes.partitions:
+            known = self._state.partitions.get(new.table)
+            if known is not None:
+                known.setdefault(partition_key(new.partition), new.partition)
+
+    def _purge(self, name: TableName) -> None:
+        state = self._state
+        state.write_ids.pop(name, None)
+        state.next_write_id.pop(name, None)
+        state.written = [row for row in state.written if row.change.table != name]
+        state.compactions = {
+            number: one for number, one in state.compactions.items() if one.request.table != name
+        }
+
+    def _rename(self, old: TableName, new: TableName) -> None:
+        state = self._state
+        del state.tables[old]
+        state.partitions[new] = state.partitions.pop(old)
+        if old in state.next_write_id:
+            state.next_write_id[new] = state.next_write_id.pop(old)
+        if old in state.write_ids:
+            state.write_ids[new] = state.write_ids.pop(old)
+        for row in state.written:
+            if row.change.table == old:
+                row.change = replace(row.change, table=new)
+        for request in state.requests.values():
+            request.components = tuple(
+                replace(one, database=new.database, table=new.name)
+                if (one.database, one.table) == (old.database, old.name)
+                else one
+                for one in request.components
+            )
+        for number, one in state.compactions.items():
+            if one.request.table == old:
+                state.compactions[number] = replace(one, request=replace(one.request, table=new))

@@ -1,0 +1,117 @@
+"""Errors that all stores raise in the same words."""
+
+from __future__ import annotations
+
+from hiveacid.core.model import LockId, TableName, TxnId
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    CompactionError,
+    CompactionRefusedError,
+    HiveAcidError,
+    NoSuchDatabaseError,
+    NoSuchTableError,
+    NoSuchTransactionError,
+    TransactionAbortedError,
+    TransactionError,
+    TransactionStateError,
+    WriteConflictError,
+)
+from hiveacid.ports import CompactionRequest
+
+CONFLICT = "50003"
+"""Reason code of an abort by a write conflict (``TxnErrorMsg.ABORT_WRITE_CONFLICT``)."""
+TIME_OUT = "50004"
+"""Reason code of an abort by the reaper (``TxnErrorMsg.ABORT_TIMEOUT``)."""
+
+
+def not_open(txn_id: TxnId, state: str, reason: str | None = None, code: str | None = None) -> HiveAcidError:
+    """Return what to raise when a verb needs an open transaction; ``state`` as the verb txn_state says it."""
+    if state == "unknown":
+        return NoSuchTransactionError(
+            f"transaction {txn_id} is not known: it was never opened, or ended long ago"
+        )
+    if state != "aborted":
+        return TransactionStateError(f"transaction {txn_id} is {state} already")
+    if code == CONFLICT and reason is not None:
+        return WriteConflictError(reason)
+    why = "" if not reason else f": {reason}"
+    return TransactionAbortedError(f"transaction {txn_id} was aborted{why}; open a new one and start over")
+
+
+def read_only(txn_id: TxnId) -> HiveAcidError:
+    """Return what to raise when a read-only transaction is asked to write."""
+    return TransactionStateError(f"transaction {txn_id} is read-only and may not write")
+
+
+def too_many_open(limit: int) -> HiveAcidError:
+    """Return what to raise beyond hive.max.open.txns."""
+    return TransactionError(f"hive.max.open.txns allows {limit} open transactions and no more")
+
+
+def request_gone(lock_id: LockId) -> HiveAcidError:
+    """Return what to raise for a lock request that is no longer there."""
+    return TransactionStateError(
+        f"lock request {lock_id} is not there: it was withdrawn, or its transaction ended"
+    )
+
+
+def lock_in_use(lock_id: LockId, txn_id: TxnId) -> HiveAcidError:
+    """Return what to raise when a lock may not be given back before its transaction ends."""
+    return TransactionStateError(
+        f"lock request {lock_id} protects what transaction {txn_id} wrote; it ends with the transaction"
+    )
+
+
+def ids_given(table: TableName) -> HiveAcidError:
+    """Return what to raise when write ids are seeded too late."""
+    return TransactionStateError(f"{table} has write ids already; they cannot be seeded any more")
+
+
+def timed_out(seconds: float) -> str:
+    """Return the reason of an abort by the reaper."""
+    return f"no heartbeat for more than hive.txn.timeout ({seconds:g} s)"
+
+
+def scheduled(request: CompactionRequest, state: str, compaction_id: int) -> HiveAcidError:
+    """Return what to raise for a compaction that is queued or running (Hive's words)."""
+    partition = "" if request.partition is None else f"/{request.partition}"
+    return CompactionRefusedError(
+        f"Compaction is already scheduled with state='{state}' and id={compaction_id} "
+        f"for {request.table}{partition}"
+    )
+
+
+def no_compaction(compaction_id: int) -> HiveAcidError:
+    """Return what to raise for an unknown compaction."""
+    return CompactionError(f"compaction {compaction_id} is not known")
+
+
+def compaction_not_working(compaction_id: int, state: str) -> HiveAcidError:
+    """Return what to raise when a job is started that nobody claimed."""
+    return TransactionStateError(f"compaction {compaction_id} is {state}, not working")
+
+
+def no_database(name: str) -> HiveAcidError:
+    """Return what to raise for an unknown database."""
+    return NoSuchDatabaseError(f"database {name!r} does not exist")
+
+
+def no_table(name: TableName) -> HiveAcidError:
+    """Return what to raise for an unknown table."""
+    return NoSuchTableError(f"table '{name}' does not exist")
+
+
+def database_exists(name: str) -> HiveAcidError:
+    """Return what to raise for a second database of one name."""
+    return AlreadyExistsError(f"database {name!r} exists already")
+
+
+def table_exists(name: TableName) -> HiveAcidError:
+    """Return what to raise for a second table of one name."""
+    return AlreadyExistsError(f"table '{name}' exists already")
+
+
+def database_not_empty(name: str, tables: int) -> HiveAcidError:
+    """Return what to raise when a database that is dropped still has tables."""
+    return CatalogError(f"database {name!r} is not empty: it has {tables} tables; drop them first")

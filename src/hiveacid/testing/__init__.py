@@ -1,0 +1,1 @@
+"""The shipped test kit: contracts that every store passes, and what they need."""

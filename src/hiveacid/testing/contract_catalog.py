@@ -1,0 +1,153 @@
+"""Contract: databases, tables, partitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableName
+from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
+from hiveacid.testing.samples import ORDERS, STOCK, Store, database, table
+
+ODD = "d'b\"; drop table x; -- ü😀%_\\"
+
+
+class CatalogRules:
+    """The catalog by itself."""
+
+    def test_databases(self, store: Store) -> None:
+        """Created once, listed sorted, dropped when empty."""
+        for name in ("shop", "bank", ODD):
+            store.create_database(database(name))
+        assert store.list_databases() == tuple(sorted(("bank", ODD, "shop")))
+        assert store.get_database(ODD) == database(ODD)
+        assert store.get_database("none") is None
+        with pytest.raises(AlreadyExistsError):
+            store.create_database(DatabaseDefinition("shop", "elsewhere"))
+        store.create_table(table())
+        with pytest.raises(CatalogError, match="not empty"):
+            store.drop_database("shop")
+        store.drop_database("bank")
+        with pytest.raises(NoSuchDatabaseError):
+            store.drop_database("bank")
+        assert store.list_databases() == tuple(sorted((ODD, "shop")))
+
+    def test_a_definition_comes_back_whole(self, store: Store) -> None:
+        """Every field, quotes and unicode included."""
+        store.create_database(database())
+        plain = replace(
+            table(STOCK), partition_columns=(), bucketing=None, properties=(), comment=None, external=True
+        )
+        store.create_table(table())
+        store.create_table(plain)
+        assert store.get_table(ORDERS) == table()
+        assert store.get_table(STOCK) == plain
+        assert store.get_table(TableName("shop", "none")) is None
+        assert store.get_table(TableName("none", "orders")) is None
+
+    def test_tables(self, store: Store) -> None:
+        """A table has a database and is there once."""
+        with pytest.raises(NoSuchDatabaseError):
+            store.create_table(table())
+        with pytest.raises(NoSuchDatabaseError):
+            store.list_tables("shop")
+        store.create_database(database())
+        assert store.list_tables("shop") == ()
+        for name in ("orders", "a", ODD):
+            store.create_table(table(TableName("shop", name)))
+        assert store.list_tables("shop") == tuple(sorted(("a", ODD, "orders")))
+        with pytest.raises(AlreadyExistsError):
+            store.create_table(table())
+        store.drop_table(TableName("shop", ODD))
+        with pytest.raises(NoSuchTableError):
+            store.drop_table(TableName("shop", ODD))
+        assert store.list_tables("shop") == ("a", "orders")
+
+    @pytest.mark.parametrize("bad", ["", "a\0b", "\udfff", "x" * 257])
+    def test_impossible_names_are_refused(self, store: Store, bad: str) -> None:
+        """NUL, half characters, nothing, more than Hive allows."""
+        store.create_database(database())
+        with pytest.raises(CatalogError):
+            store.create_database(database(bad))
+        with pytest.raises(CatalogError):
+            store.create_table(table(TableName("shop", bad)))
+        with pytest.raises(CatalogError):
+            store.get_table(TableName("shop", bad))
+        with pytest.raises(CatalogError):
+            store.drop_table(TableName(bad, "orders"))
+
+    def test_altering(self, store: Store) -> None:
+        """The definition is replaced as a whole; partitions stay."""
+        store.create_database(database())
+        store.create_table(table())
+        one = Partition(("2026-01-01", "oslo"), "file:/p1")
+        store.add_partitions(ORDERS, [one])
+        changed = replace(table(), columns=(Column("only", "bigint"),), properties=(("k", "v"),))
+        store.alter_table(ORDERS, changed)
+        assert store.get_table(ORDERS) == changed
+        assert store.list_partitions(ORDERS) == (one,)
+        with pytest.raises(NoSuchTableError):
+            store.alter_table(STOCK, table(STOCK))
+
+    def test_renaming(self, store: Store) -> None:
+        """Into another database too, with all partitions; never onto another table."""
+        for name in ("shop", "bank"):
+            store.create_database(database(name))
+        for existing in (ORDERS, STOCK):
+            store.create_table(table(existing))
+        one = Partition(("2026-01-01", "oslo"), "file:/p1")
+        store.add_partitions(ORDERS, [one])
+        with pytest.raises(AlreadyExistsError):
+            store.alter_table(ORDERS, table(STOCK))
+        with pytest.raises(NoSuchDatabaseError):
+            store.alter_table(ORDERS, table(TableName("none", "orders")))
+        moved = table(TableName("bank", "old_orders"))
+        store.alter_table(ORDERS, moved)
+        assert store.get_table(ORDERS) is None
+        assert store.get_table(moved.name) == moved
+        assert store.list_partitions(moved.name) == (one,)
+        with pytest.raises(NoSuchTableError):
+            store.list_partitions(ORDERS)
+        store.drop_table(STOCK)
+        store.drop_database("shop")
+
+    def test_partitions(self, store: Store) -> None:
+        """Added once, sorted by values, dropped by values; none and empty are the default partition."""
+        store.create_database(database())
+        store.create_table(table())
+        store.create_table(table(STOCK))
+        assert store.list_partitions(ORDERS) == ()
+        default = Partition((None, "a/b=c'\""), "file:/p0", (("k", "v\0"),))
+        later = Partition(("2026-01-02", "ö"), "file:/p2")
+        early = Partition(("2026-01-01", "z" * 3000), "file:/p1")
+        store.add_partitions(ORDERS, [later, default])
+        store.add_partitions(ORDERS, [early, replace(later, location="elsewhere"), early])
+        store.add_partitions(ORDERS, [Partition(("", "a/b=c'\""), "elsewhere")])
+        store.add_partitions(ORDERS, [])
+        assert store.list_partitions(ORDERS) == (early, later, default)
+        assert store.list_partitions(STOCK) == ()
+        store.drop_partitions(ORDERS, [replace(early, location="any"), Partition(("x", "y"), "not there")])
+        assert store.list_partitions(ORDERS) == (later, default)
+        store.drop_partitions(ORDERS, [default, later])
+        assert store.list_partitions(ORDERS) == ()
+
+    def test_partitions_of_no_table(self, store: Store) -> None:
+        """Nothing to add to, list or drop from."""
+        store.create_database(database())
+        one = Partition(("1", "2"), "file:/p")
+        for verb in (store.add_partitions, store.drop_partitions):
+            with pytest.raises(NoSuchTableError):
+                verb(ORDERS, [one])
+        with pytest.raises(NoSuchTableError):
+            store.list_partitions(ORDERS)
+
+    def test_partitions_go_with_their_table(self, store: Store) -> None:
+        """A new table of the same name has none."""
+        store.create_database(database())
+        store.create_table(table())
+        store.add_partitions(ORDERS, [Partition((f"{n}", "x"), f"file:/{n}") for n in range(2000)])
+        assert len(store.list_partitions(ORDERS)) == 2000
+        store.drop_table(ORDERS)
+        store.create_table(table())
+        assert store.list_partitions(ORDERS) == ()

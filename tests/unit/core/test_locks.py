@@ -1,0 +1,78 @@
+"""Who waits for whom."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hiveacid.core.locks import HeldLock, LockComponent, LockType, blocker, overlap, waits
+from hiveacid.core.model import LockId, TxnId
+
+READ, WRITE, EXCL_WRITE, EXCLUSIVE = LockType
+
+RESOURCES = st.one_of(
+    st.tuples(st.sampled_from("ab"), st.none(), st.none()),
+    st.tuples(st.sampled_from("ab"), st.sampled_from("tu"), st.none() | st.sampled_from(["p=1", "p=2"])),
+)
+COMPONENTS = st.builds(lambda type_, at: LockComponent(type_, *at), st.sampled_from(LockType), RESOURCES)
+HELD = st.builds(
+    HeldLock,
+    st.integers(1, 9).map(LockId),
+    st.integers(1, 3),
+    st.integers(1, 3).map(TxnId),
+    COMPONENTS,
+)
+
+
+def test_the_matrix_of_hive_4() -> None:
+    """Rows: requested; columns: SHARED_READ, SHARED_WRITE, EXCL_WRITE, EXCLUSIVE there before."""
+    rows = {
+        requested: "".join(
+            "w" if waits(LockComponent(requested, "d", "t"), LockComponent(earlier, "d", "t")) else "."
+            for earlier in LockType
+        )
+        for requested in LockType
+    }
+    assert rows == {READ: "...w", WRITE: "..ww", EXCL_WRITE: ".www", EXCLUSIVE: "wwww"}
+
+
+def test_reading_a_database_and_dropping_a_table_pass_each_other() -> None:
+    database, table = LockComponent(READ, "d"), LockComponent(EXCLUSIVE, "d", "t")
+    partition = LockComponent(EXCLUSIVE, "d", "t", "p=1")
+    assert not waits(database, table)
+    assert not waits(table, database)
+    assert not waits(database, partition)
+    assert not waits(partition, database)
+    assert waits(database, LockComponent(EXCLUSIVE, "d"))
+    assert waits(LockComponent(READ, "d", "t"), LockComponent(EXCLUSIVE, "d"))
+    assert waits(LockComponent(WRITE, "d"), table)
+
+
+@given(COMPONENTS, COMPONENTS)
+def test_overlap_is_mutual_and_about_resources_only(one: LockComponent, other: LockComponent) -> None:
+    assert overlap(one, other) == overlap(other, one)
+    assert overlap(one, one)
+    named = [(x, y) for x, y in ((one.table, other.table), (one.partition, other.partition)) if x and y]
+    assert overlap(one, other) == (one.database == other.database and all(x == y for x, y in named))
+
+
+@given(st.lists(COMPONENTS, min_size=1, max_size=4), st.lists(HELD, max_size=8))
+def test_the_blocker_is_the_first_one_waited_for(
+    request: list[LockComponent], earlier: list[HeldLock]
+) -> None:
+    mine = TxnId(2)
+    naive = [
+        held for held in earlier if held.txn_id != mine and any(waits(one, held.component) for one in request)
+    ]
+    found = blocker(mine, request, earlier)
+    if not naive:
+        assert found is None
+    else:
+        assert found in naive
+        assert (found.lock_id, found.number) == min((held.lock_id, held.number) for held in naive)
+
+
+def test_a_lock_reads_well() -> None:
+    held = HeldLock(LockId(3), 2, TxnId(7), LockComponent(EXCL_WRITE, "shop", "orders", "p=1"))
+    assert str(held) == "lock 3.2 (EXCL_WRITE on shop.orders/p=1, transaction 7)"
+    assert str(LockComponent(READ, "shop")) == "SHARED_READ on shop"
