@@ -136,12 +136,13 @@ def parse_type(text: str) -> HiveType:
     return found
 
 
-def parse_type_at(text: str, start: int) -> tuple[HiveType, int]:
+def parse_type_at(text: str, start: int, first_line: int = 1) -> tuple[HiveType, int]:
     """Parse the type that begins at offset ``start`` of a statement; return it and the offset behind it.
 
-    Positions of errors are those of the whole text. Raises ParseError.
+    Positions of errors are those of the whole text, whose first line has the number ``first_line``.
+    Raises ParseError.
     """
-    reader = _Reader(text, start)
+    reader = _Reader(text, start, first_line)
     return reader.read_type(0), reader.at
 
 
@@ -153,7 +154,7 @@ def quoted_type_text(hive_type: HiveType) -> str:
         case Map(key, value):
             return f"map<{quoted_type_text(key)},{quoted_type_text(value)}>"
         case Struct(fields):
-            texts = (f"{_quote(field.name)}:{quoted_type_text(field.type)}" for field in fields)
+            texts = (f"{quote_name(field.name)}:{quoted_type_text(field.type)}" for field in fields)
             return f"struct<{', '.join(texts)}>"
         case Union(alternatives):
             return f"uniontype<{','.join(map(quoted_type_text, alternatives))}>"
@@ -166,24 +167,26 @@ def position(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def _quote(name: str) -> str:
+def quote_name(name: str) -> str:
+    """Return a name in back-quotes, those inside doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _field_name(name: str) -> str:
-    return name if _PLAIN_NAME.match(name) else _quote(name)
+    return name if _PLAIN_NAME.match(name) else quote_name(name)
 
 
 class _Reader:
     """A cursor over a type text."""
 
-    def __init__(self, text: str, at: int) -> None:
+    def __init__(self, text: str, at: int, first_line: int = 1) -> None:
         self.text = text
         self.at = at
+        self.first_line = first_line
 
     def fail(self, message: str, offset: int | None = None) -> NoReturn:
         line, column = position(self.text, self.at if offset is None else offset)
-        raise ParseError(message, line=line, column=column)
+        raise ParseError(message, line=line + self.first_line - 1, column=column)
 
     def shown(self) -> str:
         word = _WORD.match(self.text, self.at)

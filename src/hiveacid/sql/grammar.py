@@ -1,0 +1,92 @@
+"""Text to statement: looks at the first word and hands over to the grammar of that area."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hiveacid.sql import grammar_admin as admin
+from hiveacid.sql import grammar_ddl as ddl
+from hiveacid.sql import grammar_dml as dml
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.grammar_create import QUERY_WORDS
+from hiveacid.sql.grammar_merge import merge
+from hiveacid.sql.grammar_show import describe, show
+from hiveacid.sql.statements import Explain, Statement
+from hiveacid.sql.tokens import split
+
+__all__ = ["parse", "split"]
+
+_EXPLAIN_OPTIONS = frozenset(
+    {
+        "EXTENDED",
+        "FORMATTED",
+        "DEPENDENCY",
+        "LOGICAL",
+        "AUTHORIZATION",
+        "AST",
+        "CBO",
+        "COST",
+        "JOINCOST",
+        "LOCKS",
+    }
+    | {"CODEGEN", "VECTORIZATION", "ONLY", "SUMMARY", "OPERATOR", "EXPRESSION", "DETAIL", "DEBUG", "DDL"}
+)
+
+
+def parse(text: str, first_line: int = 1) -> Statement:
+    """Parse one statement; a ``;`` may stand behind it.
+
+    ``first_line`` is the number of the text's first line, for statements of a script (:func:`split`).
+    Raises ParseError with line and column, and with what was expected there, for anything that is neither one
+    of the statements nor begins like a query.
+    """
+    cursor = Cursor(text, first_line)
+    statement = _statement(cursor)
+    cursor.expect_end()
+    return statement
+
+
+def _statement(cursor: Cursor) -> Statement:
+    if cursor.sees_any(QUERY_WORDS):
+        return dml.query(cursor)
+    grammars: dict[str, Callable[[Cursor], Statement]] = {
+        "CREATE": ddl.create,
+        "DROP": ddl.drop,
+        "ALTER": ddl.alter,
+        "TRUNCATE": ddl.truncate,
+        "INSERT": dml.insert,
+        "UPDATE": dml.update,
+        "DELETE": dml.delete,
+        "MERGE": merge,
+        "LOAD": dml.load,
+        "SHOW": show,
+        "DESCRIBE": describe,
+        "DESC": describe,
+        "EXPLAIN": _explain,
+        "USE": admin.use,
+        "SET": admin.set_option,
+        "RESET": admin.reset_option,
+        "START": admin.start_transaction,
+        "BEGIN": admin.start_transaction,
+        "COMMIT": admin.commit,
+        "ROLLBACK": admin.rollback,
+        "ABORT": admin.abort,
+        "MSCK": admin.repair,
+        "ANALYZE": admin.analyze,
+    }
+    grammar = grammars.get(cursor.next.keyword)
+    if grammar is None:
+        cursor.fail(f"a statement ({', '.join(grammars)}) or a query")
+    cursor.advance()
+    return grammar(cursor)
+
+
+def _explain(cursor: Cursor) -> Explain:
+    options: list[str] = []
+    while cursor.sees_any(_EXPLAIN_OPTIONS) or (
+        cursor.sees("ANALYZE") and not cursor.sees("ANALYZE", "TABLE")
+    ):
+        options.append(cursor.advance().keyword)
+    if cursor.sees("EXPLAIN"):
+        cursor.refuse("EXPLAIN cannot explain itself")
+    return Explain(_statement(cursor), tuple(options))
