@@ -144,7 +144,9 @@ def select(
         uncompacted_aborts=any(_holds_aborted_rows(_name(one), write_ids) for one in kept),
         foreign=listing.foreign,
         pending=tuple(
-            one.path for one in listing.directories if one is not bases.chosen and one.path not in settled
+            sorted(
+                one.path for one in listing.directories if one is not bases.chosen and one.path not in settled
+            )
         ),
     )
 
