@@ -11,6 +11,7 @@
         NotTransactionalError             10297: UPDATE or DELETE on a plain table
         InsertOnlyError                   10414: UPDATE or DELETE on an insert-only table
         SchemaMismatchError               columns or types do not fit
+        PartitionColumnUpdateError        10292      BucketColumnUpdateError   10302
       FormatError                         what lies on disk is not what it should be; carries the path
         BadDirectoryNameError   BadFileError   MissingDirectoryError
         NotEnoughHistoryError             10327: the snapshot asked for is gone
@@ -123,6 +124,18 @@ class SchemaMismatchError(CatalogError):
     """Columns or their types do not fit the table."""
 
     code = "10044"
+
+
+class PartitionColumnUpdateError(CatalogError):
+    """UPDATE may not set a partition column."""
+
+    code = "10292"
+
+
+class BucketColumnUpdateError(CatalogError):
+    """UPDATE may not set a bucketing column."""
+
+    code = "10302"
 
 
 class FormatError(HiveAcidError):

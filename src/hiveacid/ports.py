@@ -189,6 +189,9 @@ class TransactionStore(Protocol):
     ) -> None:
         """Make the next write id ``high_watermark + 1`` on a table that has none yet; mark ids as aborted (adopt)."""
 
+    def seed_txns(self, high_watermark: TxnId) -> None:
+        """Make every later transaction id higher than this one (ids that another engine left in names)."""
+
     def lock(
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
     ) -> LockAnswer:
@@ -337,7 +340,7 @@ class FileSystem(Protocol):
         """Delete a file or directory with all it holds; nothing there is not an error."""
 
     def spark_path(self, path: str) -> str:
-        """Return the URI under which Spark reads and writes the path."""
+        """Return the path as Hadoop's ``Path`` takes it: with its scheme, nothing in it URL-encoded."""
 
 
 class Clock(Protocol):

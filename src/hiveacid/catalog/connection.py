@@ -1,0 +1,148 @@
+"""`Connection`: one warehouse, one store, one Spark session."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from hiveacid.catalog import ddl
+from hiveacid.config import Settings, keys
+from hiveacid.core.model import DatabaseDefinition, TxnId, WriteId
+from hiveacid.errors import ConfigError, NoSuchDatabaseError, UnsupportedFeatureError
+from hiveacid.spark.lease import collect_garbage
+from hiveacid.spark.session import SparkFacts
+from hiveacid.storage.local import LocalFileSystem
+from hiveacid.stores.clock import SystemClock
+from hiveacid.table.acid_table import AcidTable
+from hiveacid.table.context import Context
+from hiveacid.table.cleaning import clean
+from hiveacid.transaction import Heartbeats, Snapshots, Transaction, Transactions, this_client
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid.core.model import TableDefinition, TableName
+    from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
+
+logger = logging.getLogger(__name__)
+
+STORE_DIRECTORY = ".hiveacid"
+
+
+def make_context(
+    spark: SparkSession, warehouse: str | None, store: str | None, settings: dict[str, str] | None
+) -> Context:
+    """Open (or make) a warehouse and its store.
+
+    ``store``: an SQLAlchemy URL; default: SQLite inside of the warehouse directory. Raises ConfigError,
+    StorageError, StoreUnavailableError, StoreVersionError.
+    """
+    if warehouse is None:
+        raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
+    if "://" in warehouse and not warehouse.startswith("file:"):
+        raise UnsupportedFeatureError(f"warehouse {warehouse}: only local directories are supported yet")
+    if store is not None and store.startswith("thrift:"):
+        raise UnsupportedFeatureError("a Hive Metastore as store is not supported yet")
+    from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415 - SQLAlchemy only when it is needed
+
+    fs = LocalFileSystem()
+    root = fs.absolute(warehouse)
+    fs.make_directory(f"{root}/{STORE_DIRECTORY}")
+    chosen = Settings.of(settings or {})
+    facts = SparkFacts(spark)
+    facts.apply_settings()
+    clock = SystemClock()
+    url = store or f"sqlite:///{root}/{STORE_DIRECTORY}/store.db"
+    timeout = chosen.get(keys.TXN_TIMEOUT)
+    opened = SqlStore(url, clock=clock, txn_timeout=timeout)
+    if opened.get_database("default") is None:
+        ddl.create_database_quietly(opened, DatabaseDefinition("default", root, "Default Hive database"))
+    transactions = Transactions(opened, Heartbeats(opened, timeout / 2), clock, this_client())
+    return Context(facts, fs, opened, opened, transactions, Snapshots(transactions), clock, root, chosen)
+
+
+@dataclass
+class Connection:
+    """The verbs of a connection that are not SQL; `hiveacid.sql.session.AcidSession` adds ``sql``."""
+
+    context: Context
+    joined: Transaction | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """Return the session's settings (``SET`` changes them)."""
+        return self.context.settings
+
+    def set(self, name: str, value: str) -> None:
+        """Change a setting of this session. Raises ConfigError."""
+        self.context.settings = self.context.settings.with_value(name, value)
+
+    def use(self, database: str) -> None:
+        """Make a database the current one. Raises NoSuchDatabaseError."""
+        if self.context.catalog.get_database(database.lower()) is None:
+            raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES")
+        self.context.database = database.lower()
+
+    def table(self, name: str | TableName) -> AcidTable:
+        """Return a table of the catalog. Raises NoSuchTableError."""
+        full = self.context.resolve(name)
+        self.context.require(full)
+        return AcidTable(self.context, full, self.joined)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Run several statements on several tables in one transaction: one snapshot, one commit.
+
+        An error rolls all of it back. Yields a connection whose tables belong to the transaction.
+        """
+        if self.joined is not None:
+            raise UnsupportedFeatureError("a transaction inside a transaction")
+        txn = self.context.transactions.begin(self.context.settings, explicit=True)
+        try:
+            txn.snapshot()
+            yield self._inside(txn)
+            if not txn.ended:
+                txn.commit()
+        except BaseException as error:
+            txn.abort(str(error)[:200])
+            raise
+
+    def _inside(self, txn: Transaction) -> Self:
+        return type(self)(self.context, txn)
+
+    def adopt_table(
+        self,
+        table: TableDefinition,
+        write_ids: ValidWriteIdList | None = None,
+        txns: ValidTxnList | None = None,
+    ) -> AcidTable:
+        """Register an existing directory as a table (``AcidSession.adopt`` reads the SQL)."""
+        ddl.adopt(self.context, table, write_ids, txns)
+        return AcidTable(self.context, table.name)
+
+    def clean(self) -> list[str]:
+        """Remove what compactions and aborted transactions left and nobody can read; return the paths."""
+        self.context.transactions.heartbeats.beat()
+        collect_garbage(self.context.facts)
+        self.context.snapshots.sweep()
+        self.context.store.abort_timed_out()
+        return clean(self.context)
+
+    def close(self) -> None:
+        """End snapshots and the heartbeat; DataFrames made from this connection are no longer protected."""
+        self.context.snapshots.close()
+        self.context.transactions.heartbeats.close()
+
+    def __enter__(self) -> Self:
+        """Use the connection in a ``with`` block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it at the end of the block."""
+        self.close()
+
+
+__all__ = ["Connection", "TxnId", "WriteId", "make_context"]

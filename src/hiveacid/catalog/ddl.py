@@ -1,0 +1,354 @@
+"""Databases, tables and partitions: create, alter, drop, truncate, adopt."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.catalog.checks import check_definition, check_properties
+from hiveacid.core.listing import read_listing
+from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.model import (
+    Column,
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableKind,
+    TableName,
+    TxnId,
+    WriteId,
+)
+from hiveacid.core.names import BaseName, is_hidden
+from hiveacid.core.partitions import parse_partition_values
+from hiveacid.errors import (
+    AlreadyExistsError,
+    BadDirectoryNameError,
+    CatalogError,
+    MissingDirectoryError,
+    NoSuchDatabaseError,
+    NoSuchPartitionError,
+    NoSuchTableError,
+    SchemaMismatchError,
+)
+from hiveacid.storage.listing import ADOPTED_TXN
+from hiveacid.table.insert import InsertOptions, static_values, write_rows
+from hiveacid.table.layout import partition_name
+from hiveacid.table.read import partitions_of
+
+if TYPE_CHECKING:
+    from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
+    from hiveacid.ports import Catalog
+    from hiveacid.table.context import Context
+    from hiveacid.transaction import Transaction
+
+Spec = Mapping[str, object]
+
+
+def create_database_quietly(catalog: Catalog, database: DatabaseDefinition) -> None:
+    """Create a database; one that another process made at the same moment is as good."""
+    try:
+        catalog.create_database(database)
+    except AlreadyExistsError:
+        return
+
+
+def create_database(context: Context, database: DatabaseDefinition, *, if_not_exists: bool = False) -> None:
+    """Create a database below the warehouse (``name.db``) or at its location."""
+    if context.catalog.get_database(database.name) is not None and if_not_exists:
+        return
+    location = database.location or f"{context.warehouse}/{database.name}.db"
+    context.catalog.create_database(replace(database, location=context.fs.absolute(location)))
+
+
+def drop_database(context: Context, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+    """Drop an empty database, or all of it with ``cascade``."""
+    if context.catalog.get_database(name) is None:
+        if if_exists:
+            return
+        raise NoSuchDatabaseError(f"database {name} does not exist")
+    if name == "default":
+        raise CatalogError("the database default cannot be dropped")
+    tables = context.catalog.list_tables(name)
+    if tables and not cascade:
+        raise CatalogError(f"database {name} holds {len(tables)} tables ({tables[0]} …): use CASCADE")
+    for table in tables:
+        drop_table(context, TableName(name, table))
+    context.catalog.drop_database(name)
+
+
+def default_location(context: Context, name: TableName) -> str:
+    """Return where a new table goes: Hive's place, or one beside it while a renamed table still lives there."""
+    database = context.catalog.get_database(name.database)
+    if database is None:
+        raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
+    plain = f"{database.location}/{name.name}"
+    tables = (context.catalog.get_table(TableName(name.database, t)) for t in context.catalog.list_tables(name.database))
+    taken = {table.location for table in tables if table is not None}
+    return plain if plain not in taken else f"{plain}-{uuid.uuid4().hex[:8]}"
+
+
+def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
+    """Check a new table and fill in what Hive fills in: location, owner, time, transactional properties.
+
+    Raises AlreadyExistsError, NoSuchDatabaseError, CatalogError (the location holds files).
+    """
+    if context.catalog.get_table(table.name) is not None:
+        raise AlreadyExistsError(f"table {table.name} exists already")
+    where = table.location or default_location(context, table.name)
+    seconds = context.clock.now() // 1000
+    properties = {"bucketing_version": "2", "transient_lastDdlTime": str(seconds)} | dict(table.properties)
+    if table.kind is TableKind.FULL_ACID:
+        properties.setdefault("transactional_properties", "default")
+    made = replace(
+        table,
+        location=context.fs.absolute(where),
+        properties=tuple(sorted(properties.items())),
+        created_at=seconds,
+        owner=table.owner or context.transactions.client.user,
+    )
+    check_definition(made)
+    if made.kind is not TableKind.PLAIN and holds_files(context, made.location):
+        raise CatalogError(
+            f"{made.location} is not empty: remove what lies there, or take it over with acid.adopt(…)"
+        )
+    return made
+
+
+def holds_files(context: Context, location: str) -> bool:
+    """Tell whether anything that is not hidden lies in a directory."""
+    if not context.fs.exists(location):
+        return False
+    return any(not is_hidden(entry.path.split("/")[0]) for entry in context.fs.list_tree(location))
+
+
+def create_table(context: Context, table: TableDefinition, *, if_not_exists: bool = False) -> None:
+    """Create a table and its directory."""
+    if if_not_exists and context.catalog.get_table(table.name) is not None:
+        return
+    made = prepare_table(context, table)
+    context.fs.make_directory(made.location)
+    context.catalog.create_table(made)
+
+
+def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
+    """Drop a table, and its files unless it is external."""
+    if context.catalog.get_table(name) is None:
+        if if_exists:
+            return
+        raise NoSuchTableError(f"table {name} does not exist")
+
+    def run(table: TableDefinition, _: Transaction) -> None:
+        partitions = partitions_of(context, table) or ()
+        context.catalog.drop_table(name)
+        if not table.external:
+            for location in (table.location, *(p.location for p in partitions)):
+                context.fs.delete_tree(location)
+
+    exclusively(context, name, run)
+
+
+def exclusively(
+    context: Context, name: TableName, run: Callable[[TableDefinition, Transaction], None]
+) -> None:
+    """Change a table's definition under an exclusive lock."""
+    with context.transactions.scope(context.settings) as txn:
+        context.require(name)
+        txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
+        run(context.require(name), txn)
+
+
+def alter(context: Context, name: TableName, edit: Callable[[TableDefinition], TableDefinition]) -> None:
+    """Replace a table's definition by an edited one that was checked."""
+
+    def run(table: TableDefinition, _: Transaction) -> None:
+        edited = edit(table)
+        check_definition(edited)
+        if edited.name != name and context.catalog.get_table(edited.name) is not None:
+            raise AlreadyExistsError(f"table {edited.name} exists already")
+        context.catalog.alter_table(name, edited)
+
+    exclusively(context, name, run)
+
+
+def add_columns(context: Context, name: TableName, columns: Sequence[Column]) -> None:
+    """Append columns; rows written before have NULL in them."""
+    alter(context, name, lambda table: replace(table, columns=(*table.columns, *columns)))
+
+
+def set_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:
+    """Set table properties; those that decide how files are read cannot be changed."""
+
+    def edit(table: TableDefinition) -> TableDefinition:
+        check_properties(table, changes)
+        return table.with_properties(dict(changes))
+
+    alter(context, name, edit)
+
+
+def unset_properties(
+    context: Context, name: TableName, names: Sequence[str], *, if_exists: bool = False
+) -> None:
+    """Remove table properties."""
+
+    def edit(table: TableDefinition) -> TableDefinition:
+        for key in names:
+            if table.property(key) is None and not if_exists:
+                raise CatalogError(f"{name} has no property {key}")
+        if any(key.lower() in ("transactional", "transactional_properties", "bucketing_version") for key in names):
+            raise CatalogError(f"{name}: properties that decide how files are read cannot be unset")
+        gone = {key.lower() for key in names}
+        return replace(table, properties=tuple(p for p in table.properties if p[0].lower() not in gone))
+
+    alter(context, name, edit)
+
+
+def rename_table(context: Context, name: TableName, new: TableName) -> None:
+    """Rename a table; its files stay where they are, so that running readers go on."""
+    if context.catalog.get_database(new.database) is None:
+        raise NoSuchDatabaseError(f"database {new.database} does not exist")
+    alter(context, name, lambda table: replace(table, name=new))
+
+
+def partition_values(context: Context, table: TableDefinition, spec: Spec) -> tuple[str | None, ...]:
+    """Return the values of a full partition spec, checked against the columns' types."""
+    if not table.partition_columns:
+        raise SchemaMismatchError(f"{table.name} is not partitioned")
+    values = static_values(context, table, spec)
+    missing = [c.name for c in table.partition_columns if c.name not in values]
+    if missing:
+        raise SchemaMismatchError(f"the partition spec of {table.name} lacks {', '.join(missing)}")
+    return tuple(values[c.name] for c in table.partition_columns)
+
+
+def add_partitions(
+    context: Context, name: TableName, specs: Sequence[tuple[Spec, str | None]], *, if_not_exists: bool = False
+) -> None:
+    """Add empty partitions, each at its location or below the table."""
+    table = context.require(name)
+    known = {p.values for p in partitions_of(context, table) or ()}
+    added = []
+    for spec, location in specs:
+        values = partition_values(context, table, spec)
+        if values in known:
+            if if_not_exists:
+                continue
+            raise AlreadyExistsError(f"partition {partition_name(table, values)} of {name} exists already")
+        where = location or f"{table.location}/{partition_name(table, values)}"
+        added.append(Partition(values, context.fs.absolute(where)))
+    for partition in added:
+        context.fs.make_directory(partition.location)
+    context.catalog.add_partitions(name, added)
+
+
+def drop_partitions(
+    context: Context, name: TableName, choose: Callable[[Sequence[Partition]], Sequence[Partition]], *, if_exists: bool
+) -> None:
+    """Drop the chosen partitions and their files."""
+
+    def run(table: TableDefinition, _: Transaction) -> None:
+        chosen = choose(partitions_of(context, table) or ())
+        if not chosen and not if_exists:
+            raise NoSuchPartitionError(f"{name} has no such partition: see SHOW PARTITIONS {name}")
+        context.catalog.drop_partitions(name, chosen)
+        if not table.external:
+            for partition in chosen:
+                context.fs.delete_tree(partition.location)
+
+    exclusively(context, name, run)
+
+
+def truncate(
+    context: Context, name: TableName, spec: Spec | None = None, joined: Transaction | None = None
+) -> None:
+    """Remove all rows of a table or of the partitions of a (partial) spec: an empty base for each.
+
+    Open readers go on reading what was there.
+    """
+    table = context.require(name)
+    static = static_values(context, table, spec)
+    with context.transactions.scope(context.settings, joined) as txn:
+        txn.require_not_overwritten(name)
+        txn.lock([LockComponent(LockType.EXCL_WRITE, name.database, name.name)])
+        table = context.require(name)
+        fields = [f"CAST(NULL AS {_spark_text(c)}) AS `{c.name}`" for c in table.columns]
+        nothing = context.facts.spark.sql("SELECT " + ", ".join(fields)).where("false")
+        options = InsertOptions(overwrite=True, small=True)
+        if not table.partition_columns:
+            write_rows(context, table, nothing, {}, options, txn)
+            return
+        names = [c.name for c in table.partition_columns]
+        for partition in partitions_of(context, table, txn) or ():
+            values = dict(zip(names, partition.values, strict=True))
+            if all(values[key] == value for key, value in static.items()):
+                write_rows(context, table, nothing, values, options, txn)
+
+
+def _spark_text(column: Column) -> str:
+    from hiveacid.spark.types import column_type  # noqa: PLC0415
+
+    return column_type(column).simpleString()
+
+
+def adopt(
+    context: Context,
+    table: TableDefinition,
+    write_ids: ValidWriteIdList | None,
+    txns: ValidTxnList | None,
+) -> None:
+    """Take over a directory that another engine wrote (DESIGN §2): no file is touched.
+
+    Without ``write_ids`` the highest write id on disk is the high watermark and nothing is open or aborted.
+    Open ids count as aborted: their writers cannot commit here. Raises MissingDirectoryError.
+    """
+    if not context.fs.exists(table.location):
+        raise MissingDirectoryError("the table's directory does not exist", path=table.location)
+    if context.catalog.get_table(table.name) is not None:
+        raise AlreadyExistsError(f"table {table.name} exists already")
+    partitions = find_partitions(context, table)
+    roots = [p.location for p in partitions] if table.partition_columns else [table.location]
+    highest, visibility = _highest_ids(context, roots)
+    properties = dict(table.properties) | {ADOPTED_TXN: str(visibility)}
+    adopted = replace(table, properties=tuple(sorted(properties.items())))
+    check_definition(adopted)
+    context.catalog.create_table(adopted)
+    context.catalog.add_partitions(table.name, partitions)
+    if table.kind is TableKind.PLAIN:
+        return
+    context.store.seed_txns(TxnId(max(visibility, int(txns.high_watermark) if txns else 0)))
+    if write_ids is not None:
+        lost = tuple(sorted({*write_ids.open, *write_ids.aborted}))
+        context.store.seed_write_ids(table.name, write_ids.high_watermark, lost)
+    elif highest:
+        context.store.seed_write_ids(table.name, WriteId(highest), ())
+
+
+def find_partitions(context: Context, table: TableDefinition) -> list[Partition]:
+    """Find partitions by their directories ``p=1/q=2`` below the table."""
+    depth = len(table.partition_columns)
+    if not depth:
+        return []
+    names = [c.name for c in table.partition_columns]
+    found = []
+    for entry in context.fs.list_tree(table.location):
+        parts = entry.path.split("/")
+        if not entry.is_dir or len(parts) != depth or any(is_hidden(part) for part in parts):
+            continue
+        try:
+            values = parse_partition_values(names, entry.path)
+        except BadDirectoryNameError:
+            continue
+        found.append(Partition(values, f"{table.location}/{entry.path}"))
+    return found
+
+
+def _highest_ids(context: Context, roots: Sequence[str]) -> tuple[int, int]:
+    write_id = visibility = 0
+    for root in roots:
+        for directory in read_listing(context.fs.list_tree(root)).directories:
+            name = directory.name
+            top = name.write_id if isinstance(name, BaseName) else name.max_write_id
+            write_id = max(write_id, int(top))
+            visibility = max(visibility, int(name.visibility_txn_id))
+    return write_id, visibility

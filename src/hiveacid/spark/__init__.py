@@ -1,0 +1,1 @@
+"""Plans that move the data: scans, writes, merges, compactions."""

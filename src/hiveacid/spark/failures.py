@@ -1,0 +1,101 @@
+"""What Spark says went wrong, as errors of this project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+
+from hiveacid.errors import (
+    BadFileError,
+    CatalogError,
+    DataError,
+    FormatError,
+    HiveAcidError,
+    MergeCardinalityError,
+    NoSuchColumnError,
+    ParseError,
+    SchemaMismatchError,
+    StorageError,
+)
+
+_MARKED = re.compile(r"\[HIVEACID_(DATA|CARDINALITY|FORMAT)\] ([^\n]*)")
+_FILE = re.compile(r"(?:while reading file|Could not read footer for file:?|Malformed ORC file)\s+([^\s,]+)")
+_MISSING = re.compile(r"(?:File|Path does not exist:?|FileNotFoundException:?)\s+(\S*(?:bucket_|0000|/)\S*)\s*")
+_STORAGE = ("Permission denied", "Read-only file system", "No space left", "Mkdirs failed", "AccessDenied")
+_DATA = (
+    "CAST_INVALID_INPUT",
+    "CAST_OVERFLOW",
+    "ARITHMETIC_OVERFLOW",
+    "DIVIDE_BY_ZERO",
+    "NUMERIC_VALUE_OUT_OF_RANGE",
+    "DUPLICATED_MAP_KEY",
+)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise this project's errors for Spark's, the original as the cause; unknown ones go through."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        known = translate(error)
+        if known is None:
+            raise
+        raise known from error
+
+
+def translate(error: Exception) -> HiveAcidError | None:
+    """Return our error for one of Spark's, or None where we know nothing better."""
+    text = str(error)
+    marked = _MARKED.search(text)
+    if marked:
+        kind, message = marked.groups()
+        return _of_mark(kind, message.partition(" SQLSTATE")[0].strip().strip("'\""))
+    if isinstance(error, AnalysisException):
+        return _of_analysis(error, text)
+    if "FAILED_READ_FILE" in text or "Malformed ORC" in text or "Encountered error while reading file" in text:
+        found = _FILE.search(text)
+        path = found.group(1).rstrip(".") if found else None
+        if "FILE_NOT_EXIST" in text or "FileNotFoundException" in text:
+            return FormatError("a data file of the snapshot is gone (removed by hand?)", path=path)
+        return BadFileError("a data file cannot be read: it is damaged or not what its name says", path=path)
+    if "FileNotFoundException" in text:
+        found = _MISSING.search(text)
+        return FormatError("a data file of the snapshot is gone", path=found.group(1) if found else None)
+    if any(sign in text for sign in _STORAGE):
+        return StorageError(_first_line(text))
+    if any(sign in text for sign in _DATA):
+        return DataError(_first_line(text))
+    return None
+
+
+def _of_mark(kind: str, message: str) -> HiveAcidError:
+    match kind:
+        case "CARDINALITY":
+            return MergeCardinalityError(message + ": make the source unique on the ON condition")
+        case "DATA":
+            return DataError(message)
+        case _:
+            return BadFileError(message)
+
+
+def _of_analysis(error: AnalysisException, text: str) -> HiveAcidError:
+    line = _first_line(text)
+    condition = (getattr(error, "getCondition", None) or error.getErrorClass)() or ""
+    if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "FIELD_NOT_FOUND")):
+        return NoSuchColumnError(line)
+    if condition.startswith("DATATYPE_MISMATCH") or "INCOMPATIBLE" in condition:
+        return SchemaMismatchError(line)
+    if condition.startswith("PARSE_SYNTAX_ERROR"):
+        return ParseError(line)
+    return CatalogError(line)
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    useful = next((line for line in lines if "[" in line or "Exception:" in line), lines[0] if lines else text)
+    return useful[:500]

@@ -1,0 +1,118 @@
+"""Which files one Spark scan can read together, and what their paths say of partitions."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
+from hiveacid.core.partitions import format_partition
+from hiveacid.core.types import Primitive, parse_type
+from hiveacid.spark.types import spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+    from hiveacid.core.listing import DataFile
+    from hiveacid.ports import FileSystem
+    from hiveacid.storage.listing import Location
+
+_NO_DECODING = re.compile(r"[A-Za-z0-9_.=/-]*")
+_PATH = "_metadata.file_path"
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files of one scan.
+
+    ``depth``: path components below their location. ``location``: the one they all lie in; None: partition
+    values come from the path. ``check``: rows of invalid write ids must be filtered out. ``decode``: some
+    partition name is escaped.
+    """
+
+    files: tuple[str, ...]
+    depth: int
+    location: Location | None
+    check: bool
+    decode: bool = False
+
+
+def group_files(
+    fs: FileSystem,
+    table: TableDefinition,
+    locations: Sequence[Location],
+    files_of: Callable[[Location], Iterable[tuple[DataFile, bool]]],
+) -> list[FileGroup]:
+    """Group the files of all locations into as few scans as can be (100 scans cost 8 times one scan)."""
+    single = len(locations) == 1
+    groups: dict[tuple[int, Location | None, bool], list[str]] = defaultdict(list)
+    names: set[str] = set()
+    for location in locations:
+        regular = not single and _is_regular(table, location, names)
+        for file, check in files_of(location):
+            if file.size == 0:  # Hive 3 leaves 0-byte buckets: no rows
+                continue
+            key = (file.path.count("/") + 1, None if regular else location, check)
+            groups[key].append(fs.spark_path(f"{location.root}/{file.path}"))
+    decode = not all(_NO_DECODING.fullmatch(name) for name in names)
+    return [
+        FileGroup(tuple(files), depth, location, check, decode)
+        for (depth, location, check), files in groups.items()
+    ]
+
+
+def _is_regular(table: TableDefinition, location: Location, names: set[str]) -> bool:
+    if location.partition is None:
+        return False
+    name = format_partition([c.name for c in table.partition_columns], location.partition.values)
+    if location.root.rstrip("/") != f"{table.location.rstrip('/')}/{name}":
+        return False
+    names.add(name)
+    return True
+
+
+def partition_columns(table: TableDefinition, group: FileGroup) -> list[SparkColumn]:
+    """Return the partition columns of a group's rows: literals, or cut out of the file's path.
+
+    Spark prunes files at planning by any later filter on such an expression.
+    """
+    columns = table.partition_columns
+    if group.location is not None:
+        values = group.location.partition.values if group.location.partition else ()
+        literals: Iterable[SparkColumn] = map(F.lit, values)
+    else:
+        literals = (_path_value(group, len(columns) - index) for index in range(len(columns)))
+    return [_typed(value, c.type).alias(c.name) for value, c in zip(literals, columns, strict=True)]
+
+
+def place(table: TableDefinition, group: FileGroup) -> SparkColumn:
+    """Return what tells partitions apart: a row id is unique in its own partition only."""
+    if group.location is not None:
+        return F.lit(group.location.root)
+    count = len(table.partition_columns)
+    return F.substring_index(F.substring_index(F.col(_PATH), "/", -(group.depth + count)), "/", count)
+
+
+def _path_value(group: FileGroup, from_end: int) -> SparkColumn:
+    segment = F.substring_index(F.substring_index(F.col(_PATH), "/", -(group.depth + from_end)), "/", 1)
+    value = segment.substr(F.instr(segment, "=") + F.lit(1), F.length(segment))
+    if group.decode:
+        # once for the URI in which Spark names files, once for Hive's own escaping of directory names
+        value = _url_decode(_url_decode(value))
+    return F.when(value != DEFAULT_PARTITION, value)
+
+
+def _url_decode(value: SparkColumn) -> SparkColumn:
+    return F.url_decode(F.replace(value, F.lit("+"), F.lit("%2B")))
+
+
+def _typed(value: SparkColumn, hive: str) -> SparkColumn:
+    parsed = parse_type(hive)
+    if isinstance(parsed, Primitive) and parsed.name == "char":
+        return F.rpad(value.cast("string"), parsed.args[0], " ")
+    return value.cast(spark_type(parsed))

@@ -1,0 +1,236 @@
+"""One snapshot of one table as a native Spark plan.
+
+The traps are in ``docs/format.md`` (ORC-Java recognises ACID files by their six root columns; predicates on
+root columns are resolved inside ``row``). Three rules keep clear of them, and only this module knows them:
+all six root columns stay alive in every scan (`_GUARD`), no bare root column is ever compared, and nothing
+is added to the root: partition columns are expressions over ``_metadata.file_path``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.core.model import Column, TableDefinition, TableKind
+from hiveacid.core.listing import DataFile
+from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark import flat
+from hiveacid.spark.deletes import DeleteBounds, delete_key
+from hiveacid.spark.paths import FileGroup, group_files, partition_columns, place
+from hiveacid.spark.timezone import from_file
+from hiveacid.spark.types import column_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+    from hiveacid.ports import FileSystem
+    from hiveacid.spark.session import SparkFacts
+    from hiveacid.storage.listing import Location
+
+ROW_ID = "ROW__ID"
+FILE_NAME = "INPUT__FILE__NAME"
+ABSENT = "__hiveacid_absent"
+CURRENT = "__hiveacid_current"
+_GUARD = f"coalesce(operation, bucket, originalTransaction, rowId, currentTransaction, row.`{ABSENT}`)"
+# A reader that skips what it can't read loses rows silently, whatever the session says.
+# Paths are names, not patterns: a partition value may hold brackets or stars.
+STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", "__globPaths__": "false"}
+
+
+ROW_ID_TYPE = T.StructType(
+    [
+        T.StructField("writeid", T.LongType()),
+        T.StructField("bucketid", T.IntegerType()),
+        T.StructField("rowid", T.LongType()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a scan reads: facts of the session, file system, table, its write-id list."""
+
+    facts: SparkFacts
+    fs: FileSystem
+    table: TableDefinition
+    write_ids: ValidWriteIdList
+
+
+def scan(
+    source: Source,
+    locations: Sequence[Location],
+    bounds: DeleteBounds | None,
+    *,
+    arguments: dict[str, str] | None = None,
+    current: bool = False,
+) -> DataFrame:
+    """Return user columns, partition columns, ``ROW__ID`` and ``INPUT__FILE__NAME`` of the live rows.
+
+    ``bounds`` are the delete events' (None: there are none). ``arguments`` are ORC search-argument options.
+    ``current`` adds the current write id of each row (compaction keeps it). Unused columns cost nothing:
+    Spark prunes them. Columns keep the table's order.
+    """
+    if source.table.kind is not TableKind.FULL_ACID:
+        return _flat_scan(source, locations)
+    _refuse_raw(locations)
+    touched = [at for at in locations if any(directory.files for directory in at.state.delete_deltas)]
+    untouched = [at for at in locations if at not in set(touched)] if touched else list(locations)
+    frames = []
+    if untouched:
+        frames += [_select(source, frame, group) for group, frame in _data(source, untouched, arguments)]
+    if touched and bounds is not None:
+        frames += _live(source, touched, bounds, arguments)
+    if not frames:
+        return _empty(source, current=current)
+    live = reduce(lambda left, right: left.unionByName(right), frames)
+    return live if current else live.drop(CURRENT)
+
+
+def scan_deletes(source: Source, locations: Sequence[Location]) -> DataFrame:
+    """Return valid delete events: ``ROW__ID``, the deleting write id, partition columns.
+
+    Duplicates stay (the same row deleted twice). Used by joins and by minor compaction.
+    """
+    groups = group_files(source.fs, source.table, locations, deletes_of)
+    frames = [_select_events(source, _read_acid(source, group, (), 2, None), group) for group in groups]
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def _live(
+    source: Source, locations: Sequence[Location], bounds: DeleteBounds, arguments: dict[str, str] | None
+) -> list[DataFrame]:
+    many = len(locations) > 1
+    deletes = reduce(
+        lambda left, right: left.union(right),
+        [
+            frame.select(delete_key(bounds, place(source.table, group) if many else None, strict=True).alias("__dk"))
+            for group in group_files(source.fs, source.table, locations, deletes_of)
+            for frame in [_read_acid(source, group, (), 2, None)]
+        ],
+    )
+    deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
+    live = []
+    for group, frame in _data(source, locations, arguments):
+        key = delete_key(bounds, place(source.table, group) if many else None, strict=False)
+        keyed = _select(source, frame, group, key.alias("__k"))
+        live.append(keyed.join(deletes, F.col("__k") == F.col("__dk"), "left_anti").drop("__k"))
+    return live
+
+
+def _data(
+    source: Source, locations: Sequence[Location], arguments: dict[str, str] | None
+) -> Iterable[tuple[FileGroup, DataFrame]]:
+    for group in group_files(source.fs, source.table, locations, data_of):
+        yield group, _read_acid(source, group, source.table.columns, 0, arguments)
+
+
+def _read_acid(
+    source: Source, group: FileGroup, columns: Sequence[Column], operation: int, arguments: dict[str, str] | None
+) -> DataFrame:
+    row = T.StructType([T.StructField(c.name, column_type(c)) for c in columns])
+    six = T.StructType(
+        [
+            T.StructField("operation", T.IntegerType()),
+            T.StructField("originalTransaction", T.LongType()),
+            T.StructField("bucket", T.IntegerType()),
+            T.StructField("rowId", T.LongType()),
+            T.StructField("currentTransaction", T.LongType()),
+            T.StructField("row", row.add(ABSENT, T.IntegerType())),
+        ]
+    )
+    reader = source.facts.spark.read.schema(six).options(**STRICT, **(arguments or {}))
+    frame = reader.orc(list(group.files)).where(F.expr(f"{_GUARD} = {operation}"))
+    if group.check:
+        frame = frame.where(row_validity(source.write_ids, "currentTransaction"))
+        frame = frame.where(row_validity(source.write_ids, "originalTransaction"))
+    return frame
+
+
+def row_validity(write_ids: ValidWriteIdList, column: str) -> SparkColumn:
+    """Return a condition that a root column's write id is valid (never pushed down: see the module)."""
+    value = F.coalesce(F.col(column), F.lit(-1))
+    condition = value <= F.lit(int(write_ids.high_watermark)).cast("bigint")
+    invalid = sorted({int(i) for i in (*write_ids.open, *write_ids.aborted)})
+    return condition & ~value.isin(invalid) if invalid else condition
+
+
+def _select(source: Source, frame: DataFrame, group: FileGroup, *more: SparkColumn) -> DataFrame:
+    row = F.col("row")
+    users = [from_file(source.facts, row.getField(c.name), c.type).alias(c.name) for c in source.table.columns]
+    identity = [_row_id().alias(ROW_ID), F.col("_metadata.file_path").alias(FILE_NAME)]
+    current = F.coalesce(F.col("currentTransaction"), F.lit(-1)).alias(CURRENT)
+    return frame.select(*users, *partition_columns(source.table, group), *identity, current, *more)
+
+
+def _select_events(source: Source, frame: DataFrame, group: FileGroup) -> DataFrame:
+    current = F.coalesce(F.col("currentTransaction"), F.lit(-1)).alias(CURRENT)
+    return frame.select(*partition_columns(source.table, group), _row_id().alias(ROW_ID), current)
+
+
+def _row_id() -> SparkColumn:
+    return F.struct(
+        F.coalesce(F.col("originalTransaction"), F.lit(-1)).cast("bigint").alias("writeid"),
+        F.coalesce(F.col("bucket"), F.lit(-1)).alias("bucketid"),
+        F.coalesce(F.col("rowId"), F.lit(-1)).cast("bigint").alias("rowid"),
+    )
+
+
+def data_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
+    """Yield the insert files of a location and whether their rows' write ids must be checked."""
+    state = location.state
+    for directory in (*((state.base,) if state.base is not None else ()), *state.deltas):
+        yield from ((file, directory.validity is not RangeResponse.ALL) for file in directory.files)
+
+
+def deletes_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
+    """Yield the delete event files of a location and whether their write ids must be checked."""
+    for directory in location.state.delete_deltas:
+        yield from ((file, directory.validity is not RangeResponse.ALL) for file in directory.files)
+
+
+def _refuse_raw(locations: Sequence[Location]) -> None:
+    for location in locations:
+        state = location.state
+        raw = [f"{location.root}/{file.path}" for file in state.originals if file.size]
+        directories = (*((state.base,) if state.base is not None else ()), *state.deltas)
+        raw += [f"{location.root}/{directory.path}" for directory in directories if directory.raw]
+        if raw:
+            raise UnsupportedFeatureError(
+                f"files without row ids (written before the table became transactional, or by LOAD DATA) "
+                f"can't be read yet: {raw[0]}"
+            )
+
+
+def _empty(source: Source, *, current: bool) -> DataFrame:
+    table = source.table
+    fields = [T.StructField(c.name, column_type(c)) for c in (*table.columns, *table.partition_columns)]
+    if table.kind is TableKind.FULL_ACID:
+        fields.append(T.StructField(ROW_ID, ROW_ID_TYPE))
+    fields.append(T.StructField(FILE_NAME, T.StringType()))
+    if current:
+        fields.append(T.StructField(CURRENT, T.LongType()))
+    return source.facts.spark.createDataFrame([], T.StructType(fields))
+
+
+def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
+    table = source.table
+    frames = []
+    for group in group_files(source.fs, table, locations, flat_of):
+        frame = flat.read(source.facts, table, group.files, STRICT)
+        users = [F.col(f"`{c.name}`") for c in table.columns]
+        name = F.col("_metadata.file_path").alias(FILE_NAME)
+        frames.append(frame.select(*users, *partition_columns(table, group), name))
+    return reduce(lambda left, right: left.unionByName(right), frames) if frames else _empty(source, current=False)
+
+
+def flat_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
+    """Yield all data files of an insert-only or plain location."""
+    yield from data_of(location)
+    yield from ((file, False) for file in location.state.originals)

@@ -1,0 +1,64 @@
+"""What a Spark session must be set to, and what it can do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Spark's own push-down into nested ORC columns skips nothing on ACID files and would overwrite ours.
+_SETTINGS = {
+    "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+}
+
+
+def configure(builder: Any) -> Any:  # noqa: ANN401 - pyspark's Builder class moved between versions
+    """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
+
+    Also makes Python workers use this interpreter (Spark's default is whatever ``python3`` is on the PATH).
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for key, value in _SETTINGS.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+@dataclass(frozen=True)
+class SparkFacts:
+    """What a session is: classic or Connect, its version, the time zone of its JVM."""
+
+    spark: SparkSession
+
+    @cached_property
+    def classic(self) -> bool:
+        """True where a JVM is reachable from this process."""
+        return hasattr(self.spark, "_jsparkSession")
+
+    @cached_property
+    def version(self) -> tuple[int, int]:
+        """Major and minor version."""
+        major, minor = self.spark.version.split(".")[:2]
+        return int(major), int(minor)
+
+    @cached_property
+    def jvm_time_zone(self) -> str:
+        """Time zone of the JVM: the one that ORC timestamps are written in."""
+        if not self.classic:
+            return self.session_time_zone
+        return str(self.spark._jvm.java.util.TimeZone.getDefault().getID())  # type: ignore[union-attr] # noqa: SLF001
+
+    @property
+    def session_time_zone(self) -> str:
+        """Time zone in which the session shows timestamps."""
+        return str(self.spark.conf.get("spark.sql.session.timeZone"))
+
+    def apply_settings(self) -> None:
+        """Set on an existing session what `configure` would have set (both can be changed at run time)."""
+        for key, value in _SETTINGS.items():
+            self.spark.conf.set(key, value)

@@ -1,0 +1,160 @@
+"""`AcidTable`: the verbs a user says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hiveacid.core.model import WriteId
+from hiveacid.spark.failures import translated
+from hiveacid.spark.lease import PlanWatch
+from hiveacid.spark.scan import FILE_NAME, ROW_ID
+from hiveacid.table.change import Expression, as_column, delete, update
+from hiveacid.table.compact import compact
+from hiveacid.table.insert import InsertOptions, insert
+from hiveacid.table.inspect import Inspect
+from hiveacid.table.merge import Merge
+from hiveacid.table.read import read_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableDefinition, TableName
+    from hiveacid.table.context import Context
+    from hiveacid.table.report import CompactionReport, WriteReport
+    from hiveacid.transaction import Transaction
+
+Spec = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A read in the making: `to_df` takes the snapshot."""
+
+    context: Context
+    name: TableName
+    joined: Transaction | None = None
+    where: str | None = None
+    columns: tuple[str, ...] | None = None
+    row_ids: bool = False
+    as_of: WriteId | None = None
+
+    def to_df(self) -> DataFrame:
+        """Return the rows of the present snapshot (of the transaction's, inside one)."""
+        return scan_frame(self)
+
+
+def scan_frame(request: Scan, shared: Transaction | None = None) -> DataFrame:
+    """Return a snapshot as a DataFrame that keeps its files from the cleaner as long as it can run.
+
+    ``shared``: a read transaction taken by the caller, so that several tables are read at one point.
+    """
+    context = request.context
+    if shared is not None:
+        return _frame(request, shared, request.joined or shared)
+    with context.snapshots.taken(context.settings) as reader:
+        return _frame(request, reader, request.joined or reader)
+
+
+def _frame(request: Scan, reader: Transaction, txn: Transaction) -> DataFrame:
+    context = request.context
+    table = context.require(request.name)
+    with translated():
+        frame = read_snapshot(context, table, txn, where=request.where, as_of=request.as_of)
+        context.snapshots.hold(reader, PlanWatch(context.facts, frame))
+        if request.where is not None:
+            frame = frame.alias(request.name.name).where(F.expr(request.where))
+        return frame.select(*_columns(request, table))
+
+
+def _columns(request: Scan, table: TableDefinition) -> list[str]:
+    names = [c.name for c in (*table.columns, *table.partition_columns)]
+    wanted = names if request.columns is None else list(request.columns)
+    hidden = [ROW_ID] if request.row_ids else []
+    return [f"`{name}`" if name.lower() in names else name for name in (*hidden, *wanted)]
+
+
+@dataclass(frozen=True)
+class AcidTable:
+    """A table of a connection (or, inside ``acid.transaction()``, of a transaction).
+
+    Every verb is one transaction of its own unless the table belongs to one.
+    """
+
+    context: Context
+    name: TableName
+    joined: Transaction | None = None
+    snapshot_at: WriteId | None = None
+
+    @property
+    def definition(self) -> TableDefinition:
+        """Return the table's present definition. Raises NoSuchTableError."""
+        return self.context.require(self.name)
+
+    # reading
+
+    def to_df(self) -> DataFrame:
+        """Return all rows of the present snapshot."""
+        return self.scan().to_df()
+
+    def scan(
+        self, where: str | None = None, columns: Sequence[str] | None = None, *, row_ids: bool = False
+    ) -> Scan:
+        """Read with a filter that reaches partitions and ORC row groups, some columns, and row ids."""
+        chosen = None if columns is None else tuple(columns)
+        return Scan(self.context, self.name, self.joined, where, chosen, row_ids, self.snapshot_at)
+
+    def as_of(self, write_id: int) -> AcidTable:
+        """Return the table as it was after ``write_id``, as far as the cleaner has not passed.
+
+        Reading raises NotEnoughHistoryError where compaction has swallowed that state.
+        """
+        return replace(self, snapshot_at=WriteId(write_id))
+
+    @property
+    def inspect(self) -> Inspect:
+        """Look at files, deltas and partitions as DataFrames."""
+        return Inspect(self.context, self.name, self.joined)
+
+    # writing
+
+    def insert(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
+        """Insert rows; columns are matched by name (those of ``partition`` have the given values)."""
+        options = InsertOptions(partition=partition, by_name=True)
+        return insert(self.context, self.name, frame, options, self.joined)
+
+    def overwrite(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
+        """Replace what the table (or the partition, or the partitions that rows go to) holds."""
+        options = InsertOptions(partition=partition, by_name=True, overwrite=True)
+        return insert(self.context, self.name, frame, options, self.joined)
+
+    def update(self, values: Mapping[str, Expression], where: Expression | None = None) -> WriteReport:
+        """Set columns to expressions in the rows that ``where`` selects."""
+        return update(self.context, self.name, values, where, self.joined)
+
+    def delete(self, where: Expression | None = None) -> WriteReport:
+        """Delete the rows that ``where`` selects; all rows without one."""
+        return delete(self.context, self.name, where, self.joined)
+
+    def merge(
+        self, source: DataFrame, on: Expression, *, target_alias: str = "t", source_alias: str = "s"
+    ) -> Merge:
+        """Start a MERGE of ``source`` (alias s) into this table (alias t)."""
+        return Merge(self.context, self.name, source, on, self.joined, target_alias, source_alias)
+
+    # upkeep
+
+    def compact(
+        self, kind: str = "major", partition: Spec | None = None, *, wait: bool = True
+    ) -> list[CompactionReport]:
+        """Compact the table, or one partition (or those of a partial spec), and remove what nobody reads.
+
+        ``kind``: minor or major. Raises CompactionRefusedError where there is nothing to do.
+        """
+        return compact(self.context, self.name, kind, partition, wait=wait)
+
+
+__all__ = ["AcidTable", "Scan", "as_column", "scan_frame"]

@@ -1,0 +1,189 @@
+"""UPDATE and DELETE, and what they share with MERGE: locks, one job, publish, record, retry after a conflict."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F
+
+from hiveacid.config import keys
+from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.types import parse_type
+from hiveacid.errors import (
+    BucketColumnUpdateError,
+    ConfigError,
+    NoSuchColumnError,
+    PartitionColumnUpdateError,
+    WriteConflictError,
+)
+from hiveacid.ports import Operation
+from hiveacid.spark.failures import translated
+from hiveacid.spark.publish import publish_acid, staged_files
+from hiveacid.spark.scan import ROW_ID
+from hiveacid.spark.types import store_cast
+from hiveacid.spark.write import Action, Kind, Target, stage_changes
+from hiveacid.table.layout import Places, staging, written
+from hiveacid.table.read import partitions_of, read_snapshot
+from hiveacid.table.report import WriteReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.table.context import Context
+    from hiveacid.transaction import Transaction
+
+logger = logging.getLogger(__name__)
+
+Expression = str | SparkColumn
+
+
+def as_column(expression: Expression) -> SparkColumn:
+    """Return an expression as Spark understands it: SQL text as the user wrote it, or a Column."""
+    return F.expr(expression) if isinstance(expression, str) else expression
+
+
+def change(
+    context: Context,
+    name: TableName,
+    verb: str,
+    joined: Transaction | None,
+    run: Callable[[TableDefinition, Transaction], WriteReport],
+) -> WriteReport:
+    """Run a changing statement under its lock; retry it with a fresh snapshot after a lost race.
+
+    Retries happen for statements of their own only (``hive.txn.retrysnapshot.max.count``); inside of
+    ``acid.transaction()`` the WriteConflictError is the caller's.
+    """
+    attempts = 0 if joined is not None else context.settings.get(keys.RETRY_SNAPSHOT)
+    for attempt in range(attempts + 1):
+        try:
+            with context.transactions.scope(context.settings, joined) as txn:
+                context.require_full_acid(name, verb)
+                txn.require_not_overwritten(name)
+                exclusive = context.settings.get(keys.XLOCK_WRITE)
+                lock = LockType.EXCL_WRITE if exclusive else LockType.SHARED_WRITE
+                txn.lock([LockComponent(lock, name.database, name.name)])
+                report = run(context.require_full_acid(name, verb), txn)
+            return replace(report, retries=attempt)
+        except WriteConflictError:
+            if attempt == attempts:
+                raise
+            logger.info("%s on %s lost a race; trying again with a fresh snapshot", verb, name)
+    raise AssertionError  # the loop returns or raises
+
+
+def update(  # noqa: PLR0913
+    context: Context,
+    name: TableName,
+    assignments: Mapping[str, Expression],
+    where: Expression | None,
+    joined: Transaction | None,
+    alias: str | None = None,
+) -> WriteReport:
+    """Set columns of the rows that ``where`` selects (all without one).
+
+    Raises NoSuchColumnError, PartitionColumnUpdateError, BucketColumnUpdateError, SchemaMismatchError.
+    """
+
+    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
+        wanted = check_assignments(table, assignments)
+        with translated():
+            frame = _selected(context, table, txn, where, alias)
+            new = {column: f"__new_{column}" for column in wanted}
+            frame = frame.select("*", *[as_column(wanted[c]).alias(n) for c, n in new.items()])
+            types = {field.name: field.dataType for field in frame.schema.fields}
+            columns = [
+                store_cast(F.col(f"`{new[c.name]}`"), types[new[c.name]], parse_type(c.type), c.name).alias(c.name)
+                if c.name in new
+                else F.col(f"`{c.name}`")
+                for c in table.columns
+            ]
+            places = [F.col(f"`{c.name}`") for c in table.partition_columns]
+            changes = frame.select(F.lit(int(Action.UPDATE)).alias("__action"), ROW_ID, *columns, *places)
+        return write_changes(context, table, txn, changes, check_cardinality=False)
+
+    return change(context, name, "UPDATE", joined, run)
+
+
+def delete(
+    context: Context,
+    name: TableName,
+    where: Expression | None,
+    joined: Transaction | None,
+    alias: str | None = None,
+) -> WriteReport:
+    """Delete the rows that ``where`` selects (all without one)."""
+
+    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
+        with translated():
+            frame = _selected(context, table, txn, where, alias)
+            nothing = [F.lit(None).cast(frame.schema[c.name].dataType).alias(c.name) for c in table.columns]
+            places = [F.col(f"`{c.name}`") for c in table.partition_columns]
+            changes = frame.select(F.lit(int(Action.DELETE)).alias("__action"), ROW_ID, *nothing, *places)
+        return write_changes(context, table, txn, changes, check_cardinality=False)
+
+    return change(context, name, "DELETE", joined, run)
+
+
+def _selected(
+    context: Context, table: TableDefinition, txn: Transaction, where: Expression | None, alias: str | None
+) -> DataFrame:
+    hint = where if isinstance(where, str) else None
+    frame = read_snapshot(context, table, txn, where=hint).alias(alias or table.name.name)
+    return frame if where is None else frame.where(as_column(where))
+
+
+def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
+    """Return assignments by lower-case column; refuse what Hive refuses (10292, 10302) and unknown columns."""
+    if not assignments:
+        raise ConfigError("UPDATE sets no column")
+    wanted = {column.strip().strip("`").lower(): value for column, value in assignments.items()}
+    known = {c.name for c in table.columns}
+    for column in wanted:
+        if column in {c.name for c in table.partition_columns}:
+            raise PartitionColumnUpdateError(
+                f"{column} is a partition column of {table.name}: delete the row and insert it again"
+            )
+        if column not in known:
+            raise NoSuchColumnError(f"{table.name} has no column {column}; it has {', '.join(sorted(known))}")
+        if table.bucketing and column in table.bucketing.columns:
+            raise BucketColumnUpdateError(
+                f"{column} is a bucketing column of {table.name}: delete the row and insert it again"
+            )
+    return wanted
+
+
+def write_changes(
+    context: Context, table: TableDefinition, txn: Transaction, changes: DataFrame, *, check_cardinality: bool
+) -> WriteReport:
+    """Write delete events and new rows in one job; the caller commits.
+
+    Statement ids as Hive 4 numbers them: deletes first, then new versions, then inserts, so that a delete
+    never reaches rows of its own statement.
+    """
+    write_id = txn.write_id(table.name)
+    first, second, third = txn.next_statements(3)
+    statements = {Kind.DELETE: first, Kind.UPDATED: second, Kind.INSERTED: third}
+    known = {p.values: p for p in partitions_of(context, table, txn) or ()}
+    places = Places(context, table, known, write_id, statements)
+    txn.on_abort(places.remove)
+    target = Target(context.facts, table, write_id, statements)
+    with staging(context, table, txn) as directory, translated():
+        stage_changes(target, changes, directory, check_cardinality=check_cardinality)
+        files = staged_files(context.fs, directory, Kind.DELETE)
+        published = publish_acid(context.fs, table, files, places.directory)
+    updated = published.total(Kind.UPDATED)
+    deletes = Operation.UPDATE if updated else Operation.DELETE
+    operations = {Kind.DELETE: deletes, Kind.UPDATED: Operation.UPDATE, Kind.INSERTED: Operation.INSERT}
+    txn.wrote(written(table, published, operations), places.new_partitions())
+    return WriteReport(
+        inserted=published.total(Kind.INSERTED),
+        updated=updated,
+        deleted=published.total(Kind.DELETE) - updated,
+        write_id=write_id,
+    )

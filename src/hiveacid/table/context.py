@@ -1,0 +1,61 @@
+"""What the verbs of a table work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.errors import InsertOnlyError, NoSuchDatabaseError, NoSuchTableError, NotTransactionalError
+
+if TYPE_CHECKING:
+    from hiveacid.config import Settings
+    from hiveacid.orc.tail import OrcTail
+    from hiveacid.ports import Catalog, Clock, FileSystem, TransactionStore
+    from hiveacid.spark.session import SparkFacts
+    from hiveacid.transaction import Snapshots, Transactions
+
+
+@dataclass
+class Context:
+    """One connection: Spark, storage, store, catalog, and the session's changeable settings."""
+
+    facts: SparkFacts
+    fs: FileSystem
+    store: TransactionStore
+    catalog: Catalog
+    transactions: Transactions
+    snapshots: Snapshots
+    clock: Clock
+    warehouse: str
+    settings: Settings
+    database: str = "default"
+    tails: dict[tuple[str, int], OrcTail] = field(default_factory=dict)
+
+    def resolve(self, name: str | TableName) -> TableName:
+        """Return a full name; a name without a database is in the current one."""
+        if isinstance(name, TableName):
+            return name
+        database, dot, table = name.strip().replace("`", "").rpartition(".")
+        return TableName((database if dot else self.database).lower(), table.lower())
+
+    def require(self, name: TableName) -> TableDefinition:
+        """Return a table's definition or raise NoSuchTableError (NoSuchDatabaseError)."""
+        table = self.catalog.get_table(name)
+        if table is not None:
+            return table
+        if self.catalog.get_database(name.database) is None:
+            raise NoSuchDatabaseError(f"database {name.database} does not exist: see SHOW DATABASES")
+        raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}")
+
+    def require_full_acid(self, name: TableName, verb: str) -> TableDefinition:
+        """Return a table whose rows can be changed; NotTransactionalError, InsertOnlyError otherwise."""
+        table = self.require(name)
+        if table.kind is TableKind.INSERT_ONLY:
+            raise InsertOnlyError(f"{verb} on {name}: the table is insert-only (transactional_properties)")
+        if table.kind is TableKind.PLAIN:
+            raise NotTransactionalError(
+                f"{verb} on {name}: the table is not transactional; create it with "
+                "TBLPROPERTIES ('transactional'='true')"
+            )
+        return table

@@ -1,0 +1,277 @@
+"""INSERT INTO and INSERT OVERWRITE."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hiveacid.config import keys
+from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.types import parse_type
+from hiveacid.errors import ConfigError, NoSuchColumnError, SchemaMismatchError
+from hiveacid.ports import NewPartition, Operation, Written
+from hiveacid.spark.failures import translated
+from hiveacid.spark.publish import Published, publish_acid, publish_flat, staged_files
+from hiveacid.spark.types import store_cast
+from hiveacid.spark.write import Kind, Target, stage_empty, stage_insert
+from hiveacid.table.layout import Places, partition_name, staging, written
+from hiveacid.table.read import partitions_of
+from hiveacid.table.report import WriteReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.table.context import Context
+    from hiveacid.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class InsertOptions:
+    """How to insert.
+
+    ``partition``: column -> value text (None: NULL) of static partition columns, ``...`` for dynamic ones.
+    ``overwrite``: replace what the written partitions hold (all of the table if it has none).
+    ``columns``: the columns that the frame's columns are, by position (default: all, dynamic partition
+    columns last); ``by_name``: match the frame's names instead. ``small``: one task is enough.
+    """
+
+    partition: Mapping[str, object] | None = None
+    overwrite: bool = False
+    columns: Sequence[str] | None = None
+    by_name: bool = False
+    small: bool = False
+    if_not_exists: bool = False
+
+
+def insert(
+    context: Context, name: TableName, frame: DataFrame, options: InsertOptions, joined: Transaction | None
+) -> WriteReport:
+    """Insert the rows of ``frame``. Raises SchemaMismatchError, NoSuchColumnError, DataError."""
+    table = context.require(name)
+    static = static_values(context, table, options.partition)
+    with translated():
+        rows = fit(table, frame, static, options)
+    with context.transactions.scope(context.settings, joined) as txn:
+        txn.require_not_overwritten(name)
+        txn.lock([_lock(context, table, static, overwrite=options.overwrite)])
+        return write_rows(context, context.require(name), rows, static, options, txn)
+
+
+def _lock(
+    context: Context, table: TableDefinition, static: Mapping[str, str | None], *, overwrite: bool
+) -> LockComponent:
+    settings = context.settings
+    if table.kind is TableKind.PLAIN:
+        kind = LockType.EXCLUSIVE if overwrite else LockType.SHARED_WRITE
+    elif overwrite:
+        exclusive = settings.get(keys.XLOCK_WRITE) and settings.get(keys.XLOCK_OVERWRITE)
+        kind = LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE
+    else:
+        kind = LockType.SHARED_READ if settings.get(keys.XLOCK_WRITE) else LockType.SHARED_WRITE
+    partition = None
+    if table.partition_columns and len(static) == len(table.partition_columns):
+        partition = partition_name(table, tuple(static[c.name] for c in table.partition_columns))
+    return LockComponent(kind, table.name.database, table.name.name, partition)
+
+
+def static_values(
+    context: Context, table: TableDefinition, spec: Mapping[str, object] | None
+) -> dict[str, str | None]:
+    """Return the static part of a partition spec as canonical texts ('01' of an INT column is '1').
+
+    Raises NoSuchColumnError, SchemaMismatchError (a value that is not of the column's type),
+    ConfigError (a dynamic column before a static one).
+    """
+    columns = {c.name: c for c in table.partition_columns}
+    given = {key.lower(): value for key, value in (spec or {}).items()}
+    unknown = [key for key in given if key not in columns]
+    if unknown:
+        raise NoSuchColumnError(f"{table.name} has no partition column {unknown[0]}; it has {', '.join(columns) or 'none'}")
+    static = {key: value for key, value in given.items() if value is not ...}
+    dynamic_seen = False
+    for name in columns:
+        dynamic_seen = dynamic_seen or name not in static
+        if name in static and dynamic_seen:
+            raise ConfigError(f"partition column {name} has a value, but one before it has none: Hive needs static values first")
+    if not static:
+        return {}
+    with translated():
+        values = [
+            store_cast(F.lit(value), _type_of(context, value), parse_type(columns[name].type), name)
+            .cast("string")
+            .alias(name)
+            for name, value in static.items()
+        ]
+        row = context.facts.spark.sql("SELECT 1").select(*values).first()
+    assert row is not None  # noqa: S101
+    return {name: row[name] or None for name in static}
+
+
+def _type_of(context: Context, value: object) -> object:
+    return context.facts.spark.sql("SELECT 1").select(F.lit(value)).schema.fields[0].dataType
+
+
+def fit(
+    table: TableDefinition, frame: DataFrame, static: Mapping[str, str | None], options: InsertOptions
+) -> DataFrame:
+    """Return the rows with the table's columns: names, order, types; columns not given are NULL."""
+    wanted = [c for c in (*table.columns, *table.partition_columns) if c.name not in static]
+    given = _given_names(table, frame, [c.name for c in wanted], options)
+    fields = dict(zip(given, frame.schema.fields, strict=True))
+    renamed = frame.toDF(*given)
+    values = [
+        store_cast(F.col(f"`{c.name}`"), fields[c.name].dataType, parse_type(c.type), c.name).alias(c.name)
+        if c.name in fields
+        else F.lit(None).cast(_spark(c.type)).alias(c.name)
+        for c in wanted
+    ]
+    return renamed.select(*values)
+
+
+def _spark(hive: str) -> object:
+    from hiveacid.spark.types import spark_type  # noqa: PLC0415
+
+    return spark_type(parse_type(hive))
+
+
+def _given_names(
+    table: TableDefinition, frame: DataFrame, wanted: Sequence[str], options: InsertOptions
+) -> list[str]:
+    if options.columns is not None:
+        names = [name.lower() for name in options.columns]
+        unknown = [name for name in names if name not in wanted]
+        if unknown:
+            raise NoSuchColumnError(f"{table.name} has no column {unknown[0]} to insert into; it has {', '.join(wanted)}")
+        if len(set(names)) != len(names):
+            raise SchemaMismatchError(f"a column is named twice: {', '.join(names)}")
+    elif options.by_name:
+        names = [name.lower() for name in frame.columns]
+        if sorted(names) != sorted(wanted):
+            missing = [name for name in wanted if name not in names]
+            extra = [name for name in names if name not in wanted]
+            raise SchemaMismatchError(
+                f"the rows' columns are not those of {table.name}: "
+                f"missing {', '.join(missing) or 'none'}, unknown or double {', '.join(extra) or 'none'}"
+            )
+    else:
+        names = list(wanted)
+    if len(frame.columns) != len(names):
+        raise SchemaMismatchError(
+            f"{len(names)} columns are to be filled ({', '.join(names)}), but the rows have {len(frame.columns)}"
+        )
+    return names
+
+
+def write_rows(  # noqa: PLR0913
+    context: Context,
+    table: TableDefinition,
+    rows: DataFrame,
+    static: Mapping[str, str | None],
+    options: InsertOptions,
+    txn: Transaction,
+) -> WriteReport:
+    """Stage, publish and record rows that fit; the caller commits."""
+    dynamic = len(static) < len(table.partition_columns)
+    fixed = () if dynamic else tuple(static[c.name] for c in table.partition_columns)
+    known = {p.values: p for p in partitions_of(context, table, txn) or ()}
+    if options.if_not_exists and fixed and fixed in known:
+        return WriteReport()
+    transactional = table.kind is not TableKind.PLAIN
+    write_id = txn.write_id(table.name) if transactional else 0
+    statements = {Kind.INSERTED: txn.next_statements(1)[0]}
+    places = Places(context, table, known, write_id, statements, overwrite=options.overwrite)
+    txn.on_abort(places.remove)
+    if dynamic and static:
+        rows = _with_static(table, rows, static)
+    target = Target(context.facts, table, write_id, statements)
+    with staging(context, table, txn) as directory, translated():
+        stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
+        published = _publish(context, table, directory, places, fixed, overwrite=options.overwrite)
+    if options.overwrite and not dynamic and transactional and not published.directories:
+        published = _publish_empty(context, target, places, fixed, txn)
+    _record(table, published, places, txn, overwrite=options.overwrite)
+    return WriteReport(inserted=published.total(Kind.INSERTED), write_id=write_id or None)
+
+
+def _with_static(table: TableDefinition, rows: DataFrame, static: Mapping[str, str | None]) -> DataFrame:
+    columns = [
+        F.lit(static[c.name]).cast(_spark(c.type)).alias(c.name) if c.name in static else F.col(f"`{c.name}`")
+        for c in (*table.columns, *table.partition_columns)
+    ]
+    return rows.select(*columns)
+
+
+def _publish(  # noqa: PLR0913
+    context: Context,
+    table: TableDefinition,
+    directory: str,
+    places: Places,
+    fixed: tuple[str | None, ...],
+    *,
+    overwrite: bool,
+) -> Published:
+    files = staged_files(context.fs, directory, Kind.INSERTED)
+    if table.kind is TableKind.FULL_ACID:
+        return publish_acid(context.fs, table, files, lambda kind, values: places.directory(kind, values or fixed))
+    if table.kind is TableKind.INSERT_ONLY:
+        return publish_flat(
+            context.fs,
+            table,
+            files,
+            lambda kind, values: places.directory(kind, values or fixed),
+            lambda number, _: f"{number:06d}_0",
+        )
+    if overwrite:
+        for values in {file.values or fixed for file in files} | {fixed}:
+            _empty_plain(context, places.location(values))
+    run = uuid.uuid4().hex[:12]
+    return publish_flat(
+        context.fs,
+        table,
+        files,
+        lambda _, values: places.location(values or fixed),
+        lambda number, _: f"part-{number:05d}-{run}",
+    )
+
+
+def _empty_plain(context: Context, location: str) -> None:
+    if not context.fs.exists(location):
+        return
+    for entry in context.fs.list_tree(location):
+        if "/" not in entry.path and not entry.path.startswith((".", "_")):
+            context.fs.delete_tree(f"{location}/{entry.path}")
+
+
+def _publish_empty(
+    context: Context, target: Target, places: Places, fixed: tuple[str | None, ...], txn: Transaction
+) -> Published:
+    """INSERT OVERWRITE of no rows: an empty base hides what was there."""
+    base = places.directory(Kind.INSERTED, fixed)
+    if target.table.kind is TableKind.INSERT_ONLY:
+        context.fs.make_directory(base)
+        published = Published({(Kind.INSERTED, ()): 0}, (base,))
+    else:
+        with staging(context, target.table, txn) as directory:
+            stage_empty(target, directory)
+            files = staged_files(context.fs, directory, Kind.INSERTED)
+            published = publish_acid(context.fs, target.table, files, lambda *_: base, keep_empty=True)
+    return published
+
+
+def _record(
+    table: TableDefinition, published: Published, places: Places, txn: Transaction, *, overwrite: bool
+) -> None:
+    partitions: list[NewPartition] = places.new_partitions()
+    if table.kind is TableKind.PLAIN:
+        txn.wrote([], partitions)
+        return
+    operation = Operation.UPDATE if overwrite else Operation.INSERT
+    fixed = [Written(table.name, partition_name(table, values), operation) for values in places.used]
+    txn.wrote(fixed or written(table, published, {Kind.INSERTED: operation}), partitions)
+    if overwrite:
+        txn.overwrites(table.name)

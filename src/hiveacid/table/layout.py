@@ -1,0 +1,94 @@
+"""Where a statement's files go: staging place, partition locations, directory names."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.core.model import Partition, TableDefinition, TxnId, WriteId
+from hiveacid.core.names import BaseName, DeltaName
+from hiveacid.core.partitions import format_partition
+from hiveacid.ports import NewPartition, Operation, Written
+from hiveacid.spark.write import Kind
+
+if TYPE_CHECKING:
+    from hiveacid.spark.publish import Published
+    from hiveacid.table.context import Context
+    from hiveacid.transaction import Transaction
+
+Values = tuple[str | None, ...]
+
+
+@contextmanager
+def staging(context: Context, table: TableDefinition, txn: Transaction) -> Iterator[str]:
+    """Give a hidden directory below the table and remove it afterwards, whatever happened."""
+    directory = f"{table.location}/.hiveacid-staging-{txn.txn_id}-{uuid.uuid4().hex[:12]}"
+    try:
+        yield directory
+    finally:
+        context.fs.delete_tree(directory)
+
+
+def partition_name(table: TableDefinition, values: Values) -> str | None:
+    """Return Hive's name ``p=1/q=2`` of a partition, None for an unpartitioned table."""
+    return format_partition([c.name for c in table.partition_columns], values) if values else None
+
+
+@dataclass
+class Places:
+    """Directories of one statement, by row kind and partition; remembers partitions that are new."""
+
+    context: Context
+    table: TableDefinition
+    known: dict[Values, Partition]
+    write_id: WriteId
+    statements: dict[Kind, int]
+    overwrite: bool = False
+    used: dict[Values, str] = field(default_factory=dict)
+    directories: set[str] = field(default_factory=set)
+
+    def location(self, values: Values) -> str:
+        """Return the location of a partition (the table itself for ``()``), new ones below the table."""
+        if not values:
+            return self.table.location
+        partition = self.known.get(values)
+        where = partition.location if partition else f"{self.table.location}/{partition_name(self.table, values)}"
+        self.used[values] = where
+        return where
+
+    def directory(self, kind: Kind, values: Values) -> str:
+        """Return the directory that rows of a kind go to."""
+        if self.overwrite:
+            name = BaseName(self.write_id, TxnId(0)).format()
+        else:
+            is_delete = kind is Kind.DELETE
+            name = DeltaName(is_delete, self.write_id, self.write_id, self.statements[kind], TxnId(0)).format()
+        directory = f"{self.location(values)}/{name}"
+        self.directories.add(directory)
+        return directory
+
+    def remove(self) -> None:
+        """Delete what an aborted statement published (invisible to everybody, but it takes space)."""
+        for directory in self.directories:
+            self.context.fs.delete_tree(directory)
+
+    def new_partitions(self) -> list[NewPartition]:
+        """Return the partitions written to that the catalog does not know."""
+        return [
+            NewPartition(self.table.name, Partition(values, location))
+            for values, location in self.used.items()
+            if values not in self.known
+        ]
+
+
+def written(
+    table: TableDefinition, published: Published, operations: dict[Kind, Operation]
+) -> list[Written]:
+    """Say what was written where, for the store's conflict detection."""
+    return sorted(
+        {Written(table.name, partition_name(table, values), operations[kind]) for kind, values in published.rows},
+        key=str,
+    )

@@ -1,0 +1,108 @@
+"""From a table's name to a DataFrame of one snapshot of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
+from hiveacid.core.write_ids import ValidWriteIdList
+from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.spark.deletes import DeleteBounds, measure
+from hiveacid.spark.predicates import prune_partitions, search_argument
+from hiveacid.spark.scan import Source, deletes_of, scan
+from hiveacid.storage.listing import Location, list_locations
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.table.context import Context
+    from hiveacid.transaction import Transaction
+
+_THREADS = 16
+_TAILS_KEPT = 20_000
+
+
+def read_snapshot(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    *,
+    where: str | None = None,
+    as_of: WriteId | None = None,
+) -> DataFrame:
+    """Return the rows that ``txn`` sees, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
+
+    ``where`` is only a hint here: partitions and row groups it excludes are not read, but the rows still
+    have to be filtered by it. ``as_of``: nothing after this write id.
+    """
+    write_ids = txn.valid_write_ids(table.name)
+    if as_of is not None:
+        write_ids = write_ids.at(as_of)
+    partitions = partitions_of(context, table, txn)
+    if where is not None and partitions is not None:
+        partitions = prune_partitions(context.facts, table, partitions, where)
+    locations = locate(context, table, partitions, write_ids, txn)
+    arguments = search_argument(context.facts, table, where) if where is not None else None
+    return frame_of(context, table, locations, write_ids, arguments=arguments)
+
+
+def locate(
+    context: Context,
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    write_ids: ValidWriteIdList,
+    txn: Transaction,
+) -> tuple[Location, ...]:
+    """List the partitions (or the table) as the transaction sees them."""
+    return list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
+
+
+def frame_of(
+    context: Context,
+    table: TableDefinition,
+    locations: Sequence[Location],
+    write_ids: ValidWriteIdList,
+    *,
+    arguments: dict[str, str] | None = None,
+    current: bool = False,
+) -> DataFrame:
+    """Return the live rows of listed locations (``spark.scan``)."""
+    source = Source(context.facts, context.fs, table, write_ids)
+    bounds = delete_bounds(context, locations) if table.kind is TableKind.FULL_ACID else None
+    return scan(source, locations, bounds, arguments=arguments, current=current)
+
+
+def partitions_of(
+    context: Context, table: TableDefinition, txn: Transaction | None = None
+) -> tuple[Partition, ...] | None:
+    """Return all partitions, those that the transaction itself made included; None if unpartitioned."""
+    if not table.partition_columns:
+        return None
+    known = context.catalog.list_partitions(table.name)
+    made = [new.partition for new in txn.new_partitions(table.name)] if txn is not None else []
+    values = {partition.values for partition in known}
+    return (*known, *{p.values: p for p in made if p.values not in values}.values())
+
+
+def delete_bounds(context: Context, locations: Sequence[Location]) -> DeleteBounds | None:
+    """Read the footers of all delete files; None where there is no delete event."""
+    files = [(f"{at.root}/{file.path}", file.size) for at in locations for file, _ in deletes_of(at)]
+    if not files:
+        return None
+    return measure(read_tails(context, files), context.settings.get(keys.BROADCAST_DELETE_EVENTS))
+
+
+def read_tails(context: Context, files: Sequence[tuple[str, int]]) -> list[OrcTail]:
+    """Read ORC tails (path, size), from memory where the file was seen before (they never change)."""
+    missing = [file for file in files if file not in context.tails]
+    if len(context.tails) + len(missing) > _TAILS_KEPT:
+        context.tails.clear()
+        missing = list(files)
+    if missing:
+        with ThreadPoolExecutor(min(_THREADS, len(missing))) as pool:
+            tails = pool.map(lambda file: read_tail(context.fs, *file), missing)
+        context.tails.update(zip(missing, tails, strict=True))
+    return [context.tails[file] for file in files]

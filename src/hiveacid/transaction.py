@@ -1,0 +1,403 @@
+"""One transaction as its owner sees it: snapshot, locks, write ids, statements, heartbeat, end.
+
+Files first, commit in the store last: until `Transaction.commit` returns nobody believes the write id.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from hiveacid.config import keys
+from hiveacid.core.locks import LockComponent, LockState
+from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.errors import (
+    HiveAcidError,
+    LockTimeoutError,
+    TransactionAbortedError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
+from hiveacid.ports import CatalogChanges, Client, Clock, NewPartition, TransactionStore, TxnKind, Written
+
+if TYPE_CHECKING:
+    from hiveacid.config import Settings
+    from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
+
+logger = logging.getLogger(__name__)
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 15.0  # seconds between two looks at a waiting lock (DbLockManager)
+
+
+def this_client(agent: str = "hiveacid") -> Client:
+    """Return who we are, as SHOW TRANSACTIONS shows it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
+    return Client(user, socket.gethostname(), agent)
+
+
+class Holder(Protocol):
+    """Something that keeps a read transaction open: a DataFrame's plan (``spark.lease.PlanWatch``)."""
+
+    def alive(self) -> bool:
+        """Tell whether the plan can still run."""
+
+
+class Heartbeats:
+    """Keeps transactions alive from a background thread while their owners work.
+
+    The thread starts with the first transaction and ends with `close`. Snapshots whose holders are gone
+    are ended by it (DESIGN §4).
+    """
+
+    def __init__(self, store: TransactionStore, interval: float) -> None:
+        """``interval``: seconds between two beats (half of ``hive.txn.timeout``, as Hive does)."""
+        self._store = store
+        self._interval = interval
+        self._lock = threading.Lock()
+        self._open: set[TxnId] = set()
+        self._lost: dict[TxnId, str] = {}
+        self._sweepers: list[Callable[[], None]] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def track(self, txn_id: TxnId) -> None:
+        """Beat for a transaction from now on."""
+        with self._lock:
+            self._open.add(txn_id)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="hiveacid-heartbeat", daemon=True)
+                self._thread.start()
+
+    def forget(self, txn_id: TxnId) -> None:
+        """Stop beating for a transaction that ended."""
+        with self._lock:
+            self._open.discard(txn_id)
+            self._lost.pop(txn_id, None)
+
+    def on_turn(self, sweep: Callable[[], None]) -> None:
+        """Call ``sweep`` at every turn, too."""
+        self._sweepers.append(sweep)
+
+    def check(self, txn_id: TxnId) -> None:
+        """Raise TransactionAbortedError if a heartbeat found the transaction gone."""
+        with self._lock:
+            reason = self._lost.get(txn_id)
+        if reason:
+            raise TransactionAbortedError(f"transaction {txn_id} {reason}; nothing of it is visible, run it again")
+
+    def beat(self) -> None:
+        """Send one heartbeat for all transactions."""
+        with self._lock:
+            open_now = sorted(self._open)
+        if not open_now:
+            return
+        answer = self._store.heartbeat(open_now)
+        with self._lock:
+            for txn_id in answer.aborted:
+                self._lost[txn_id] = "was aborted (timed out, or by ABORT TRANSACTIONS)"
+            for txn_id in answer.missing:
+                self._lost[txn_id] = "is not known to the store any more"
+            self._open.difference_update(answer.aborted, answer.missing)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        turn = max(0.05, min(self._interval, 10.0))
+        waited = 0.0
+        while not self._stop.wait(turn):
+            waited += turn
+            try:
+                for sweep in self._sweepers:
+                    sweep()
+                if waited >= self._interval:
+                    waited = 0.0
+                    self.beat()
+            except HiveAcidError:
+                logger.warning("heartbeat failed; trying again", exc_info=True)
+
+
+@dataclass
+class Transaction:
+    """An open transaction. Not thread-safe; made by `begin`."""
+
+    store: TransactionStore
+    heartbeats: Heartbeats
+    settings: Settings
+    clock: Clock
+    txn_id: TxnId
+    explicit: bool = False
+    ended: bool = False
+    failed: str | None = None
+    _snapshot: ValidTxnList | None = None
+    _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
+    _lists: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
+    _statements: int = 0
+    _partitions: list[NewPartition] = field(default_factory=list)
+    _tables: list[TableDefinition] = field(default_factory=list)
+    _overwritten: set[TableName] = field(default_factory=set)
+    _on_abort: list[Callable[[], None]] = field(default_factory=list)
+
+    def lock(self, components: Sequence[LockComponent]) -> None:
+        """Take locks, waiting as ``hive.lock.*`` say. Raises LockTimeoutError; leaves no request behind."""
+        self._require_open()
+        answer = self.store.lock(self.txn_id, components)
+        pause = _FIRST_WAIT
+        try:
+            for _ in range(self.settings.get(keys.LOCK_NUMRETRIES)):
+                if answer.state is LockState.ACQUIRED:
+                    return
+                self.clock.sleep(min(pause, self.settings.get(keys.LOCK_SLEEP)))
+                pause = min(pause * 2, _LONGEST_WAIT)
+                self.heartbeats.check(self.txn_id)
+                answer = self.store.check_lock(answer.lock_id)
+            if answer.state is LockState.ACQUIRED:
+                return
+        except BaseException:
+            self.store.unlock(answer.lock_id)
+            raise
+        self.store.unlock(answer.lock_id)
+        blocked = f"; blocked by {answer.blocked_by}" if answer.blocked_by else ""
+        raise LockTimeoutError(f"no lock on {_names(components)}{blocked}: try again, or see SHOW LOCKS")
+
+    def snapshot(self) -> ValidTxnList:
+        """Return the transactions this one sees: fixed at the first call."""
+        self._require_open()
+        if self._snapshot is None:
+            self._snapshot = self.store.take_snapshot(self.txn_id)
+        return self._snapshot
+
+    def valid_write_ids(self, table: TableName) -> ValidWriteIdList:
+        """Return what of a table this transaction sees, its own writes included."""
+        if table not in self._lists:
+            self._lists[table] = self.store.valid_write_ids(self.snapshot(), [table])[table]
+        own = self._write_ids.get(table)
+        return self._lists[table] if own is None else self._lists[table].with_own(own)
+
+    def write_id(self, table: TableName) -> WriteId:
+        """Return the transaction's write id for a table, allocated at the first call."""
+        self._require_open()
+        if table not in self._write_ids:
+            self.valid_write_ids(table)  # the list must not know the id as open
+            self._write_ids[table] = self.store.allocate_write_ids([self.txn_id], table)[0]
+        return self._write_ids[table]
+
+    def next_statements(self, count: int) -> range:
+        """Take ``count`` statement ids; a delete reaches rows of smaller ones only."""
+        first = self._statements
+        self._statements += count
+        return range(first, first + count)
+
+    def wrote(
+        self,
+        written: Sequence[Written],
+        partitions: Sequence[NewPartition] = (),
+        tables: Sequence[TableDefinition] = (),
+    ) -> None:
+        """Record what was written, and catalog rows that appear with the commit."""
+        if written:
+            self.store.add_written(self.txn_id, written)
+        self._partitions.extend(partitions)
+        self._tables.extend(tables)
+
+    def overwrites(self, table: TableName) -> None:
+        """Note that a base of this write id exists: nothing written later would be read beside it."""
+        self._overwritten.add(table)
+
+    def require_not_overwritten(self, table: TableName) -> None:
+        """Refuse a second write to a table that this transaction has overwritten."""
+        if table in self._overwritten:
+            raise UnsupportedFeatureError(
+                f"{table} was overwritten (or truncated) earlier in this transaction: Hive's layout has no place "
+                f"for a later write beside base_{self._write_ids.get(table)}; commit first"
+            )
+
+    def new_partitions(self, table: TableName) -> list[NewPartition]:
+        """Return partitions of a table that this transaction made."""
+        return [new for new in self._partitions if new.table == table]
+
+    def on_abort(self, action: Callable[[], None]) -> None:
+        """Run ``action`` (removal of files nobody can see) when the transaction aborts."""
+        self._on_abort.append(action)
+
+    def commit(self) -> None:
+        """Make it visible. Raises WriteConflictError or TransactionAbortedError; then nothing is visible."""
+        self._require_open()
+        if self.failed:
+            self.abort("a statement failed half-way")
+            raise TransactionStateError(
+                f"transaction {self.txn_id} was rolled back, because a statement in it failed: {self.failed}"
+            )
+        try:
+            self.heartbeats.check(self.txn_id)
+            self.store.commit_txn(self.txn_id, CatalogChanges(tuple(self._tables), tuple(self._partitions)))
+        except TransactionAbortedError:
+            self._end()
+            self._clean()
+            raise
+        self._end()
+
+    def abort(self, reason: str) -> None:
+        """Give up: abort in the store, remove what was published. Safe to call twice."""
+        if self.ended:
+            return
+        self._end()
+        self.store.abort_txns([self.txn_id], reason)
+        self._clean()
+
+    def _clean(self) -> None:
+        for action in self._on_abort:
+            try:
+                action()
+            except HiveAcidError:  # invisible anyway; the cleaner takes it later
+                logger.warning("files of aborted transaction %s stay for the cleaner", self.txn_id, exc_info=True)
+
+    def _end(self) -> None:
+        self.ended = True
+        self.heartbeats.forget(self.txn_id)
+
+    def _require_open(self) -> None:
+        if self.ended:
+            raise TransactionStateError(f"transaction {self.txn_id} has ended")
+        self.heartbeats.check(self.txn_id)
+
+
+def _names(components: Sequence[LockComponent]) -> str:
+    return ", ".join(
+        ".".join(part for part in (c.database, c.table, c.partition) if part) for c in components
+    )
+
+
+@dataclass(frozen=True)
+class Transactions:
+    """Begins transactions on one store with one session's settings."""
+
+    store: TransactionStore
+    heartbeats: Heartbeats
+    clock: Clock
+    client: Client
+
+    def begin(
+        self, settings: Settings, kind: TxnKind = TxnKind.DEFAULT, *, explicit: bool = False
+    ) -> Transaction:
+        """Open a transaction and start its heartbeat."""
+        (txn_id,) = self.store.open_txns(self.client, 1, kind)
+        self.heartbeats.track(txn_id)
+        return Transaction(self.store, self.heartbeats, settings, self.clock, txn_id, explicit)
+
+    @contextmanager
+    def scope(self, settings: Settings, joined: Transaction | None = None) -> Iterator[Transaction]:
+        """Run one statement: in ``joined``, or in a transaction of its own that commits at the end.
+
+        An error aborts an own transaction; a joined one is marked, so that it can only roll back.
+        """
+        if joined is not None:
+            try:
+                yield joined
+            except BaseException as error:
+                joined.failed = joined.failed or str(error) or type(error).__name__
+                raise
+            return
+        txn = self.begin(settings)
+        try:
+            yield txn
+            if not txn.ended:
+                txn.commit()
+        except BaseException as error:
+            txn.abort(str(error)[:200])
+            raise
+
+
+class _Pin:
+    """Holds a snapshot while a plan is being made of it."""
+
+    def __init__(self) -> None:
+        """Start pinned."""
+        self.pinned = True
+
+    def alive(self) -> bool:
+        """Tell whether the plan is still in the making."""
+        return self.pinned
+
+
+class Snapshots:
+    """Read transactions that hold the cleaner as long as a DataFrame made from them can still run.
+
+    Reads at the same state of the store share one transaction.
+    """
+
+    def __init__(self, transactions: Transactions) -> None:
+        """Let the heartbeat end what nobody can read any more."""
+        self._transactions = transactions
+        self._lock = threading.Lock()
+        self._held: list[tuple[Transaction, list[Holder]]] = []
+        transactions.heartbeats.on_turn(self.sweep)
+
+    @contextmanager
+    def taken(self, settings: Settings) -> Iterator[Transaction]:
+        """Give a read transaction whose snapshot is the present state; `hold` it within the block."""
+        pin = _Pin()
+        txn = self._take(settings, pin)
+        try:
+            yield txn
+        finally:
+            pin.pinned = False
+
+    def _take(self, settings: Settings, pin: _Pin) -> Transaction:
+        with self._lock:
+            if self._held:
+                newest, holders = self._held[-1]
+                if not newest.ended and self._is_present(newest):
+                    holders.append(pin)
+                    return newest
+            txn = self._transactions.begin(settings, TxnKind.READ_ONLY)
+            txn.snapshot()
+            self._held.append((txn, [pin]))
+            return txn
+
+    def _is_present(self, txn: Transaction) -> bool:
+        now, own = self._transactions.store.valid_txns(), txn.snapshot()
+        if now.high_watermark != own.high_watermark or now.aborted != own.aborted:
+            return False
+        return {*now.open, txn.txn_id} == {*own.open, txn.txn_id}
+
+    def hold(self, txn: Transaction, holder: Holder) -> None:
+        """Keep a snapshot's transaction open for a plan."""
+        with self._lock:
+            next(holders for held, holders in self._held if held is txn).append(holder)
+
+    def sweep(self) -> None:
+        """End read transactions without a living holder."""
+        with self._lock:
+            held = [(txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._held]
+            self._held = [(txn, alive) for txn, alive in held if alive]
+        for txn, alive in held:
+            if not alive:
+                _end_read(txn)
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._lock:
+            held, self._held = self._held, []
+        for txn, _ in held:
+            _end_read(txn)
+
+
+def _end_read(txn: Transaction) -> None:
+    try:
+        if not txn.ended:
+            txn.commit()
+    except HiveAcidError:  # reaped already: nothing was written, nothing is lost
+        logger.info("read transaction %s had ended before", txn.txn_id)
