@@ -31,6 +31,14 @@ test: java $(STAMPS)/test $(STAMPS)/project  ## run all tests (TESTS=path ARGS="
 	@echo "== pytest $(TESTS) $(ARGS)"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 $(TESTS) $(ARGS)
 
+# Older Sparks have environments of their own.
+SPARK ?= 3.5
+OLD := .venv-spark-$(SPARK)
+.PHONY: smoke
+smoke: java $(OLD)/stamp  ## run the smoke test on an older Spark (SPARK=3.5 or 4.0)
+	@echo "== smoke test on Spark $(SPARK)"
+	@PYTHONPATH=src $(OLD)/bin/python -m pytest -q -p no:cacheprovider tests/smoke $(ARGS)
+
 .PHONY: lint
 lint: $(STAMPS)/lint $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules
 	@echo "== ruff"
@@ -67,7 +75,7 @@ requirements: $(STAMPS)/compile  ## compile requirements/*.in anew (ARGS=--upgra
 
 .PHONY: clean
 clean:  ## remove the virtual environment and everything that was built
-	@rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .venv-spark-* build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "== clean"
 
@@ -86,6 +94,15 @@ $(STAMPS)/build: requirements/build.txt tools/python.sh
 $(STAMPS)/%: requirements/%.txt $(STAMPS)/build
 	@echo "== packages of requirements/$*.txt (a minute or two the first time)"
 	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/$*.txt
+	@touch $@
+
+.venv-spark-%/stamp: requirements/spark-%.txt requirements/build.txt
+	@python="$$(tools/python.sh)"; echo "== virtual environment .venv-spark-$* from $$python"; \
+	"$$python" -m venv .venv-spark-$*
+	@.venv-spark-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
+	@echo "== packages of requirements/spark-$*.txt (a minute or two the first time)"
+	@.venv-spark-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	    --no-build-isolation -r requirements/spark-$*.txt
 	@touch $@
 
 $(STAMPS)/project: pyproject.toml $(STAMPS)/build
