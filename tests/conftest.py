@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from hiveacid.catalog import AcidSession
+    from hiveacid import AcidSession
 
 # The same examples in every run on CI, so that a red run can be repeated; fresh ones elsewhere.
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

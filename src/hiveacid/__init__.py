@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hiveacid import errors
-    from hiveacid.catalog import connect
     from hiveacid.errors import HiveAcidError
     from hiveacid.spark.session import configure
+    from hiveacid.sql.session import AcidSession, connect
 
 __version__ = "0.1.0"
 
-__all__ = ["HiveAcidError", "__version__", "configure", "connect", "errors"]
+__all__ = ["AcidSession", "HiveAcidError", "__version__", "configure", "connect", "errors"]
 
 _HOMES = (
+    ("AcidSession", "hiveacid.sql.session"),
     ("HiveAcidError", "hiveacid.errors"),
     ("configure", "hiveacid.spark.session"),
-    ("connect", "hiveacid.catalog"),
+    ("connect", "hiveacid.sql.session"),
 )
 
 

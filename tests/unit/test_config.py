@@ -153,6 +153,6 @@ def test_importing_the_package_is_cheap() -> None:
 def test_the_public_names_are_all_there() -> None:
     import hiveacid  # noqa: PLC0415
 
-    assert dir(hiveacid) == ["HiveAcidError", "__version__", "configure", "connect", "errors"]
+    assert dir(hiveacid) == ["AcidSession", "HiveAcidError", "__version__", "configure", "connect", "errors"]
     with pytest.raises(AttributeError, match="no_such_name"):
         hiveacid.no_such_name  # noqa: B018

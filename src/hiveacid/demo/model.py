@@ -1,0 +1,82 @@
+"""What the tables must hold: the same changes, computed by plain Spark from the source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from hiveacid.demo.source import Source
+
+STORM_DAY = 8  # 8 February 2013: the blizzard "Nemo" reaches New York
+
+
+@dataclass(frozen=True)
+class Model:
+    """The tables' expected content; every change makes a new value."""
+
+    source: Source
+    tables: Mapping[str, DataFrame]
+
+    @classmethod
+    def of(cls, source: Source) -> Model:
+        """Return the state before anything is loaded: dimensions as they come, no flights."""
+        dimensions = {name: getattr(source, name) for name in ("airlines", "airports", "planes")}
+        return cls(source, dimensions | {"flights": source.flights.where("false")})
+
+    def with_table(self, name: str, frame: DataFrame) -> Model:
+        """Return a copy in which one table holds the rows of ``frame``."""
+        return replace(self, tables=dict(self.tables) | {name: frame})
+
+    def with_flights_until(self, month: int, day: int, before: Model) -> Model:
+        """Return a copy with the days of a month up to ``day`` loaded on top of ``before``."""
+        loaded = self.source.flights.where((F.col("month") == month) & (F.col("day") <= day))
+        return self.with_table("flights", before.tables["flights"].unionByName(loaded))
+
+    def merged(self, name: str, key: str, corrections: DataFrame) -> Model:
+        """Return a copy in which corrections (``op`` u or d) were merged into a dimension.
+
+        Written as a full outer join, with nothing in common with the MERGE that it checks.
+        """
+        target = self.tables[name]
+        source = corrections.withColumnRenamed(key, "s_key")
+        joined = target.alias("t").join(source.alias("s"), F.col(f"t.{key}") == F.col("s_key"), "full_outer")
+        kept = joined.where(F.coalesce(F.col("op"), F.lit("u")) != "d")
+        columns = [
+            F.coalesce(F.col("t." + key), F.col("s_key")).alias(key)
+            if column == key
+            else F.when(F.col("op") == "u", F.col("s." + column))
+            .otherwise(F.col("t." + column))
+            .alias(column)
+            for column in target.columns
+        ]
+        return self.with_table(name, kept.select(*columns))
+
+    def updated(self, where: Column, changes: Mapping[str, Column]) -> Model:
+        """Return a copy in which columns of some flights have new values."""
+        flights = self.tables["flights"]
+        columns = [
+            F.when(where, changes[name]).otherwise(F.col(name)).alias(name)
+            if name in changes
+            else F.col(name)
+            for name in flights.columns
+        ]
+        return self.with_table("flights", flights.select(*columns))
+
+    def without_planes(self, tail_numbers: Sequence[str]) -> Model:
+        """Return a copy in which some planes, and all their flights, never were."""
+
+        def others(name: str) -> DataFrame:
+            return self.tables[name].where(~F.coalesce(F.col("tailnum").isin(*tail_numbers), F.expr("false")))
+
+        return self.with_table("flights", others("flights")).with_table("planes", others("planes"))
+
+    def cached(self, name: str) -> Model:
+        """Return a copy that computes one table once instead of at every comparison."""
+        return self.with_table(name, self.tables[name].cache())

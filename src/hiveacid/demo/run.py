@@ -1,0 +1,144 @@
+"""Run the demo: steps with progress, a comparison after each, a report at the end."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+import hiveacid
+from hiveacid.demo.source import load
+from hiveacid.demo.story import Advance, Step, Story
+from hiveacid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SESSION = MappingProxyType(
+    {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "2g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+    }
+)
+MOST_MONTHS = 12
+LEAST_MONTHS = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step did: seconds, rows compared by table, data files of the flights afterwards."""
+
+    title: str
+    seconds: float
+    check_seconds: float
+    rows: dict[str, int]
+    files: int
+
+
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """Yield a small, quiet local Spark session and stop it afterwards."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only when the demo really runs
+
+    builder = hiveacid.configure(SparkSession.builder.master("local[*]").appName("hiveacid demo"))
+    for key, value in SESSION.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def run(
+    spark: SparkSession, console: Console, *, warehouse: Path | None = None, months: int = 3
+) -> tuple[Outcome, ...]:
+    """Run the demo and return what each step did.
+
+    ``warehouse`` is kept (it must not hold the demo's tables yet); without one a temporary directory is
+    used and removed. ``months`` of flights are loaded, 2 to 12. DifferenceError where a table differs
+    from what plain Spark computes, ConfigError for a number of months that makes no sense.
+    """
+    if not LEAST_MONTHS <= months <= MOST_MONTHS:
+        message = f"the demo loads {LEAST_MONTHS} to {MOST_MONTHS} months, not {months}"
+        raise ConfigError(message)
+    with tempfile.TemporaryDirectory(prefix="hiveacid-demo-") as scratch:
+        place = warehouse or Path(scratch) / "warehouse"
+        console.print(f"Flights out of New York in 2013: {months} months, warehouse {place}")
+        started = time.perf_counter()
+        with hiveacid.connect(spark, warehouse=str(place)) as acid:
+            story = Story(spark, acid, load(spark, Path(scratch) / "source"), months)
+            outcomes = _run_steps(story, console)
+        _report(console, outcomes, time.perf_counter() - started)
+    return outcomes
+
+
+def _run_steps(story: Story, console: Console) -> tuple[Outcome, ...]:
+    outcomes = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        for step in story.steps():
+            outcome = _run_step(story, step, progress)
+            console.print(_line(outcome))
+            outcomes.append(outcome)
+    return tuple(outcomes)
+
+
+def _run_step(story: Story, step: Step, progress: Progress) -> Outcome:
+    with _task(progress, step) as advance:
+        started = time.perf_counter()
+        step.run(advance)
+        done = time.perf_counter()
+        rows = story.check(step.tables)
+        checked = time.perf_counter()
+    return Outcome(step.title, done - started, checked - done, rows, story.files())
+
+
+@contextmanager
+def _task(progress: Progress, step: Step) -> Iterator[Advance]:
+    task = progress.add_task(step.title, total=step.units)
+    try:
+        yield lambda: progress.advance(task)
+    finally:
+        progress.remove_task(task)
+
+
+def _line(outcome: Outcome) -> str:
+    compared = ", ".join(f"{name} {rows:,}" for name, rows in outcome.rows.items())
+    return f"[green]ok[/] {outcome.title} ({outcome.seconds:.1f} s); equal to plain Spark: {compared} rows"
+
+
+def _report(console: Console, outcomes: tuple[Outcome, ...], seconds: float) -> None:
+    table = Table(title="Report")
+    for heading in ("step", "seconds", "comparison", "rows of flights", "files of flights"):
+        table.add_column(heading, justify="left" if heading == "step" else "right")
+    for outcome in outcomes:
+        flights = outcome.rows.get("flights")
+        table.add_row(
+            outcome.title,
+            f"{outcome.seconds:.1f}",
+            f"{outcome.check_seconds:.1f}",
+            "" if flights is None else f"{flights:,}",
+            f"{outcome.files:,}",
+        )
+    console.print(table)
+    most = max(outcome.files for outcome in outcomes)
+    compared = sum(len(outcome.rows) for outcome in outcomes)
+    console.print(
+        f"{compared} comparisons with plain Spark, all equal. "
+        f"Files of flights: {most:,} before the compactions, {outcomes[-1].files:,} after. {seconds:.0f} s."
+    )
