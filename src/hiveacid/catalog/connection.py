@@ -14,7 +14,7 @@ from hiveacid.core.model import DatabaseDefinition, TxnId, WriteId
 from hiveacid.errors import ConfigError, NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.spark.lease import collect_garbage
 from hiveacid.spark.session import SparkFacts
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local import LocalFileSystem, absolute
 from hiveacid.stores.clock import SystemClock
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.context import Context
@@ -49,7 +49,7 @@ def make_context(
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415 - SQLAlchemy only when it is needed
 
     fs = LocalFileSystem()
-    root = fs.absolute(warehouse)
+    root = absolute(warehouse)
     fs.make_directory(f"{root}/{STORE_DIRECTORY}")
     chosen = Settings.of(settings or {})
     facts = SparkFacts(spark)

@@ -33,6 +33,7 @@ from hiveacid.errors import (
     SchemaMismatchError,
 )
 from hiveacid.storage.listing import ADOPTED_TXN
+from hiveacid.storage.local import absolute
 from hiveacid.table.insert import InsertOptions, static_values, write_rows
 from hiveacid.table.layout import partition_name
 from hiveacid.table.read import partitions_of
@@ -59,7 +60,7 @@ def create_database(context: Context, database: DatabaseDefinition, *, if_not_ex
     if context.catalog.get_database(database.name) is not None and if_not_exists:
         return
     location = database.location or f"{context.warehouse}/{database.name}.db"
-    context.catalog.create_database(replace(database, location=context.fs.absolute(location)))
+    context.catalog.create_database(replace(database, location=absolute(location)))
 
 
 def drop_database(context: Context, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
@@ -103,7 +104,7 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
         properties.setdefault("transactional_properties", "default")
     made = replace(
         table,
-        location=context.fs.absolute(where),
+        location=absolute(where),
         properties=tuple(sorted(properties.items())),
         created_at=seconds,
         owner=table.owner or context.transactions.client.user,
@@ -236,7 +237,7 @@ def add_partitions(
                 continue
             raise AlreadyExistsError(f"partition {partition_name(table, values)} of {name} exists already")
         where = location or f"{table.location}/{partition_name(table, values)}"
-        added.append(Partition(values, context.fs.absolute(where)))
+        added.append(Partition(values, absolute(where)))
     for partition in added:
         context.fs.make_directory(partition.location)
     context.catalog.add_partitions(name, added)

@@ -92,7 +92,7 @@ def stage_insert(
     keys = [partition_key(i) for i in range(len(table.partition_columns))] if dynamic else []
     columns = [partition_text(F.col(f"`{c.name}`")).alias(key) for key, c in zip(keys, table.partition_columns)]
     if table.kind is not TableKind.FULL_ACID:
-        _stage_flat(target, frame, directory, columns, keys, small=small)
+        stage_flat(target, frame, directory, columns, keys, small=small)
         return
     if table.bucketing:
         columns.append(_bucket(target, frame).alias(BUCKET))
@@ -228,7 +228,7 @@ def _spark_types(table: TableDefinition) -> list[str]:
     return [column_type(c).simpleString() for c in table.columns]
 
 
-def _stage_flat(  # noqa: PLR0913
+def stage_flat(  # noqa: PLR0913
     target: Target,
     frame: DataFrame,
     directory: str,
@@ -237,6 +237,7 @@ def _stage_flat(  # noqa: PLR0913
     *,
     small: bool,
 ) -> None:
+    """Write rows of a table without ACID columns; ``places`` are its partition keys (named ``keys``)."""
     table = target.table
     is_orc = flat.writer_format(table) == "orc"
     names = [value_name(i) if is_orc else c.name for i, c in enumerate(table.columns)]

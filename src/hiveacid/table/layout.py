@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from hiveacid.core.names import BaseName, DeltaName
 from hiveacid.core.partitions import format_partition
 from hiveacid.ports import NewPartition, Operation, Written
 from hiveacid.spark.write import Kind
+from hiveacid.storage.staging import new_staging_directory
 
 if TYPE_CHECKING:
     from hiveacid.spark.publish import Published
@@ -25,7 +25,7 @@ Values = tuple[str | None, ...]
 @contextmanager
 def staging(context: Context, table: TableDefinition, txn: Transaction) -> Iterator[str]:
     """Give a hidden directory below the table and remove it afterwards, whatever happened."""
-    directory = f"{table.location}/.hiveacid-staging-{txn.txn_id}-{uuid.uuid4().hex[:12]}"
+    directory = new_staging_directory(table.location, txn.txn_id)
     try:
         yield directory
     finally:

@@ -1,0 +1,178 @@
+"""The cleaner: carries out what ``core.cleaning`` allows, for finished compactions and aborted write ids."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hiveacid.core.cleaning import CleaningPlan, plan_cleaning
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.names import BaseName
+from hiveacid.core.snapshot import select
+from hiveacid.errors import HiveAcidError, MissingDirectoryError
+from hiveacid.spark.lease import collect_garbage
+from hiveacid.storage.listing import adopted_txn_id, read_metadata
+from hiveacid.storage.staging import staging_txn_id
+from hiveacid.table.layout import partition_name
+from hiveacid.table.read import partitions_of
+
+if TYPE_CHECKING:
+    from hiveacid.core.write_ids import ValidTxnList
+    from hiveacid.ports import Compaction
+    from hiveacid.table.context import Context
+    from hiveacid.table.report import CompactionReport
+
+logger = logging.getLogger(__name__)
+
+READY = "ready for cleaning"
+
+
+def clean_after(
+    context: Context, reports: Sequence[CompactionReport]
+) -> Iterator[tuple[CompactionReport, tuple[str, ...]]]:
+    """Clean what these jobs (and earlier ones) left, where nobody reads it any more."""
+    if any(report.state == READY for report in reports):
+        context.transactions.heartbeats.beat()
+        collect_garbage(context.facts)
+        context.snapshots.sweep()
+    for report in reports:
+        yield report, tuple(_clean_job(context, report.id)) if report.state == READY else ()
+
+
+def clean(context: Context) -> list[str]:
+    """Clean after every finished compaction and every aborted write; return what was removed."""
+    removed = [path for job in _ready(context) for path in _clean_job(context, job.id)]
+    for database in context.catalog.list_databases():
+        for name in context.catalog.list_tables(database):
+            removed += clean_aborted(context, TableName(database, name))
+    context.store.housekeep()
+    return removed
+
+
+def _ready(context: Context) -> list[Compaction]:
+    jobs = [job for job in context.store.show_compactions() if job.state == READY]
+    return sorted(jobs, key=lambda job: (int(job.high_watermark or 0), job.id))
+
+
+def _clean_job(context: Context, job_id: int) -> list[str]:
+    ready = _ready(context)
+    job = next((one for one in ready if one.id == job_id), None)
+    min_open = context.store.min_open_txn_id()
+    if job is None or job.next_txn_id is None or job.next_txn_id > min_open:
+        return []  # somebody may still read what it replaced; a later turn does it
+    table = context.catalog.get_table(job.request.table)
+    found = _place(context, table, job.request.partition) if table is not None else None
+    if table is None or found is None:
+        context.store.end_compaction(job.id, "succeeded", "the table or partition is gone")
+        return []
+    unsettled = {one.txn_id for one in ready if one.txn_id and (one.next_txn_id or 0) > min_open}
+    root, _ = found
+    try:
+        plan = _plan(context, table, root, job.high_watermark, min_open, unsettled)
+        removed = _carry_out(context, root, plan)
+    except MissingDirectoryError:
+        removed, plan = [], None
+    if plan is None or not plan.postponed:
+        context.store.end_compaction(job.id, "succeeded")
+    return removed
+
+
+def _place(
+    context: Context, table: TableDefinition, partition: str | None
+) -> tuple[str, Partition | None] | None:
+    if partition is None:
+        return table.location, None
+    for known in partitions_of(context, table) or ():
+        if partition_name(table, known.values) == partition:
+            return known.location, known
+    return None
+
+
+def _plan(  # noqa: PLR0913
+    context: Context,
+    table: TableDefinition,
+    root: str,
+    high_watermark: WriteId | None,
+    min_open: TxnId,
+    unsettled: Iterable[TxnId] = (),
+    *,
+    aborted_only: bool = False,
+) -> CleaningPlan:
+    # the listing comes before the snapshot: what a writer publishes in between is not in it
+    entries = context.fs.list_tree(root)
+    txns = context.store.valid_txns()
+    write_ids = context.store.valid_write_ids(txns, [table.name])[table.name]
+    top = write_ids.high_watermark if high_watermark is None else high_watermark
+    return plan_cleaning(
+        entries,
+        write_ids,
+        txns,
+        read_metadata(context.fs, root, entries),
+        high_watermark=top,
+        min_open_txn_id=min_open,
+        unsettled=frozenset(unsettled),
+        adopted_txn_id=adopted_txn_id(table),
+        aborted_only=aborted_only,
+    )
+
+
+def _carry_out(context: Context, root: str, plan: CleaningPlan) -> list[str]:
+    removed = []
+    for deletion in plan.deletions:
+        path = f"{root}/{deletion.path}"
+        context.fs.delete_tree(path)
+        logger.info("removed %s (%s)", path, deletion.reason)
+        removed.append(path)
+    return removed
+
+
+def clean_aborted(context: Context, name: TableName) -> list[str]:
+    """Remove directories of aborted writes and staging leftovers of transactions that ended.
+
+    An aborted write id is forgotten only when a base above it lies in every partition: a writer that was
+    paused past its time-out and publishes late can then still not be seen.
+    """
+    table = context.catalog.get_table(name)
+    if table is None:
+        return []
+    removed = _clean_staging(context, table)
+    if table.kind is TableKind.PLAIN or not context.store.aborted_write_ids(name):
+        return removed
+    partitions = partitions_of(context, table)
+    roots = [table.location] if partitions is None else [p.location for p in partitions]
+    min_open = context.store.min_open_txn_id()
+    reach: list[int] = []
+    for root in roots:
+        try:
+            plan = _plan(context, table, root, None, min_open, aborted_only=True)
+            removed += _carry_out(context, root, plan)
+            covered = _base_write_id(context, table, root, context.store.valid_txns())
+        except MissingDirectoryError:
+            continue
+        reach.append(min(int(plan.forget_aborted_up_to), covered))
+    if reach and min(reach) > 0:
+        context.store.forget_aborted(name, None, WriteId(min(reach)))
+    return removed
+
+
+def _base_write_id(context: Context, table: TableDefinition, root: str, txns: ValidTxnList) -> int:
+    entries = context.fs.list_tree(root)
+    write_ids = context.store.valid_write_ids(txns, [table.name])[table.name]
+    metadata = read_metadata(context.fs, root, entries)
+    base = select(entries, write_ids, txns, metadata, adopted_txn_id=adopted_txn_id(table)).base
+    return int(base.name.write_id) if base is not None and isinstance(base.name, BaseName) else 0
+
+
+def _clean_staging(context: Context, table: TableDefinition) -> list[str]:
+    removed = []
+    try:
+        entries = context.fs.list_tree(table.location)
+    except HiveAcidError:
+        return []
+    for entry in entries:
+        txn_id = staging_txn_id(entry.path) if entry.is_dir else None
+        if txn_id is not None and context.store.txn_state(txn_id) != "open":
+            context.fs.delete_tree(f"{table.location}/{entry.path}")
+            removed.append(f"{table.location}/{entry.path}")
+    return removed

@@ -1,0 +1,227 @@
+"""Minor and major compaction, one job a partition, in a transaction of its own.
+
+A job never blocks readers or writers: it reads what is ended below the lowest open write id and writes a
+directory that nobody believes before its transaction commits (the ``_v`` suffix).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.core.compaction import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
+from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.names import LayoutLevel
+from hiveacid.core.snapshot import AcidState
+from hiveacid.errors import CompactionRefusedError, ConfigError, NoSuchPartitionError, NotTransactionalError
+from hiveacid.ports import CompactionRequest, TxnKind
+from hiveacid.spark.failures import translated
+from hiveacid.spark.publish import VERSION_FILE, Published, publish_acid, publish_flat, staged_files
+from hiveacid.spark.scan import Source, scan_deletes
+from hiveacid.spark.write import Kind, Target, stage_empty, stage_events, stage_flat, stage_kept
+from hiveacid.storage.listing import METADATA_FILE, Location, list_locations
+from hiveacid.table.cleaning import clean_after
+from hiveacid.table.insert import static_values
+from hiveacid.table.layout import partition_name, staging
+from hiveacid.table.read import frame_of, partitions_of
+from hiveacid.table.report import CompactionReport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hiveacid.ports import Compaction
+    from hiveacid.table.context import Context
+    from hiveacid.transaction import Transaction
+
+logger = logging.getLogger(__name__)
+
+
+def compact(
+    context: Context,
+    name: TableName,
+    kind: str,
+    spec: Mapping[str, object] | None,
+    *,
+    wait: bool = True,
+) -> list[CompactionReport]:
+    """Compact a table, a partition, or every partition that has something to do.
+
+    With a full ``spec``, or on an unpartitioned table, CompactionRefusedError says that there is nothing to
+    do. ``wait`` is for Hive's grammar: jobs run at once in this process either way.
+    """
+    del wait
+    wanted = _kind(kind)
+    table = context.require(name)
+    if table.kind is TableKind.PLAIN:
+        raise NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
+    targets = _targets(context, table, spec)
+    reports = [_run(context, table, partition, wanted) for partition in targets]
+    reports = [replace(report, removed=removed) for report, removed in clean_after(context, reports)]
+    refused = [report for report in reports if report.state == "refused"]
+    if len(targets) == 1 and refused:
+        raise CompactionRefusedError(f"{name}: {refused[0].reason}")
+    return reports
+
+
+def _kind(kind: str) -> CompactionKind:
+    try:
+        return CompactionKind(kind.strip().lower())
+    except ValueError:
+        raise ConfigError(f"compaction type {kind!r}: there are minor and major") from None
+
+
+def _targets(
+    context: Context, table: TableDefinition, spec: Mapping[str, object] | None
+) -> Sequence[Partition | None]:
+    static = static_values(context, table, spec)
+    partitions = partitions_of(context, table)
+    if partitions is None:
+        return [None]
+    names = [c.name for c in table.partition_columns]
+    chosen = [
+        p
+        for p in partitions
+        if all(dict(zip(names, p.values, strict=True))[key] == value for key, value in static.items())
+    ]
+    if static and not chosen:
+        raise NoSuchPartitionError(f"{table.name} has no such partition: see SHOW PARTITIONS {table.name}")
+    return chosen
+
+
+def _run(
+    context: Context, table: TableDefinition, partition: Partition | None, kind: CompactionKind
+) -> CompactionReport:
+    place = partition_name(table, partition.values) if partition else None
+    client = context.transactions.client
+    request = CompactionRequest(table.name, place, kind.value)
+    job = context.store.enqueue_compaction(request, f"{client.host}-manual")
+    claimed = context.store.claim_compaction(f"{client.host}-{client.agent}", job.id)
+    if claimed is None:
+        return CompactionReport(job.id, kind.value, place, "initiated", "another worker took the job")
+    try:
+        return _work(context, table, partition, claimed, kind)
+    except BaseException as error:
+        context.store.end_compaction(job.id, "failed", str(error)[:500])
+        raise
+
+
+def _work(
+    context: Context,
+    table: TableDefinition,
+    partition: Partition | None,
+    job: Compaction,
+    kind: CompactionKind,
+) -> CompactionReport:
+    place = job.request.partition
+    txn = context.transactions.begin(context.settings, TxnKind.COMPACTION)
+    try:
+        txn.lock([LockComponent(LockType.SHARED_READ, table.name.database, table.name.name, place)])
+        write_ids = txn.valid_write_ids(table.name).compactor()
+        context.store.start_compaction(job.id, txn.txn_id, write_ids.high_watermark)
+        partitions = None if partition is None else [partition]
+        (location,) = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
+        plan = plan_compaction(location.state, write_ids, kind, _level(context, table), txn.txn_id)
+        if isinstance(plan, CompactionRefusal):
+            txn.abort("nothing to compact")
+            state = "ready for cleaning" if plan.cleaning_needed else "refused"
+            context.store.end_compaction(job.id, state, plan.reason)
+            return CompactionReport(job.id, kind.value, place, state, plan.reason)
+        report = _execute(_Job(context, table, location, plan, txn), job)
+        txn.commit()
+    except BaseException as error:
+        txn.abort(f"compaction failed: {error}"[:200])
+        raise
+    return report
+
+
+def _level(context: Context, table: TableDefinition) -> LayoutLevel:
+    key = keys.LAYOUT_LEVEL.name
+    return LayoutLevel(table.property(key) or context.settings.get(keys.LAYOUT_LEVEL))
+
+
+@dataclass(frozen=True)
+class _Job:
+    context: Context
+    table: TableDefinition
+    location: Location
+    plan: CompactionPlan
+    txn: Transaction
+
+    @property
+    def target(self) -> Target:
+        return Target(self.context.facts, self.table, self.plan.high_watermark, {})
+
+    def directory(self, name: str) -> str:
+        return f"{self.location.root}/{name}"
+
+
+def _execute(job: _Job, queued: Compaction) -> CompactionReport:
+    plan = job.plan
+    outputs = [job.directory(name) for name in (plan.output, plan.delete_output) if name]
+    job.txn.on_abort(lambda: [job.context.fs.delete_tree(path) for path in outputs] and None)
+    published = []
+    if plan.output:
+        published.append(_compact_rows(job, job.directory(plan.output)))
+    if plan.delete_output:
+        published.append(_compact_events(job, job.directory(plan.delete_output)))
+    read = (*((plan.base,) if plan.base else ()), *plan.deltas, *plan.delete_deltas)
+    return CompactionReport(
+        queued.id,
+        plan.kind.value,
+        queued.request.partition,
+        "ready for cleaning",
+        read=tuple(directory.path for directory in read),
+        written=tuple(outputs),
+        rows=sum(sum(one.rows.values()) for one in published),
+        files=sum(one.files for one in published),
+        bytes=sum(one.bytes for one in published),
+    )
+
+
+def _compact_rows(job: _Job, output: str) -> Published:
+    plan, table = job.plan, job.table
+    is_major = plan.kind is CompactionKind.MAJOR
+    state = AcidState(plan.base, plan.deltas, plan.delete_deltas if is_major else (), plan.originals)
+    location = replace(job.location, state=state)
+    full_acid = table.kind is TableKind.FULL_ACID
+    with staging(job.context, table, job.txn) as directory, translated():
+        frame = frame_of(job.context, table, [location], plan.write_ids, current=full_acid)
+        if full_acid:
+            stage_kept(job.target, frame, directory)
+        else:
+            stage_flat(job.target, frame, directory, [], [], small=False)
+        published = _publish(job, directory, output, Kind.INSERTED)
+    if plan.metadata:
+        job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
+    return published
+
+
+def _publish(job: _Job, directory: str, output: str, kind: Kind) -> Published:
+    fs, table = job.context.fs, job.table
+    files = staged_files(fs, directory, kind)
+    if table.kind is TableKind.INSERT_ONLY:
+        fs.make_directory(output)
+        return publish_flat(fs, table, files, lambda *_: output, lambda number, _: f"{number:06d}_0")
+    published = publish_acid(fs, table, files, lambda *_: output)
+    if published.directories:
+        return published
+    if kind is Kind.DELETE:
+        fs.write_bytes(f"{output}/{VERSION_FILE}", b"2")
+        return published
+    with staging(job.context, table, job.txn) as empty:
+        stage_empty(job.target, empty)
+        return publish_acid(fs, table, staged_files(fs, empty, kind), lambda *_: output, keep_empty=True)
+
+
+def _compact_events(job: _Job, output: str) -> Published:
+    plan = job.plan
+    state = AcidState(None, (), plan.delete_deltas, ())
+    location = replace(job.location, state=state)
+    source = Source(job.context.facts, job.context.fs, job.table, plan.write_ids)
+    with staging(job.context, job.table, job.txn) as directory, translated():
+        stage_events(job.target, scan_deletes(source, [location]), directory)
+        return _publish(job, directory, output, Kind.DELETE)
