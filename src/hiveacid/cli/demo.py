@@ -1,0 +1,55 @@
+"""``hiveacid demo``: the main job on the real flights of 2013."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+MONTHS = 3
+
+
+@click.command()
+@click.option(
+    "-w",
+    "--warehouse",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the tables in this directory (default: a temporary one, removed at the end).",
+)
+@click.option(
+    "--months",
+    type=click.IntRange(2, 12),
+    default=MONTHS,
+    show_default=True,
+    help="How many months of flights are loaded, day by day.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="json: one object a step on standard output, everything else on standard error.",
+)
+def demo(warehouse: Path | None, months: int, output: str) -> None:
+    """Load, correct, update, delete and compact the flights out of New York in 2013.
+
+    After every step each changed table, and a reader that holds an old snapshot, is compared with what
+    plain Spark computes from the source. Ends with an error where one differs. Needs the extra "demo".
+    """
+    from hiveacid.demo.compare import DifferenceError  # noqa: PLC0415 - Spark only where it is needed
+    from hiveacid.demo.run import run, session  # noqa: PLC0415
+
+    console = Console(stderr=output == "json", width=None if sys.stdout.isatty() else 110)
+    try:
+        with session() as spark:
+            outcomes = run(spark, console, warehouse=warehouse, months=months)
+    except DifferenceError as error:
+        raise click.ClickException(str(error)) from error
+    if output == "json":
+        for outcome in outcomes:
+            click.echo(json.dumps(asdict(outcome)))
