@@ -101,6 +101,15 @@ class ValidWriteIdList:
         """Tell whether the write id is known to be aborted."""
         return _has(self.aborted, write_id)
 
+    def has_open(self, low: int, high: int) -> bool:
+        """Tell whether a write id of ``low`` to ``high`` is open."""
+        return _count(self.open, low, high) > 0
+
+    def first_aborted(self, low: int, high: int) -> WriteId | None:
+        """Return the lowest aborted write id of ``low`` to ``high``, None if there is none."""
+        index = bisect_left(self.aborted, low)
+        return self.aborted[index] if _count(self.aborted, low, high) else None
+
     def rows_response(self, low: int, high: int) -> RangeResponse:
         """Tell how many write ids of ``low`` to ``high`` have visible rows: SOME means filter row by row."""
         return _valid_range(self.high_watermark, self.open, self.aborted, low, high)
