@@ -14,7 +14,6 @@ TESTS ?= tests
 ARGS ?=
 # Processes that share the machine; every one of them that needs Spark starts its own JVM.
 WORKERS ?= 2
-export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help
 help:  ## show this list
