@@ -115,7 +115,7 @@ def lz4_block(chunk: bytes, most: int) -> bytes:
         distance = chunk[at] | chunk[at + 1] << 8
         length, at = _lz4_length(chunk, at + 2, token & 15)
         start = len(out) - distance
-        if not distance or start < 0 or len(out) + length > most:
+        if not distance or start < 0 or len(out) + length + _MIN_MATCH > most:
             message = "a LZ4 chunk refers to bytes that are not there"
             raise WireError(message)
         for position in range(start, start + length + _MIN_MATCH):  # a match may overlap its own result

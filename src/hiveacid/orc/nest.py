@@ -71,7 +71,7 @@ def nest(tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, s
     have been written in UTC then). Spark's type attributes go. ``user_metadata`` is added or replaces entries.
     Raises BadFileError where the file is not such a file or a type does not fit.
     """
-    root = tail.types[0] if tail.types else OrcType(Kind.STRUCT)
+    root = _root(tail)
     fixed = len(ACID_FIELDS)
     if root.names[:fixed] != ACID_FIELDS or tail.types[ROW].kind is not Kind.BOOLEAN:
         raise BadFileError("not a flat file of ACID events", path=tail.path)
@@ -85,10 +85,16 @@ def retype(
     tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, str] | None = None
 ) -> tuple[int, bytes]:
     """Do the same for a file without ACID columns (insert-only and plain tables): true names and types."""
-    root = tail.types[0] if tail.types else OrcType(Kind.STRUCT)
+    root = _root(tail)
     types = _with_true_types(tail, root.children, columns)
     types[0] = OrcType(Kind.STRUCT, root.children, tuple(column.name for column in columns))
     return _rewrite(tail, types, user_metadata or {})
+
+
+def _root(tail: OrcTail) -> OrcType:
+    if not tail.types:
+        raise BadFileError("an empty file has no footer", path=tail.path)
+    return tail.types[0]
 
 
 def _with_true_types(tail: OrcTail, ids: Sequence[int], columns: Sequence[Column]) -> list[OrcType]:

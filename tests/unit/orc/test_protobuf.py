@@ -1,0 +1,89 @@
+"""The wire format: what is written is read back, and damage is noticed."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hiveacid.orc.protobuf import (
+    EIGHT_BYTES,
+    Message,
+    WireError,
+    decode_varint,
+    encode_field,
+    encode_packed,
+    encode_varint,
+    read_fields,
+    zigzag,
+)
+
+NUMBERS = st.integers(0, 2**64 - 1)
+
+
+@given(NUMBERS, st.binary(max_size=5))
+def test_varints_come_back_with_the_offset_behind_them(value: int, behind: bytes) -> None:
+    written = encode_varint(value)
+    assert decode_varint(written + behind, 0) == (value, len(written))
+
+
+@pytest.mark.parametrize(
+    ("wire", "number"), [(0, 0), (1, -1), (2, 1), (2**64 - 1, -(2**63)), (2**64 - 2, 2**63 - 1)]
+)
+def test_zigzag_folds_signs_into_the_lowest_bit(wire: int, number: int) -> None:
+    assert zigzag(wire) == number
+
+
+@given(st.lists(st.tuples(st.integers(1, 9000), NUMBERS | st.binary(max_size=300))))
+def test_a_message_is_written_as_it_was_read(items: list[tuple[int, int | bytes]]) -> None:
+    data = b"".join(encode_field(number, value) for number, value in items)
+    fields = read_fields(data)
+    assert [(number, value) for number, _, value in fields] == items
+    assert b"".join(encode_field(number, value, wire) for number, wire, value in fields) == data
+
+
+@given(st.lists(NUMBERS))
+def test_repeated_numbers_are_read_packed_and_unpacked(values: list[int]) -> None:
+    unpacked = b"".join(encode_field(2, value) for value in values)
+    assert Message.parse(encode_packed(2, values)).integers(2) == tuple(values)
+    assert Message.parse(unpacked).integers(2) == tuple(values)
+
+
+def test_typed_access_takes_the_last_of_a_field_and_none_where_it_is_missing() -> None:
+    message = Message.parse(
+        encode_field(1, 3) + encode_field(1, 4) + encode_field(2, "ä".encode()) + encode_field(2, b"z")
+        + encode_field(3, struct.pack("<d", -0.5), EIGHT_BYTES) + encode_field(4, encode_field(1, 7))
+    )  # fmt: skip
+    assert message.integer(1) == 4
+    assert message.signed(1) == 2
+    assert message.all_text(2) == ("ä", "z")
+    assert message.text(2) == "z"
+    assert message.double(3) == -0.5
+    nested = message.message(4)
+    assert nested is not None
+    assert nested.integer(1) == 7
+    assert (message.integer(9), message.signed(9), message.text(9), message.double(9)) == (None,) * 4
+    assert message.message(9) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80",  # number without end
+        b"\x08" + b"\xff" * 10 + b"\x01",  # longer than 64 bits
+        b"\x12\x05abc",  # bytes cut off
+        b"\x09abc",  # 8 bytes cut off
+        b"\x0b\x01",  # wire type 3: groups, never used by ORC
+        b"\x02\x00",  # field number 0
+    ],
+)
+def test_damaged_messages_are_refused(data: bytes) -> None:
+    with pytest.raises(WireError):
+        read_fields(data)
+
+
+def test_texts_must_be_utf8() -> None:
+    with pytest.raises(WireError, match="UTF-8"):
+        Message.parse(encode_field(1, b"\xff")).text(1)
