@@ -220,6 +220,12 @@ def local_path(path: str) -> str:
     return os.path.normpath("/" + plain.lstrip("/"))
 
 
+def absolute(path: str) -> str:
+    """Return a user's path (relative to the working directory, or a ``file:`` URI) as a plain absolute path."""
+    uri = _FILE_URI.match(path)
+    return local_path(path if uri else os.path.abspath(os.path.expanduser(path)))
+
+
 @contextmanager
 def _errors(verb: str, path: str) -> Iterator[None]:
     try:

@@ -1,0 +1,251 @@
+"""The local file system: names of every kind, durable changes, no stale checksum files, errors with paths."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hiveacid.errors import MissingDirectoryError, StorageError
+from hiveacid.ports import FileEntry, FileSystem
+from hiveacid.storage import local
+from hiveacid.storage.local import LocalFileSystem, local_path
+
+ODD = "a b%20ü=1/x%3Ay+z ~#?'\"[q]{r}*/ファイル"
+FS: FileSystem = LocalFileSystem()
+
+
+def names(root: Path) -> list[str]:
+    return [entry.path for entry in FS.list_tree(str(root))]
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        ("/wh/t", "/wh/t"),
+        ("/wh//t/", "/wh/t"),
+        ("file:/wh/t", "/wh/t"),
+        ("file:///wh/t/", "/wh/t"),
+        ("FILE:/wh", "/wh"),
+        ("file://localhost/wh", "/wh"),
+        ("file:///a b/c%20d/é", "/a b/c%20d/é"),
+        ("file:///", "/"),
+    ],
+)
+def test_paths_and_uris_name_the_same_file_undecoded(given: str, plain: str) -> None:
+    assert local_path(given) == plain
+    assert local_path(FS.spark_path(given)) == plain
+
+
+@pytest.mark.parametrize(
+    "path", ["relative/t", "", "s3a://bucket/t", "hdfs://n/t", "file://host/t", "file:t"]
+)
+def test_other_paths_are_refused(path: str) -> None:
+    with pytest.raises(StorageError, match="not an absolute local path"):
+        FS.exists(path)
+
+
+def test_spark_path_is_a_file_uri() -> None:
+    assert FS.spark_path("/wh/a b%20c") == "file:///wh/a b%20c"
+
+
+def test_a_tree_is_listed_whole_and_sorted(tmp_path: Path) -> None:
+    root = f"{tmp_path}/{ODD}"
+    FS.write_bytes(f"{root}/delta_1_1/bucket_00000", b"12345")
+    FS.write_bytes(f"{root}/delta_1_1/_orc_acid_version", b"2")
+    FS.write_bytes(f"{root}/.hidden/x", b"")
+    FS.make_directory(f"{root}/base_5")
+    before = time.time_ns() // 1_000_000
+    entries = FS.list_tree("file://" + root)
+    assert [(entry.path, entry.is_dir, entry.size) for entry in entries if not entry.is_dir] == [
+        (".hidden/x", False, 0), ("delta_1_1/_orc_acid_version", False, 1), ("delta_1_1/bucket_00000", False, 5),
+    ]  # fmt: skip
+    assert [entry.path for entry in entries if entry.is_dir] == [".hidden", "base_5", "delta_1_1"]
+    assert [entry.path for entry in entries] == sorted(entry.path for entry in entries)
+    assert all(abs(entry.modified - before) < 60_000 for entry in entries)
+    assert isinstance(entries[0], FileEntry)
+
+
+def test_a_missing_root_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("nothing", "file", "file/below"):
+        with pytest.raises(MissingDirectoryError, match=f"{tmp_path}/{name}"):
+            FS.list_tree(f"{tmp_path}/{name}")
+
+
+def test_linked_directories_are_followed_but_never_upwards(tmp_path: Path) -> None:
+    table, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
+    FS.write_bytes(f"{elsewhere}/bucket_00000", b"1")
+    table.mkdir()
+    (table / "p=1").symlink_to(elsewhere)
+    (elsewhere / "loop").symlink_to(tmp_path)
+    (table / "self").symlink_to(table)
+    assert names(table) == ["p=1", "p=1/bucket_00000"]
+
+
+def test_ten_thousand_files_are_listed_fast(tmp_path: Path) -> None:
+    for folder in range(20):
+        (tmp_path / f"d{folder}").mkdir()
+        for file in range(500):
+            (tmp_path / f"d{folder}" / f"bucket_{file:05d}").touch()
+    started = time.process_time()
+    assert len(FS.list_tree(str(tmp_path))) == 20 + 10_000
+    assert time.process_time() - started < 1  # ten times that is the promise: 100,000 in seconds
+
+
+def test_exists(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+    assert FS.exists(str(tmp_path))
+    assert FS.exists(f"{tmp_path}/f")
+    assert not FS.exists(f"{tmp_path}/g")
+    assert not FS.exists(f"{tmp_path}/f/below")
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "expected"),
+    [(0, None, b"0123456789"), (3, 4, b"3456"), (8, 9, b"89"), (-3, None, b"789"), (-3, 2, b"78"), (-99, None, b"0123456789"), (20, 5, b"")],
+)  # fmt: skip
+def test_ranges(tmp_path: Path, start: int, length: int | None, expected: bytes) -> None:
+    (tmp_path / "f").write_bytes(b"0123456789")
+    assert FS.read_bytes(f"{tmp_path}/f", start, length) == expected
+
+
+def test_written_files_replace_old_ones_and_leave_nothing_behind(tmp_path: Path) -> None:
+    path = f"{tmp_path}/new/deep/{'f' * 200}"
+    FS.write_bytes(path, b"old")
+    Path(f"{tmp_path}/new/deep/.{'f' * 200}.crc").write_bytes(b"crc of old")
+    FS.write_bytes(path, b"new")
+    assert Path(path).read_bytes() == b"new"
+    assert names(tmp_path) == ["new", "new/deep", f"new/deep/{'f' * 200}"]
+
+
+def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FS.write_bytes(f"{tmp_path}/f", b"old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(local.os, "fsync", full)
+    with pytest.raises(StorageError, match=f"cannot write {tmp_path}/f: No space left"):
+        FS.write_bytes(f"{tmp_path}/f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"old"
+    assert names(tmp_path) == ["f"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(st.binary(max_size=40), st.data())
+def test_a_replaced_tail(tmp_path: Path, content: bytes, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(content)))
+    tail = data.draw(st.binary(max_size=60))
+    (tmp_path / "f").write_bytes(content)
+    (tmp_path / ".f.crc").write_bytes(b"of the old content")
+    LocalFileSystem(durable=False).replace_tail(f"{tmp_path}/f", start, tail)
+    assert (tmp_path / "f").read_bytes() == content[:start] + tail
+    assert names(tmp_path) == ["f"]
+
+
+def test_a_tail_behind_the_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"123")
+    with pytest.raises(StorageError, match="ends before byte 4"):
+        FS.replace_tail(f"{tmp_path}/f", 4, b"x")
+    assert (tmp_path / "f").read_bytes() == b"123"
+
+
+def test_a_moved_file_leaves_its_checksum_behind(tmp_path: Path) -> None:
+    (tmp_path / "part-0.orc").write_bytes(b"data")
+    (tmp_path / ".part-0.orc.crc").touch()
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to" / ".bucket_00000.crc").touch()  # of a file that was there once
+    FS.move_file(f"{tmp_path}/part-0.orc", f"file:{tmp_path}/to/bucket_00000")
+    FS.move_file(f"{tmp_path}/to/bucket_00000", f"{tmp_path}/to/{ODD}")
+    assert (tmp_path / "to" / ODD).read_bytes() == b"data"
+    assert [name for name in names(tmp_path) if Path(tmp_path / name).is_file()] == [f"to/{ODD}"]
+
+
+def hard_links_refused(code: int) -> object:
+    def link(source: str, _target: str) -> None:
+        raise OSError(code, os.strerror(code), source)
+
+    return link
+
+
+@pytest.mark.parametrize("code", [None, errno.EPERM, errno.EXDEV])
+def test_a_move_never_replaces_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
+) -> None:
+    if code:  # a file system without hard links; another disk
+        monkeypatch.setattr(local.os, "link", hard_links_refused(code))
+    (tmp_path / "a").write_bytes(b"a")
+    (tmp_path / "b").write_bytes(b"b")
+    with pytest.raises(StorageError, match=f"cannot move {tmp_path}/a to {tmp_path}/b"):
+        FS.move_file(f"{tmp_path}/a", f"{tmp_path}/b")
+    assert [(tmp_path / name).read_bytes() for name in ("a", "b")] == [b"a", b"b"]
+    FS.move_file(f"{tmp_path}/a", f"{tmp_path}/c")
+    assert (tmp_path / "c").read_bytes() == b"a"
+    assert names(tmp_path) == ["b", "c"]
+
+
+def test_moving_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=f"{tmp_path}/new: No such file"):
+        FS.move_file(f"{tmp_path}/old", f"{tmp_path}/new")
+
+
+def test_delete(tmp_path: Path) -> None:
+    FS.write_bytes(f"{tmp_path}/t/d/f", b"1")
+    (tmp_path / "t" / "d" / ".f.crc").touch()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "t" / "link").symlink_to(outside)
+    FS.delete_tree(f"{tmp_path}/t/d/f")
+    assert names(tmp_path / "t") == ["d", "link"]
+    FS.delete_tree(f"{tmp_path}/t/link")
+    FS.delete_tree(f"{tmp_path}/t")
+    FS.delete_tree(f"{tmp_path}/t")
+    FS.delete_tree(f"{tmp_path}/never/was")
+    assert names(tmp_path) == ["outside"]
+
+
+@pytest.mark.parametrize("verb", ["make_directory", "write_bytes", "read_bytes", "replace_tail", "move_file"])
+def test_what_the_system_refuses_is_a_storage_error_with_the_path(tmp_path: Path, verb: str) -> None:
+    (tmp_path / "file").touch()
+    path = f"{tmp_path}/file/below"  # a file is in the way
+    more = {"write_bytes": (b"",), "replace_tail": (0, b""), "move_file": (f"{tmp_path}/x",)}.get(verb, ())
+    with pytest.raises(StorageError, match=f"{tmp_path}/file/below"):
+        getattr(FS, verb)(path, *more)
+
+
+def test_a_directory_is_made_with_its_parents_and_may_be_there(tmp_path: Path) -> None:
+    for _ in range(2):
+        FS.make_directory(f"{tmp_path}/{ODD}")
+    assert (tmp_path / ODD).is_dir()
+
+
+def test_durable_changes_reach_the_disk_file_and_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    def inodes(*paths: str) -> list[int]:
+        return [(tmp_path / path).stat().st_ino for path in paths]
+
+    monkeypatch.setattr(local.os, "fsync", fsync)
+    FS.make_directory(f"{tmp_path}/a/b")
+    assert synced == inodes("", "a")
+    synced.clear()
+    (tmp_path / "f").write_bytes(b"123")
+    FS.replace_tail(f"{tmp_path}/f", 1, b"x")
+    FS.move_file(f"{tmp_path}/f", f"{tmp_path}/a/b/g")
+    assert synced == inodes("a/b/g", "a/b/g", "a/b")
+    synced.clear()
+    LocalFileSystem(durable=False).write_bytes(f"{tmp_path}/h", b"1")
+    assert synced == []
