@@ -159,9 +159,7 @@ class Compaction:
 class TransactionStore(Protocol):
     """Hive's transaction manager (``TxnHandler``), verb by verb. No adapter trusts its own memory."""
 
-    def open_txns(
-        self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT
-    ) -> tuple[TxnId, ...]:
+    def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """Open ``count`` transactions, ids ascending."""
 
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
@@ -179,14 +177,10 @@ class TransactionStore(Protocol):
     ) -> Mapping[TableName, ValidWriteIdList]:
         """Translate a snapshot into one write-id list a table (``get_valid_write_ids``)."""
 
-    def allocate_write_ids(
-        self, txn_ids: Sequence[TxnId], table: TableName
-    ) -> tuple[WriteId, ...]:
+    def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """Give each open transaction its write id for the table: gapless, ascending, the same one if asked again."""
 
-    def seed_write_ids(
-        self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]
-    ) -> None:
+    def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
         """Make the next write id ``high_watermark + 1`` on a table that has none yet; mark ids as aborted (adopt)."""
 
     def seed_txns(self, high_watermark: TxnId) -> None:
@@ -209,7 +203,7 @@ class TransactionStore(Protocol):
     def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
         """Say that the transactions are alive."""
 
-    def commit_txn(self, txn_id: TxnId, changes: CatalogChanges = CatalogChanges()) -> None:  # noqa: B008
+    def commit_txn(self, txn_id: TxnId, changes: CatalogChanges = CatalogChanges()) -> None:
         """Commit: all or nothing with ``changes``. Idempotent for a transaction that is already committed.
 
         Raises WriteConflictError (and the transaction is aborted then), TransactionAbortedError,
@@ -232,7 +226,7 @@ class TransactionStore(Protocol):
         """Return write ids of aborted transactions on the table that were not cleaned yet."""
 
     def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
-        """The cleaner removed what aborted transactions up to this write id left (``markCleaned``)."""
+        """Forget aborted write ids up to this one: the cleaner removed what they left (``markCleaned``)."""
 
     def housekeep(self) -> None:
         """Drop rows of ended transactions that nothing needs any more."""

@@ -92,7 +92,9 @@ class Heartbeats:
         with self._lock:
             reason = self._lost.get(txn_id)
         if reason:
-            raise TransactionAbortedError(f"transaction {txn_id} {reason}; nothing of it is visible, run it again")
+            raise TransactionAbortedError(
+                f"transaction {txn_id} {reason}; nothing of it is visible, run it again"
+            )
 
     def beat(self) -> None:
         """Send one heartbeat for all transactions."""
@@ -262,7 +264,9 @@ class Transaction:
             try:
                 action()
             except HiveAcidError:  # invisible anyway; the cleaner takes it later
-                logger.warning("files of aborted transaction %s stay for the cleaner", self.txn_id, exc_info=True)
+                logger.warning(
+                    "files of aborted transaction %s stay for the cleaner", self.txn_id, exc_info=True
+                )
 
     def _end(self) -> None:
         self.ended = True

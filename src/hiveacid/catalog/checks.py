@@ -32,7 +32,9 @@ def check_definition(table: TableDefinition) -> None:
 
 def _check_columns(table: TableDefinition) -> None:
     if not table.columns:
-        raise SchemaMismatchError(f"{table.name}: a table needs at least one column besides partition columns")
+        raise SchemaMismatchError(
+            f"{table.name}: a table needs at least one column besides partition columns"
+        )
     seen: set[str] = set()
     for column in (*table.columns, *table.partition_columns):
         if column.name in seen:
@@ -43,7 +45,9 @@ def _check_columns(table: TableDefinition) -> None:
         column_type(column)
     for column in table.partition_columns:
         if "<" in column.type or column.type == "binary":
-            raise UnsupportedFeatureError(f"{table.name}: partition column {column.name} must be of a primitive type")
+            raise UnsupportedFeatureError(
+                f"{table.name}: partition column {column.name} must be of a primitive type"
+            )
 
 
 def _check_bucketing(table: TableDefinition) -> None:

@@ -17,8 +17,8 @@ from hiveacid.spark.session import SparkFacts
 from hiveacid.storage.local import LocalFileSystem, absolute
 from hiveacid.stores.clock import SystemClock
 from hiveacid.table.acid_table import AcidTable
-from hiveacid.table.context import Context
 from hiveacid.table.cleaning import clean
+from hiveacid.table.context import Context
 from hiveacid.transaction import Heartbeats, Snapshots, Transaction, Transactions, this_client
 
 if TYPE_CHECKING:

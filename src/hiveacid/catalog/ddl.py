@@ -85,7 +85,10 @@ def default_location(context: Context, name: TableName) -> str:
     if database is None:
         raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
     plain = f"{database.location}/{name.name}"
-    tables = (context.catalog.get_table(TableName(name.database, t)) for t in context.catalog.list_tables(name.database))
+    tables = (
+        context.catalog.get_table(TableName(name.database, t))
+        for t in context.catalog.list_tables(name.database)
+    )
     taken = {table.location for table in tables if table is not None}
     return plain if plain not in taken else f"{plain}-{uuid.uuid4().hex[:8]}"
 
@@ -197,7 +200,9 @@ def unset_properties(
         for key in names:
             if table.property(key) is None and not if_exists:
                 raise CatalogError(f"{name} has no property {key}")
-        if any(key.lower() in ("transactional", "transactional_properties", "bucketing_version") for key in names):
+        if any(
+            key.lower() in ("transactional", "transactional_properties", "bucketing_version") for key in names
+        ):
             raise CatalogError(f"{name}: properties that decide how files are read cannot be unset")
         gone = {key.lower() for key in names}
         return replace(table, properties=tuple(p for p in table.properties if p[0].lower() not in gone))
@@ -224,7 +229,11 @@ def partition_values(context: Context, table: TableDefinition, spec: Spec) -> tu
 
 
 def add_partitions(
-    context: Context, name: TableName, specs: Sequence[tuple[Spec, str | None]], *, if_not_exists: bool = False
+    context: Context,
+    name: TableName,
+    specs: Sequence[tuple[Spec, str | None]],
+    *,
+    if_not_exists: bool = False,
 ) -> None:
     """Add empty partitions, each at its location or below the table."""
     table = context.require(name)
@@ -244,7 +253,11 @@ def add_partitions(
 
 
 def drop_partitions(
-    context: Context, name: TableName, choose: Callable[[Sequence[Partition]], Sequence[Partition]], *, if_exists: bool
+    context: Context,
+    name: TableName,
+    choose: Callable[[Sequence[Partition]], Sequence[Partition]],
+    *,
+    if_exists: bool,
 ) -> None:
     """Drop the chosen partitions and their files."""
 

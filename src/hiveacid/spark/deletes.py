@@ -56,14 +56,14 @@ def measure(tails: Sequence[OrcTail], limit: int) -> DeleteBounds | None:
     """Sum up the footers of all delete files; None where there is no event.
 
     ``limit``: number of events up to which they are broadcast to every executor
-    (``hiveacid.delete.events.in.memory``).
+    (``hiveacid.read.broadcast.delete.events``).
     """
     tails = [tail for tail in tails if tail.number_of_rows]
     events = sum(tail.number_of_rows for tail in tails)
     if not events:
         return None
-    ranges = [_range(tails, column) for column in (_WRITE_ID, _BUCKET, _ROW_ID)]
-    return DeleteBounds(events, *ranges, fits_memory=events <= limit)
+    write_id, bucket, row_id = (_range(tails, column) for column in (_WRITE_ID, _BUCKET, _ROW_ID))
+    return DeleteBounds(events, write_id, bucket, row_id, fits_memory=events <= limit)
 
 
 def _range(tails: Iterable[OrcTail], column: int) -> Range | None:

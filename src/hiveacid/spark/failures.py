@@ -24,7 +24,9 @@ from hiveacid.errors import (
 
 _MARKED = re.compile(r"\[HIVEACID_(DATA|CARDINALITY|FORMAT)\] ([^\n]*)")
 _FILE = re.compile(r"(?:while reading file|Could not read footer for file:?|Malformed ORC file)\s+([^\s,]+)")
-_MISSING = re.compile(r"(?:File|Path does not exist:?|FileNotFoundException:?)\s+(\S*(?:bucket_|0000|/)\S*)\s*")
+_MISSING = re.compile(
+    r"(?:File|Path does not exist:?|FileNotFoundException:?)\s+(\S*(?:bucket_|0000|/)\S*)\s*"
+)
 _STORAGE = ("Permission denied", "Read-only file system", "No space left", "Mkdirs failed", "AccessDenied")
 _DATA = (
     "CAST_INVALID_INPUT",
@@ -57,7 +59,11 @@ def translate(error: Exception) -> HiveAcidError | None:
         return _of_mark(kind, message.partition(" SQLSTATE")[0].strip().strip("'\""))
     if isinstance(error, AnalysisException):
         return _of_analysis(error, text)
-    if "FAILED_READ_FILE" in text or "Malformed ORC" in text or "Encountered error while reading file" in text:
+    if (
+        "FAILED_READ_FILE" in text
+        or "Malformed ORC" in text
+        or "Encountered error while reading file" in text
+    ):
         found = _FILE.search(text)
         path = found.group(1).rstrip(".") if found else None
         if "FILE_NOT_EXIST" in text or "FileNotFoundException" in text:
@@ -97,5 +103,7 @@ def _of_analysis(error: AnalysisException, text: str) -> HiveAcidError:
 
 def _first_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    useful = next((line for line in lines if "[" in line or "Exception:" in line), lines[0] if lines else text)
+    useful = next(
+        (line for line in lines if "[" in line or "Exception:" in line), lines[0] if lines else text
+    )
     return useful[:500]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.core.buckets import decode
 from hiveacid.core.model import DEFAULT_PARTITION, TableKind
-from hiveacid.core.names import format_bucket_file
+from hiveacid.core.names import ACID_VERSION_FILE, format_bucket_file
 from hiveacid.core.partitions import unescape
 from hiveacid.errors import BadFileError
 from hiveacid.orc.nest import acid_metadata, nest, retype
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition
     from hiveacid.ports import FileEntry, FileSystem
 
-VERSION_FILE = "_orc_acid_version"
+
 _BUCKET_COLUMN = 3
 _THREADS = 8
 
@@ -111,7 +111,7 @@ def publish_acid(
 
     published = _collect(one, files)
     for directory in published.directories:
-        fs.write_bytes(f"{directory}/{VERSION_FILE}", b"2")
+        fs.write_bytes(f"{directory}/{ACID_VERSION_FILE}", b"2")
     return published
 
 

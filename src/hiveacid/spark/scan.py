@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.model import Column, TableDefinition, TableKind
 from hiveacid.core.listing import DataFile
+from hiveacid.core.model import Column, TableDefinition, TableKind
 from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
-from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark import flat
 from hiveacid.spark.deletes import DeleteBounds, delete_key
 from hiveacid.spark.paths import FileGroup, group_files, partition_columns, place
@@ -79,7 +78,6 @@ def scan(
     """
     if source.table.kind is not TableKind.FULL_ACID:
         return _flat_scan(source, locations)
-    _refuse_raw(locations)
     touched = [at for at in locations if any(directory.files for directory in at.state.delete_deltas)]
     untouched = [at for at in locations if at not in set(touched)] if touched else list(locations)
     frames = []
@@ -110,7 +108,9 @@ def _live(
     deletes = reduce(
         lambda left, right: left.union(right),
         [
-            frame.select(delete_key(bounds, place(source.table, group) if many else None, strict=True).alias("__dk"))
+            frame.select(
+                delete_key(bounds, place(source.table, group) if many else None, strict=True).alias("__dk")
+            )
             for group in group_files(source.fs, source.table, locations, deletes_of)
             for frame in [_read_acid(source, group, (), 2, None)]
         ],
@@ -132,7 +132,11 @@ def _data(
 
 
 def _read_acid(
-    source: Source, group: FileGroup, columns: Sequence[Column], operation: int, arguments: dict[str, str] | None
+    source: Source,
+    group: FileGroup,
+    columns: Sequence[Column],
+    operation: int,
+    arguments: dict[str, str] | None,
 ) -> DataFrame:
     row = T.StructType([T.StructField(c.name, column_type(c)) for c in columns])
     six = T.StructType(
@@ -163,7 +167,9 @@ def row_validity(write_ids: ValidWriteIdList, column: str) -> SparkColumn:
 
 def _select(source: Source, frame: DataFrame, group: FileGroup, *more: SparkColumn) -> DataFrame:
     row = F.col("row")
-    users = [from_file(source.facts, row.getField(c.name), c.type).alias(c.name) for c in source.table.columns]
+    users = [
+        from_file(source.facts, row.getField(c.name), c.type).alias(c.name) for c in source.table.columns
+    ]
     identity = [_row_id().alias(ROW_ID), F.col("_metadata.file_path").alias(FILE_NAME)]
     current = F.coalesce(F.col("currentTransaction"), F.lit(-1)).alias(CURRENT)
     return frame.select(*users, *partition_columns(source.table, group), *identity, current, *more)
@@ -195,19 +201,6 @@ def deletes_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
         yield from ((file, directory.validity is not RangeResponse.ALL) for file in directory.files)
 
 
-def _refuse_raw(locations: Sequence[Location]) -> None:
-    for location in locations:
-        state = location.state
-        raw = [f"{location.root}/{file.path}" for file in state.originals if file.size]
-        directories = (*((state.base,) if state.base is not None else ()), *state.deltas)
-        raw += [f"{location.root}/{directory.path}" for directory in directories if directory.raw]
-        if raw:
-            raise UnsupportedFeatureError(
-                f"files without row ids (written before the table became transactional, or by LOAD DATA) "
-                f"can't be read yet: {raw[0]}"
-            )
-
-
 def _empty(source: Source, *, current: bool) -> DataFrame:
     table = source.table
     fields = [T.StructField(c.name, column_type(c)) for c in (*table.columns, *table.partition_columns)]
@@ -227,7 +220,11 @@ def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
         users = [F.col(f"`{c.name}`") for c in table.columns]
         name = F.col("_metadata.file_path").alias(FILE_NAME)
         frames.append(frame.select(*users, *partition_columns(table, group), name))
-    return reduce(lambda left, right: left.unionByName(right), frames) if frames else _empty(source, current=False)
+    return (
+        reduce(lambda left, right: left.unionByName(right), frames)
+        if frames
+        else _empty(source, current=False)
+    )
 
 
 def flat_of(location: Location) -> Iterable[tuple[DataFile, bool]]:

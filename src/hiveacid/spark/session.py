@@ -18,7 +18,7 @@ _SETTINGS = {
 }
 
 
-def configure(builder: Any) -> Any:  # noqa: ANN401 - pyspark's Builder class moved between versions
+def configure(builder: Any) -> Any:
     """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
 
     Also makes Python workers use this interpreter (Spark's default is whatever ``python3`` is on the PATH).

@@ -30,9 +30,7 @@ def from_file(facts: SparkFacts, value: SparkColumn, hive: str) -> SparkColumn:
     def leaf(item: SparkColumn, kind: Primitive) -> SparkColumn:
         if kind.name == "char":
             return F.rpad(item, kind.args[0], " ")
-        return F.to_utc_timestamp(
-            F.from_utc_timestamp(item, facts.jvm_time_zone), facts.session_time_zone
-        )
+        return F.to_utc_timestamp(F.from_utc_timestamp(item, facts.jvm_time_zone), facts.session_time_zone)
 
     return _convert(value, parse_type(hive), _needs(facts, {"char"}), leaf)
 
@@ -47,9 +45,7 @@ def to_file(facts: SparkFacts, value: SparkColumn, hive: str) -> SparkColumn:
     def leaf(item: SparkColumn, kind: Primitive) -> SparkColumn:
         if kind.name == _INSTANT:
             return F.timestamp_micros(F.unix_micros(item) - F.lit(shift * 1000))
-        return F.to_utc_timestamp(
-            F.from_utc_timestamp(item, facts.session_time_zone), facts.jvm_time_zone
-        )
+        return F.to_utc_timestamp(F.from_utc_timestamp(item, facts.session_time_zone), facts.jvm_time_zone)
 
     return _convert(value, parse_type(hive), kinds, leaf)
 

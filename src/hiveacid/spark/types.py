@@ -132,7 +132,9 @@ def _fit(value: SparkColumn, want: HiveType) -> SparkColumn:
             inner = F.struct(*[_fit(value.getField(f.name), f.type).alias(f.name) for f in fields])
             return F.when(value.isNotNull(), inner)
         case Map(key=key, value=item) if _has_bounded_text(want):
-            fitted = F.transform_values(value, lambda _, v: _fit(v, item)) if _has_bounded_text(item) else value
+            fitted = (
+                F.transform_values(value, lambda _, v: _fit(v, item)) if _has_bounded_text(item) else value
+            )
             return F.transform_keys(fitted, lambda k, _: _fit(k, key)) if _has_bounded_text(key) else fitted
     return value
 
@@ -173,8 +175,10 @@ def _try_cast(value: SparkColumn, have: T.DataType, target: T.DataType) -> Spark
         return value.try_cast(target)
     there = value.cast(target)
     if isinstance(have, _NUMERIC) and isinstance(target, _NUMERIC):
-        if isinstance(have, (T.FloatType, T.DoubleType)) and not isinstance(target, (T.FloatType, T.DoubleType)):
-            return F.when(F.abs(there.cast("double") - value.cast("double")) < 1, there)  # noqa: PLR2004
+        if isinstance(have, (T.FloatType, T.DoubleType)) and not isinstance(
+            target, (T.FloatType, T.DoubleType)
+        ):
+            return F.when(F.abs(there.cast("double") - value.cast("double")) < 1, there)
         if isinstance(target, T.DecimalType):
             return there
         return F.when(there.cast(have) == value, there)

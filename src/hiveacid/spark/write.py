@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition, TableKind, WriteId
@@ -20,6 +21,7 @@ from hiveacid.spark import flat
 from hiveacid.spark.hashing import bucket_number
 from hiveacid.spark.scan import CURRENT, ROW_ID
 from hiveacid.spark.timezone import to_file
+from hiveacid.spark.types import column_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -81,7 +83,13 @@ def partition_text(value: SparkColumn) -> SparkColumn:
 
 
 def stage_insert(
-    target: Target, frame: DataFrame, directory: str, *, dynamic: bool, small: bool, kind: Kind = Kind.INSERTED
+    target: Target,
+    frame: DataFrame,
+    directory: str,
+    *,
+    dynamic: bool,
+    small: bool,
+    kind: Kind = Kind.INSERTED,
 ) -> None:
     """Write new rows into ``directory``.
 
@@ -90,12 +98,15 @@ def stage_insert(
     """
     table, facts = target.table, target.facts
     keys = [partition_key(i) for i in range(len(table.partition_columns))] if dynamic else []
-    columns = [partition_text(F.col(f"`{c.name}`")).alias(key) for key, c in zip(keys, table.partition_columns)]
+    columns = [
+        partition_text(F.col(f"`{c.name}`")).alias(key)
+        for key, c in zip(keys, table.partition_columns, strict=False)
+    ]
     if table.kind is not TableKind.FULL_ACID:
         stage_flat(target, frame, directory, columns, keys, small=small)
         return
     if table.bucketing:
-        columns.append(_bucket(target, frame).alias(BUCKET))
+        columns.append(_bucket(target).alias(BUCKET))
         keys.append(BUCKET)
     values = [
         to_file(facts, F.col(f"`{c.name}`"), c.type).alias(value_name(i)) for i, c in enumerate(table.columns)
@@ -128,12 +139,15 @@ def stage_changes(target: Target, frame: DataFrame, directory: str, *, check_car
     prepared = frame.select(
         F.col("__action"),
         F.col(ROW_ID).alias("__id"),
-        *[partition_text(F.col(f"`{c.name}`")).alias(key) for key, c in zip(places, table.partition_columns)],
+        *[
+            partition_text(F.col(f"`{c.name}`")).alias(key)
+            for key, c in zip(places, table.partition_columns, strict=True)
+        ],
         *[
             to_file(target.facts, F.col(f"`{c.name}`"), c.type).alias(value_name(i))
             for i, c in enumerate(table.columns)
         ],
-        _new_bucket(target, frame).alias("__new"),
+        _new_bucket(target).alias("__new"),
     )
     events = prepared.withColumn(KIND, F.explode(_kinds(F.col("__action"))))
     deleted = F.col(KIND) == int(Kind.DELETE)
@@ -214,7 +228,9 @@ def write_orc(frame: DataFrame, directory: str, keys: Sequence[str]) -> None:
 
 def stage_empty(target: Target, directory: str) -> None:
     """Write one ORC file without rows: what makes an empty base visible to every engine."""
-    types = zip((value_name(i) for i in range(len(target.table.columns))), _spark_types(target.table))
+    types = zip(
+        (value_name(i) for i in range(len(target.table.columns))), _spark_types(target.table), strict=True
+    )
     fields = ["operation int", "originalTransaction bigint", "bucket int", "rowId bigint"]
     fields += ["currentTransaction bigint", "row boolean"]
     fields += [f"{name} {kind}" for name, kind in types]
@@ -223,12 +239,10 @@ def stage_empty(target: Target, directory: str) -> None:
 
 
 def _spark_types(table: TableDefinition) -> list[str]:
-    from hiveacid.spark.types import column_type  # noqa: PLC0415
-
     return [column_type(c).simpleString() for c in table.columns]
 
 
-def stage_flat(  # noqa: PLR0913
+def stage_flat(
     target: Target,
     frame: DataFrame,
     directory: str,
@@ -248,7 +262,7 @@ def stage_flat(  # noqa: PLR0913
     bucket_keys = list(keys)
     columns = [*values, *places]
     if table.bucketing:
-        columns.append(_bucket(target, frame).alias(BUCKET))
+        columns.append(_bucket(target).alias(BUCKET))
         bucket_keys.append(BUCKET)
     placed = _place(frame.select(*columns), bucket_keys, bucketed=table.bucketing is not None, small=small)
     flat.write(target.facts, table, placed, directory, bucket_keys)
@@ -281,7 +295,7 @@ def bucket_of(value: SparkColumn) -> SparkColumn:
     return F.when(version == 1, F.shiftright(value, 16).bitwiseAND(F.lit(0xFFF))).otherwise(value)
 
 
-def _bucket(target: Target, frame: DataFrame) -> SparkColumn:
+def _bucket(target: Target) -> SparkColumn:
     table = target.table
     assert table.bucketing is not None  # noqa: S101 - the callers asked
     types = {c.name: c.type for c in table.columns}
@@ -295,12 +309,14 @@ def _bucket(target: Target, frame: DataFrame) -> SparkColumn:
     )
 
 
-def _new_bucket(target: Target, frame: DataFrame) -> SparkColumn:
+def _new_bucket(target: Target) -> SparkColumn:
     if target.table.bucketing:
-        return _bucket(target, frame)
+        return _bucket(target)
     # rows without a row id (inserts) spread by their values; which part a row falls into doesn't matter
     atomic = [c.name for c in target.table.columns if "<" not in c.type][:4]
-    spread = F.hash(F.col(f"{ROW_ID}.rowid"), F.col(f"{ROW_ID}.writeid"), *[F.col(f"`{name}`") for name in atomic])
+    spread = F.hash(
+        F.col(f"{ROW_ID}.rowid"), F.col(f"{ROW_ID}.writeid"), *[F.col(f"`{name}`") for name in atomic]
+    )
     return F.pmod(spread, F.lit(_SPREAD))
 
 
@@ -314,8 +330,6 @@ def _kinds(action: SparkColumn) -> SparkColumn:
 
 
 def _refuse_doubles(events: DataFrame, places: Sequence[str]) -> DataFrame:
-    from pyspark.sql import Window  # noqa: PLC0415
-
     key = [F.col("__id.writeid"), F.col("__id.bucketid"), F.col("__id.rowid")]
     unmatched = F.when(F.col(KIND) == int(Kind.INSERTED), F.monotonically_increasing_id())
     events = events.withColumn("__unmatched", unmatched)

@@ -49,7 +49,7 @@ def list_locations(
         return tuple(pool.map(one, partitions))
 
 
-def read_location(  # noqa: PLR0913 - one call site; the six are the question itself
+def read_location(
     fs: FileSystem,
     table: TableDefinition,
     root: str,

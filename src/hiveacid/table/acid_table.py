@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from hiveacid.core.model import WriteId
 from hiveacid.spark.failures import translated
 from hiveacid.spark.lease import PlanWatch
-from hiveacid.spark.scan import FILE_NAME, ROW_ID
+from hiveacid.spark.scan import ROW_ID
 from hiveacid.table.change import Expression, as_column, delete, update
 from hiveacid.table.compact import compact
 from hiveacid.table.insert import InsertOptions, insert

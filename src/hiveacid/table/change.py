@@ -77,7 +77,7 @@ def change(
     raise AssertionError  # the loop returns or raises
 
 
-def update(  # noqa: PLR0913
+def update(
     context: Context,
     name: TableName,
     assignments: Mapping[str, Expression],
@@ -98,7 +98,9 @@ def update(  # noqa: PLR0913
             frame = frame.select("*", *[as_column(wanted[c]).alias(n) for c, n in new.items()])
             types = {field.name: field.dataType for field in frame.schema.fields}
             columns = [
-                store_cast(F.col(f"`{new[c.name]}`"), types[new[c.name]], parse_type(c.type), c.name).alias(c.name)
+                store_cast(F.col(f"`{new[c.name]}`"), types[new[c.name]], parse_type(c.type), c.name).alias(
+                    c.name
+                )
                 if c.name in new
                 else F.col(f"`{c.name}`")
                 for c in table.columns

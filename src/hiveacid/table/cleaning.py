@@ -89,7 +89,7 @@ def _place(
     return None
 
 
-def _plan(  # noqa: PLR0913
+def _plan(
     context: Context,
     table: TableDefinition,
     root: str,

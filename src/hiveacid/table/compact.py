@@ -15,15 +15,15 @@ from hiveacid.config import keys
 from hiveacid.core.compaction import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
-from hiveacid.core.names import LayoutLevel
+from hiveacid.core.names import ACID_VERSION_FILE, METADATA_FILE, LayoutLevel
 from hiveacid.core.snapshot import AcidState
 from hiveacid.errors import CompactionRefusedError, ConfigError, NoSuchPartitionError, NotTransactionalError
 from hiveacid.ports import CompactionRequest, TxnKind
 from hiveacid.spark.failures import translated
-from hiveacid.spark.publish import VERSION_FILE, Published, publish_acid, publish_flat, staged_files
+from hiveacid.spark.publish import Published, publish_acid, publish_flat, staged_files
 from hiveacid.spark.scan import Source, scan_deletes
 from hiveacid.spark.write import Kind, Target, stage_empty, stage_events, stage_flat, stage_kept
-from hiveacid.storage.listing import METADATA_FILE, Location, list_locations
+from hiveacid.storage.listing import Location, list_locations
 from hiveacid.table.cleaning import clean_after
 from hiveacid.table.insert import static_values
 from hiveacid.table.layout import partition_name, staging
@@ -162,7 +162,12 @@ class _Job:
 def _execute(job: _Job, queued: Compaction) -> CompactionReport:
     plan = job.plan
     outputs = [job.directory(name) for name in (plan.output, plan.delete_output) if name]
-    job.txn.on_abort(lambda: [job.context.fs.delete_tree(path) for path in outputs] and None)
+
+    def remove() -> None:
+        for path in outputs:
+            job.context.fs.delete_tree(path)
+
+    job.txn.on_abort(remove)
     published = []
     if plan.output:
         published.append(_compact_rows(job, job.directory(plan.output)))
@@ -210,7 +215,7 @@ def _publish(job: _Job, directory: str, output: str, kind: Kind) -> Published:
     if published.directories:
         return published
     if kind is Kind.DELETE:
-        fs.write_bytes(f"{output}/{VERSION_FILE}", b"2")
+        fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
         return published
     with staging(job.context, table, job.txn) as empty:
         stage_empty(job.target, empty)

@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 
 from hiveacid.config import keys
 from hiveacid.core.locks import LockComponent, LockType
-from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.types import parse_type
 from hiveacid.errors import ConfigError, NoSuchColumnError, SchemaMismatchError
 from hiveacid.ports import NewPartition, Operation, Written
 from hiveacid.spark.failures import translated
 from hiveacid.spark.publish import Published, publish_acid, publish_flat, staged_files
-from hiveacid.spark.types import store_cast
+from hiveacid.spark.types import spark_type, store_cast
 from hiveacid.spark.write import Kind, Target, stage_empty, stage_insert
 from hiveacid.table.layout import Places, partition_name, staging, written
 from hiveacid.table.read import partitions_of
@@ -25,6 +25,7 @@ from hiveacid.table.report import WriteReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
@@ -91,13 +92,17 @@ def static_values(
     given = {key.lower(): value for key, value in (spec or {}).items()}
     unknown = [key for key in given if key not in columns]
     if unknown:
-        raise NoSuchColumnError(f"{table.name} has no partition column {unknown[0]}; it has {', '.join(columns) or 'none'}")
+        raise NoSuchColumnError(
+            f"{table.name} has no partition column {unknown[0]}; it has {', '.join(columns) or 'none'}"
+        )
     static = {key: value for key, value in given.items() if value is not ...}
     dynamic_seen = False
     for name in columns:
         dynamic_seen = dynamic_seen or name not in static
         if name in static and dynamic_seen:
-            raise ConfigError(f"partition column {name} has a value, but one before it has none: Hive needs static values first")
+            raise ConfigError(
+                f"partition column {name} has a value, but one before it has none: Hive needs static values first"
+            )
     if not static:
         return {}
     with translated():
@@ -112,7 +117,7 @@ def static_values(
     return {name: row[name] or None for name in static}
 
 
-def _type_of(context: Context, value: object) -> object:
+def _type_of(context: Context, value: object) -> DataType:
     return context.facts.spark.sql("SELECT 1").select(F.lit(value)).schema.fields[0].dataType
 
 
@@ -133,9 +138,7 @@ def fit(
     return renamed.select(*values)
 
 
-def _spark(hive: str) -> object:
-    from hiveacid.spark.types import spark_type  # noqa: PLC0415
-
+def _spark(hive: str) -> DataType:
     return spark_type(parse_type(hive))
 
 
@@ -146,7 +149,9 @@ def _given_names(
         names = [name.lower() for name in options.columns]
         unknown = [name for name in names if name not in wanted]
         if unknown:
-            raise NoSuchColumnError(f"{table.name} has no column {unknown[0]} to insert into; it has {', '.join(wanted)}")
+            raise NoSuchColumnError(
+                f"{table.name} has no column {unknown[0]} to insert into; it has {', '.join(wanted)}"
+            )
         if len(set(names)) != len(names):
             raise SchemaMismatchError(f"a column is named twice: {', '.join(names)}")
     elif options.by_name:
@@ -167,7 +172,7 @@ def _given_names(
     return names
 
 
-def write_rows(  # noqa: PLR0913
+def write_rows(
     context: Context,
     table: TableDefinition,
     rows: DataFrame,
@@ -182,7 +187,7 @@ def write_rows(  # noqa: PLR0913
     if options.if_not_exists and fixed and fixed in known:
         return WriteReport()
     transactional = table.kind is not TableKind.PLAIN
-    write_id = txn.write_id(table.name) if transactional else 0
+    write_id = txn.write_id(table.name) if transactional else WriteId(0)
     statements = {Kind.INSERTED: txn.next_statements(1)[0]}
     places = Places(context, table, known, write_id, statements, overwrite=options.overwrite)
     txn.on_abort(places.remove)
@@ -206,7 +211,7 @@ def _with_static(table: TableDefinition, rows: DataFrame, static: Mapping[str, s
     return rows.select(*columns)
 
 
-def _publish(  # noqa: PLR0913
+def _publish(
     context: Context,
     table: TableDefinition,
     directory: str,
@@ -217,7 +222,9 @@ def _publish(  # noqa: PLR0913
 ) -> Published:
     files = staged_files(context.fs, directory, Kind.INSERTED)
     if table.kind is TableKind.FULL_ACID:
-        return publish_acid(context.fs, table, files, lambda kind, values: places.directory(kind, values or fixed))
+        return publish_acid(
+            context.fs, table, files, lambda kind, values: places.directory(kind, values or fixed)
+        )
     if table.kind is TableKind.INSERT_ONLY:
         return publish_flat(
             context.fs,

@@ -11,7 +11,7 @@ from hiveacid.table.layout import partition_name
 from hiveacid.table.read import locate, partitions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -38,16 +38,12 @@ class Inspect:
 
     def files(self) -> DataFrame:
         """Return the files that the snapshot reads."""
-        rows = [
-            (place, *row) for place, location in self._locations() for row in _file_rows(location)
-        ]
+        rows = [(place, *row) for place, location in self._locations() for row in _file_rows(location)]
         return self._frame(rows, _FILES)
 
     def deltas(self) -> DataFrame:
         """Return every ACID directory and its state: used, obsolete or aborted."""
-        rows = [
-            (place, *row) for place, location in self._locations() for row in _directory_rows(location)
-        ]
+        rows = [(place, *row) for place, location in self._locations() for row in _directory_rows(location)]
         return self._frame(rows, _DELTAS)
 
     def partitions(self) -> DataFrame:
@@ -58,7 +54,7 @@ class Inspect:
             rows.append((place, location.root, len(sizes), sum(sizes)))
         return self._frame(rows, _PARTITIONS)
 
-    def _frame(self, rows: list[tuple[object, ...]], schema: str) -> DataFrame:
+    def _frame(self, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
         return self.context.facts.spark.createDataFrame(rows, schema)
 
     def _locations(self) -> list[tuple[str | None, Location]]:

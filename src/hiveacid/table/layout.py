@@ -55,7 +55,9 @@ class Places:
         if not values:
             return self.table.location
         partition = self.known.get(values)
-        where = partition.location if partition else f"{self.table.location}/{partition_name(self.table, values)}"
+        where = (
+            partition.location if partition else f"{self.table.location}/{partition_name(self.table, values)}"
+        )
         self.used[values] = where
         return where
 
@@ -65,7 +67,9 @@ class Places:
             name = BaseName(self.write_id, TxnId(0)).format()
         else:
             is_delete = kind is Kind.DELETE
-            name = DeltaName(is_delete, self.write_id, self.write_id, self.statements[kind], TxnId(0)).format()
+            name = DeltaName(
+                is_delete, self.write_id, self.write_id, self.statements[kind], TxnId(0)
+            ).format()
         directory = f"{self.location(values)}/{name}"
         self.directories.add(directory)
         return directory
@@ -84,11 +88,12 @@ class Places:
         ]
 
 
-def written(
-    table: TableDefinition, published: Published, operations: dict[Kind, Operation]
-) -> list[Written]:
+def written(table: TableDefinition, published: Published, operations: dict[Kind, Operation]) -> list[Written]:
     """Say what was written where, for the store's conflict detection."""
     return sorted(
-        {Written(table.name, partition_name(table, values), operations[kind]) for kind, values in published.rows},
+        {
+            Written(table.name, partition_name(table, values), operations[kind])
+            for kind, values in published.rows
+        },
         key=str,
     )

@@ -149,7 +149,9 @@ class Merge:
             return clause
         if clause.values is None:
             own = {column.lower() for column in self.source.columns}
-            fixed = {c.name for c in table.partition_columns} | set(table.bucketing.columns if table.bucketing else ())
+            fixed = {c.name for c in table.partition_columns} | set(
+                table.bucketing.columns if table.bucketing else ()
+            )
             wanted = [n for n in names if n in own and (clause.action is Action.INSERT or n not in fixed)]
             return replace(clause, values={n: f"`{self.source_alias}`.`{n}`" for n in wanted})
         if clause.action is Action.UPDATE:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.write_ids import ValidWriteIdList
-from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.orc.tail import ACID_FIELDS, OrcTail, read_tail
 from hiveacid.spark.deletes import DeleteBounds, measure
 from hiveacid.spark.predicates import prune_partitions, search_argument
 from hiveacid.spark.scan import Source, deletes_of, scan
@@ -71,8 +72,33 @@ def frame_of(
 ) -> DataFrame:
     """Return the live rows of listed locations (``spark.scan``)."""
     source = Source(context.facts, context.fs, table, write_ids)
+    if table.kind is TableKind.FULL_ACID:
+        _refuse_raw(context, locations)
     bounds = delete_bounds(context, locations) if table.kind is TableKind.FULL_ACID else None
     return scan(source, locations, bounds, arguments=arguments, current=current)
+
+
+def _refuse_raw(context: Context, locations: Sequence[Location]) -> None:
+    """Raise UnsupportedFeatureError where files carry no row ids: reading them as events would lose their rows."""
+    for at in locations:
+        for file in at.state.originals:
+            if file.size:
+                raise _without_row_ids(f"{at.root}/{file.path}")
+        base = () if at.state.base is None else (at.state.base,)
+        for directory in (*base, *at.state.deltas):
+            if directory.raw is False:
+                continue
+            files = [(f"{at.root}/{file.path}", file.size) for file in directory.files if file.size]
+            for (path, _), tail in zip(files, read_tails(context, files), strict=True):
+                if tail.types and set(tail.types[0].names) != set(ACID_FIELDS):
+                    raise _without_row_ids(path)
+
+
+def _without_row_ids(path: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{path} has no row ids (written before the table became transactional, by Trino's CREATE TABLE AS, or "
+        "by LOAD DATA): such files can't be read yet; compact the table with the engine that wrote it"
+    )
 
 
 def partitions_of(
