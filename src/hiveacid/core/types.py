@@ -157,7 +157,7 @@ def quoted_type_text(hive_type: HiveType) -> str:
             texts = (f"{quote_name(field.name)}:{quoted_type_text(field.type)}" for field in fields)
             return f"struct<{', '.join(texts)}>"
         case Union(alternatives):
-            return f"uniontype<{','.join(map(quoted_type_text, alternatives))}>"
+            return f"uniontype<{', '.join(map(quoted_type_text, alternatives))}>"
         case _:
             return str(hive_type)
 

@@ -44,7 +44,7 @@ def _ctes(cursor: Cursor) -> Slice:
     cursor.take("RECURSIVE")
     while True:
         cursor.name("the name of a common table expression")
-        if cursor.sees("("):
+        if cursor.sees("(") and not _opens_query(cursor):
             cursor.skip_parentheses()
         cursor.take("AS")
         if not cursor.sees("("):
@@ -52,6 +52,11 @@ def _ctes(cursor: Cursor) -> Slice:
         cursor.skip_parentheses()
         if not cursor.take(","):
             return cursor.slice(first, cursor.last)
+
+
+def _opens_query(cursor: Cursor) -> bool:
+    """Tell ``(SELECT ...`` from a list of columns, which may be called ``map`` or ``values``."""
+    return cursor.ahead(1).keyword in QUERY_WORDS and cursor.ahead(2).keyword not in {",", ")"}
 
 
 def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = frozenset()) -> Insert:
@@ -64,9 +69,7 @@ def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = fr
     partition = cursor.partition(dynamic=True)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     columns: tuple[str, ...] | None = None
-    if cursor.sees("(") and (
-        cursor.ahead(1).keyword not in QUERY_WORDS or cursor.ahead(2).keyword in {",", ")"}
-    ):
+    if cursor.sees("(") and not _opens_query(cursor):
         columns = cursor.names("a column name")
     starts = frozenset({"SELECT", "MAP", "REDUCE"}) if stops else QUERY_WORDS
     if not cursor.sees_any(starts):
@@ -103,7 +106,8 @@ def delete(cursor: Cursor) -> Delete:
 def _where(cursor: Cursor) -> Slice | None:
     if cursor.at_end:
         return None
-    cursor.expect("WHERE")
+    if not cursor.take("WHERE"):
+        cursor.fail("WHERE or the end of the statement")
     return cursor.rest("a condition")
 
 

@@ -125,7 +125,7 @@ def test_position_counts_from_one() -> None:
 def test_hive_4_quotes_every_field() -> None:
     text = "array<struct<`k`:string, `m`:map<int,array<double>>>>"
     assert quoted_type_text(parse_type(text)) == text
-    assert quoted_type_text(parse_type("uniontype<int,struct<a:int>>")) == "uniontype<int,struct<`a`:int>>"
+    assert quoted_type_text(parse_type("uniontype<int,struct<a:int>>")) == "uniontype<int, struct<`a`:int>>"
 
 
 primitives: st.SearchStrategy[HiveType] = st.one_of(
