@@ -60,15 +60,16 @@ class LocalFileSystem:
         with os.scandir(f"{top}/{prefix}") as found:
             for item in found:
                 path = prefix + item.name
-                with suppress(FileNotFoundError):
-                    if item.is_dir():
-                        if item.is_symlink() and _leads_upwards(item.path):
-                            continue
-                        todo.append(path + "/")
-                        entries.append(FileEntry(path, is_dir=True, modified=_milliseconds(item.stat())))
-                    else:
-                        status = item.stat()
-                        entries.append(FileEntry(path, False, status.st_size, _milliseconds(status)))  # noqa: FBT003
+                is_dir = item.is_dir()
+                try:
+                    status = item.stat()
+                except FileNotFoundError:
+                    continue
+                if not is_dir:
+                    entries.append(FileEntry(path, is_dir, status.st_size, _milliseconds(status)))
+                elif not (item.is_symlink() and _leads_upwards(item.path)):
+                    entries.append(FileEntry(path, is_dir, modified=_milliseconds(status)))
+                    todo.append(path + "/")
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or directory is there."""
