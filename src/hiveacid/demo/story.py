@@ -14,6 +14,8 @@ from hiveacid.demo.model import STORM_DAY, Model
 from hiveacid.demo.source import COLUMNS, Source
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid import AcidSession
@@ -41,6 +43,14 @@ Advance = Callable[[], None]
 
 
 @dataclass(frozen=True)
+class Files:
+    """Data files of the flights: those that a reader opens now, and all that are on disk."""
+
+    read: int
+    on_disk: int
+
+
+@dataclass(frozen=True)
 class Step:
     """One step: its title, how many units its progress has, what it does, the tables it changes."""
 
@@ -58,6 +68,7 @@ class Story:
     acid: AcidSession
     source: Source
     months: int
+    warehouse: Path
     model: Model = field(init=False)
     reader: DataFrame | None = field(default=None, init=False)
     reader_expects: DataFrame | None = field(default=None, init=False)
@@ -92,6 +103,12 @@ class Story:
                 self.compactor("major", tuple(range(1, self.months + 1))),
             ),
             Step("major compaction of the planes", 1, self.compact_planes, ("planes",)),
+            Step(
+                "the reader goes, and the files that only it could read",
+                1,
+                self.close_reader,
+                ("flights", "planes"),
+            ),
         )
 
     def _load_month(self, month: int) -> Step:
@@ -206,9 +223,11 @@ class Story:
         self.acid.sql("ALTER TABLE planes COMPACT 'major' AND WAIT")
         advance()
 
-    def close_reader(self) -> None:
-        """Let the old snapshot go: the files that only it could still read may be deleted now."""
+    def close_reader(self, advance: Advance) -> None:
+        """Let the old snapshot go, and remove the files that only it could still read."""
         self.reader = self.reader_expects = None
+        self.acid.clean()
+        advance()
 
     def check(self, tables: tuple[str, ...]) -> dict[str, int]:
         """Compare tables, and the old reader, with plain Spark; return the rows of each.
@@ -222,9 +241,10 @@ class Story:
             rows["old snapshot"] = require_equal("the old snapshot", self.reader, self.reader_expects)
         return rows
 
-    def files(self) -> int:
-        """Return the number of data files that a reader of the flights opens now."""
-        return int(self.acid.table("flights").inspect.files().count())
+    def files(self) -> Files:
+        """Count the data files of the flights: those that a reader opens now, and those on disk."""
+        read = int(self.acid.table("flights").inspect.files().count())
+        return Files(read, sum(1 for _ in self.warehouse.glob("flights/**/bucket_*")))
 
 
 def _create_table(name: str, layout: str) -> str:
