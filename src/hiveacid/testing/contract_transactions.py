@@ -98,6 +98,19 @@ class TransactionContract:
         states = [store.txn_state(txn_id) for txn_id in (one, two, three, UNKNOWN)]
         assert states == ["committed", "aborted", "open", "unknown"]
 
+    def test_ids_that_another_engine_left_are_passed_over(self, store: Store, clock: ManualClock) -> None:
+        """They stand in names of directories (``_v7``): later ids are higher, they themselves committed."""
+        running = store.open_txns(CLIENT)[0]
+        store.seed_txns(TxnId(7))
+        store.seed_txns(TxnId(3))
+        assert store.valid_txns() == ValidTxnList(TxnId(7), (running,))
+        assert store.min_open_txn_id() == running
+        assert store.open_txns(CLIENT, 2) == (8, 9)
+        store.commit_txn(running)
+        clock.advance(10_000)
+        store.housekeep()
+        assert store.take_snapshot(TxnId(9)) == ValidTxnList(TxnId(9), (TxnId(8), TxnId(9)))
+
     def test_heartbeats_tell_who_is_gone(self, store: Store) -> None:
         """Ids of one heartbeat may be in any state and any order."""
         one, two, three, four = store.open_txns(CLIENT, 4)

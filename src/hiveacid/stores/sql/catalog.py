@@ -1,0 +1,267 @@
+"""Databases, tables and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName
+from hiveacid.ports import CatalogChanges
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.sql.database import Database, chunks
+from hiveacid.stores.sql.definitions import (
+    database_of,
+    partition_digest,
+    partition_of,
+    partition_order,
+    table_of,
+    to_text,
+)
+from hiveacid.stores.sql.tables import (
+    compactions,
+    databases,
+    lock_components,
+    next_write_ids,
+    partitions,
+    tables,
+    write_ids,
+    written,
+)
+
+_DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
+_TABLE = select(tables.c.definition).where(
+    tables.c.database_name == bindparam("database"), tables.c.name == bindparam("name")
+)
+_TABLES = select(tables.c.name).where(tables.c.database_name == bindparam("database"))
+_PARTITIONS = select(partitions.c.definition).where(
+    partitions.c.database_name == bindparam("database"), partitions.c.table_name == bindparam("name")
+)
+
+
+def _place(name: TableName) -> dict[str, str]:
+    return {"database": name.database, "name": name.name}
+
+
+def create_database(database: Database, definition: DatabaseDefinition) -> None:
+    """Create a database."""
+    checks.database(definition)
+
+    def work(connection: Connection) -> None:
+        if connection.scalar(_DATABASE, {"name": definition.name}) is not None:
+            raise refusals.database_exists(definition.name)
+        row = {"name": definition.name, "definition": to_text(definition)}
+        connection.execute(insert(databases), row)
+
+    database.write(work)
+
+
+def drop_database(database: Database, name: str) -> None:
+    """Drop an empty database."""
+    checks.database_name(name)
+
+    def work(connection: Connection) -> None:
+        _require_database(connection, name)
+        count = connection.scalar(
+            select(func.count()).select_from(tables).where(tables.c.database_name == name)
+        )
+        if count:
+            raise refusals.database_not_empty(name, count)
+        connection.execute(delete(databases).where(databases.c.name == name))
+
+    database.write(work)
+
+
+def get_database(database: Database, name: str) -> DatabaseDefinition | None:
+    """Return a database or None."""
+    checks.database_name(name)
+    text = database.read(lambda connection: connection.scalar(_DATABASE, {"name": name}))
+    return None if text is None else database_of(text)
+
+
+def list_databases(database: Database) -> tuple[str, ...]:
+    """Return the names, sorted."""
+    return tuple(sorted(database.read(lambda connection: connection.scalars(select(databases.c.name)).all())))
+
+
+def create_table(database: Database, definition: TableDefinition) -> None:
+    """Create a table."""
+    checks.table(definition)
+    database.write(lambda connection: _create_table(connection, definition))
+
+
+def _create_table(connection: Connection, definition: TableDefinition) -> None:
+    _require_room(connection, definition.name)
+    name = definition.name
+    row = {"database_name": name.database, "name": name.name, "definition": to_text(definition)}
+    connection.execute(insert(tables), row)
+
+
+def drop_table(database: Database, name: TableName) -> None:
+    """Drop a table with its partitions and all that transactions know about it."""
+    checks.table_name(name)
+
+    def work(connection: Connection) -> None:
+        _require_table(connection, name)
+        connection.execute(
+            delete(tables).where(tables.c.database_name == name.database, tables.c.name == name.name)
+        )
+        _purge(connection, name)
+
+    database.write(work)
+
+
+def get_table(database: Database, name: TableName) -> TableDefinition | None:
+    """Return a table or None."""
+    checks.table_name(name)
+    text = database.read(lambda connection: connection.scalar(_TABLE, _place(name)))
+    return None if text is None else table_of(text)
+
+
+def list_tables(database: Database, name: str) -> tuple[str, ...]:
+    """Return the names, sorted."""
+    checks.database_name(name)
+
+    def work(connection: Connection) -> tuple[str, ...]:
+        found = tuple(sorted(connection.scalars(_TABLES, {"database": name})))
+        if not found:
+            _require_database(connection, name)
+        return found
+
+    return database.read(work)
+
+
+def alter_table(database: Database, name: TableName, definition: TableDefinition) -> None:
+    """Replace a definition; a new name goes everywhere the old one stood."""
+    checks.table_name(name)
+    checks.table(definition)
+    new = definition.name
+
+    def work(connection: Connection) -> None:
+        _require_table(connection, name)
+        if new != name:
+            _require_room(connection, new)
+            _purge(connection, new)
+            _rename(connection, name, new)
+        connection.execute(
+            update(tables)
+            .where(tables.c.database_name == name.database, tables.c.name == name.name)
+            .values(database_name=new.database, name=new.name, definition=to_text(definition))
+        )
+
+    database.write(work)
+
+
+_ABOUT_TABLES = (write_ids, next_write_ids, written, compactions)
+
+
+def _purge(connection: Connection, name: TableName) -> None:
+    for table in _ABOUT_TABLES:
+        connection.execute(delete(table).where(*_about(table, name)))
+
+
+def _rename(connection: Connection, old: TableName, new: TableName) -> None:
+    for table in (*_ABOUT_TABLES, lock_components):
+        values = {"database_name": new.database, "table_name": new.name}
+        connection.execute(update(table).where(*_about(table, old)).values(values))
+
+
+def _about(table: Table, name: TableName) -> tuple[ColumnElement[bool], ...]:
+    return table.c.database_name == name.database, table.c.table_name == name.name
+
+
+def add_partitions(database: Database, name: TableName, ones: Sequence[Partition]) -> None:
+    """Add those that are not there."""
+    checks.table_name(name)
+    checks.partitions(ones)
+
+    def work(connection: Connection) -> None:
+        _require_table(connection, name)
+        _add_partitions(connection, name, ones)
+
+    database.write(work)
+
+
+def _add_partitions(connection: Connection, name: TableName, ones: Iterable[Partition]) -> None:
+    wanted: dict[str, Partition] = {}
+    for one in ones:
+        wanted.setdefault(partition_digest(one), one)
+    for some in chunks(wanted):
+        known = set(connection.scalars(_KNOWN, {**_place(name), "digests": some}))
+        rows = [
+            {
+                "database_name": name.database,
+                "table_name": name.name,
+                "digest": digest,
+                "definition": to_text(wanted[digest]),
+            }
+            for digest in some
+            if digest not in known
+        ]
+        if rows:
+            connection.execute(insert(partitions), rows)
+
+
+_OF_TABLE = (
+    partitions.c.database_name == bindparam("database"),
+    partitions.c.table_name == bindparam("name"),
+)
+_THESE = partitions.c.digest.in_(bindparam("digests", expanding=True))
+_KNOWN = select(partitions.c.digest).where(*_OF_TABLE, _THESE)
+
+
+def drop_partitions(database: Database, name: TableName, ones: Sequence[Partition]) -> None:
+    """Drop by values; those that are not there are passed over."""
+    checks.table_name(name)
+    checks.partitions(ones)
+
+    def work(connection: Connection) -> None:
+        _require_table(connection, name)
+        for some in chunks(partition_digest(one) for one in ones):
+            connection.execute(
+                delete(partitions).where(*_OF_TABLE, _THESE), {**_place(name), "digests": some}
+            )
+
+    database.write(work)
+
+
+def list_partitions(database: Database, name: TableName) -> tuple[Partition, ...]:
+    """Return all partitions, sorted by values."""
+    checks.table_name(name)
+
+    def work(connection: Connection) -> list[Partition]:
+        found = [partition_of(text) for text in connection.scalars(_PARTITIONS, _place(name))]
+        if not found:
+            _require_table(connection, name)
+        return found
+
+    return tuple(sorted(database.read(work), key=partition_order))
+
+
+def apply_changes(connection: Connection, changes: CatalogChanges) -> None:
+    """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over."""
+    for definition in changes.tables:
+        _create_table(connection, definition)
+    by_table: dict[TableName, list[Partition]] = {}
+    for new in changes.partitions:
+        by_table.setdefault(new.table, []).append(new.partition)
+    for name, ones in by_table.items():
+        if connection.scalar(_TABLE, _place(name)) is not None:
+            _add_partitions(connection, name, ones)
+
+
+def _require_database(connection: Connection, name: str) -> None:
+    if connection.scalar(_DATABASE, {"name": name}) is None:
+        raise refusals.no_database(name)
+
+
+def _require_table(connection: Connection, name: TableName) -> None:
+    if connection.scalar(_TABLE, _place(name)) is None:
+        raise refusals.no_table(name)
+
+
+def _require_room(connection: Connection, name: TableName) -> None:
+    _require_database(connection, name.database)
+    if connection.scalar(_TABLE, _place(name)) is not None:
+        raise refusals.table_exists(name)

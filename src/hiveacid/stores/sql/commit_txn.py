@@ -1,0 +1,139 @@
+"""Commit, and what a transaction says it wrote (``CommitTxnFunction``, ``AddDynamicPartitions``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, update
+
+from hiveacid.core.conflicts import Change, CommittedChange, Conflict, conflict_message, first_conflict
+from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.states import TRANSACTION
+from hiveacid.errors import WriteConflictError
+from hiveacid.ports import CatalogChanges, TxnKind, Written
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.sql import catalog, compaction_queue
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.rows import end, hold_writers, places, same_place
+from hiveacid.stores.sql.tables import COMMIT_SEQUENCE, counters, txns, written
+
+_COUNTING = ("u", "d")
+
+
+def add_written(database: Database, txn_id: TxnId, changes: Sequence[Written]) -> None:
+    """Record what a transaction wrote, before it commits."""
+    ones = checks.written(changes)
+    database.write(lambda connection: _add(connection, txn_id, ones), Durability.WITH_CLIENT)
+
+
+def _add(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -> None:
+    hold_writers(connection, [txn_id])
+    if changes:
+        connection.execute(
+            _RECORD,
+            [
+                {
+                    "txn_id": txn_id,
+                    "database_name": one.table.database,
+                    "table_name": one.table.name,
+                    "partition_name": one.partition,
+                    "operation": one.operation.value,
+                }
+                for one in changes
+            ],
+        )
+
+
+_RECORD = insert(written)
+
+
+def commit_txn(database: Database, txn_id: TxnId, changes: CatalogChanges) -> None:
+    """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
+    checks.changes(changes)
+    message = database.write(lambda connection: _commit(database, connection, txn_id, changes))
+    if message is not None:
+        raise WriteConflictError(message)
+
+
+def _commit(database: Database, connection: Connection, txn_id: TxnId, changes: CatalogChanges) -> str | None:
+    """Return why the transaction was aborted instead, if it was."""
+    rows = connection.execute(_WITH_CHANGES, {"txn_id": txn_id}).all()
+    state = rows[0].state if rows else "unknown"
+    if state == "committed":
+        return None
+    if state != TRANSACTION.start:
+        reason, code = (rows[0].reason, rows[0].code) if rows else (None, None)
+        raise refusals.not_open(txn_id, state, reason, code)
+    mine = [_change(row) for row in rows if row.operation is not None]
+    now = database.now()
+    if mine:
+        sequence = _next_sequence(connection)
+        conflict = _conflict(connection, rows[0].moment, mine)
+        if conflict is not None:
+            message = conflict_message(txn_id, sequence, conflict)
+            end(connection, [txn_id], "conflict", now, message, refusals.CONFLICT)
+            return message
+        connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
+    catalog.apply_changes(connection, changes)
+    if rows[0].kind == TxnKind.COMPACTION.value:
+        # Whoever opens from now on takes a snapshot that has the compaction in it.
+        database.dialect.block_opens(connection)
+        compaction_queue.committed(connection, txn_id, now)
+    end(connection, [txn_id], "commit", now)
+    return None
+
+
+_WITH_CHANGES = (
+    select(
+        txns.c.state,
+        txns.c.kind,
+        txns.c.moment,
+        txns.c.reason,
+        txns.c.code,
+        written.c.database_name,
+        written.c.table_name,
+        written.c.partition_name,
+        written.c.operation,
+    )
+    .select_from(
+        txns.outerjoin(written, and_(written.c.txn_id == txns.c.id, written.c.operation.in_(_COUNTING)))
+    )
+    .where(txns.c.id == bindparam("txn_id"))
+    .with_for_update(of=txns)
+)
+_MARK = (
+    update(written).where(written.c.txn_id == bindparam("id")).values(commit_sequence=bindparam("sequence"))
+)
+
+
+def _next_sequence(connection: Connection) -> int:
+    """Count a commit with updates or deletes; the counter's row is held until the commit.
+
+    So numbers become visible in their order, and whoever comes next sees what was committed before.
+    """
+    connection.execute(_COUNT)
+    return int(connection.scalars(_SEQUENCE).one())
+
+
+_COUNT = update(counters).where(counters.c.name == COMMIT_SEQUENCE).values(value=counters.c.value + 1)
+_SEQUENCE = select(counters.c.value).where(counters.c.name == COMMIT_SEQUENCE)
+
+
+def _conflict(connection: Connection, moment: int, mine: Sequence[Change]) -> Conflict | None:
+    tables = sorted({change.table for change in mine})
+    rows = connection.execute(_SINCE, {"places": places(tables), "moment": moment})
+    committed = [CommittedChange(TxnId(row.txn_id), row.commit_sequence, _change(row)) for row in rows]
+    return first_conflict(moment, mine, committed)
+
+
+_SINCE = select(written).where(
+    same_place(written.c.database_name, written.c.table_name),
+    written.c.commit_sequence > bindparam("moment", type_=BigInteger),
+    written.c.operation.in_(_COUNTING),
+)
+
+
+def _change(row: Any) -> Change:
+    return Change(TableName(row.database_name, row.table_name), row.partition_name, row.operation)

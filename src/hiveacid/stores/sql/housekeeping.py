@@ -1,0 +1,89 @@
+"""Dropping what nothing needs any more, so that the store does not grow with history (``AcidTxnCleanerService``)."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, select, update
+
+from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql import compaction_queue
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.open_txns import TOP, counter
+from hiveacid.stores.sql.rows import NOW
+from hiveacid.stores.sql.tables import (
+    ABORTED,
+    COMMIT_SEQUENCE,
+    COMMITTED,
+    OPEN,
+    SETTLED,
+    counters,
+    txns,
+    write_ids,
+    written,
+)
+
+
+def housekeep(database: Database, limits: Limits) -> None:
+    """Drop ended transactions, their write ids and changes, and old compactions; no answer changes.
+
+    Ended transactions are kept for hive.txn.timeout at least: a client that lost the answer to its commit may
+    still ask. What open ones may need is found out while none is just being opened; later ones need less.
+    """
+    now = database.now()
+    bounds = database.write(lambda connection: _bounds(database, connection))
+    parameters = {**bounds, "keep": int(limits.txn_timeout * 1000), "now": now}
+
+    def work(connection: Connection) -> None:
+        compaction_queue.revoke(connection, limits, now)
+        compaction_queue.prune(connection, limits)
+        for statement in (_WRITE_IDS, _SEEN_CHANGES, _EMPTY_CHANGES, _TXNS):
+            connection.execute(statement, parameters)
+
+    database.write(work)
+
+
+def _bounds(database: Database, connection: Connection) -> dict[str, int]:
+    """Return the lowest id that was open when an open transaction began, the oldest moment, the highest id."""
+    database.dialect.block_opens(connection)
+    row = connection.execute(_NEEDED).one()
+    if database.dialect.ids_may_gap:
+        # Nobody is opening: ids up to the highest whose rows are missing will never have one.
+        connection.execute(update(counters).where(counters.c.name == SETTLED).values(value=row.top))
+    return {"seen": row.seen, "moment": row.moment, "top": row.top}
+
+
+_NEEDED = select(
+    func.coalesce(func.min(txns.c.min_open), TOP + 1).label("seen"),
+    func.coalesce(func.min(txns.c.moment), counter(COMMIT_SEQUENCE)).label("moment"),
+    TOP.label("top"),
+).where(txns.c.state == OPEN)
+
+_OLD = txns.c.ended < NOW - bindparam("keep", type_=BigInteger)
+_COMMITTED_BEFORE_ALL = select(txns.c.id).where(
+    txns.c.state == COMMITTED, _OLD, txns.c.id < bindparam("seen", type_=BigInteger)
+)
+_WRITE_IDS = delete(write_ids).where(write_ids.c.txn_id.in_(_COMMITTED_BEFORE_ALL))
+
+_SEEN_CHANGES = delete(written).where(
+    written.c.txn_id.in_(select(txns.c.id).where(txns.c.state == COMMITTED, _OLD)),
+    func.coalesce(written.c.commit_sequence, 0) <= bindparam("moment", type_=BigInteger),
+)
+_EMPTY_CHANGES = delete(written).where(
+    written.c.txn_id.in_(select(txns.c.id).where(txns.c.state == ABORTED, _OLD)),
+    written.c.operation != "c",
+    ~select(write_ids.c.write_id)
+    .where(
+        and_(
+            write_ids.c.txn_id == written.c.txn_id,
+            write_ids.c.database_name == written.c.database_name,
+            write_ids.c.table_name == written.c.table_name,
+        )
+    )
+    .exists(),
+)
+_TXNS = delete(txns).where(
+    txns.c.state != OPEN,
+    _OLD,
+    txns.c.id < bindparam("top", type_=BigInteger),
+    ~select(write_ids.c.txn_id).where(write_ids.c.txn_id == txns.c.id).exists(),
+    ~select(written.c.txn_id).where(written.c.txn_id == txns.c.id).exists(),
+)

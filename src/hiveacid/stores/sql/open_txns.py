@@ -1,0 +1,127 @@
+"""Opening transactions, and moving the ids on (``OpenTxnsFunction``)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    Connection,
+    Insert,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.model import TxnId
+from hiveacid.ports import Client, TxnKind
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.rows import NOW
+from hiveacid.stores.sql.tables import COMMIT_SEQUENCE, COMMITTED, OPEN, SETTLED, counters, txns
+
+
+def counter(name: str) -> ColumnElement[int]:
+    """Return a counter's value, as part of a statement."""
+    return select(counters.c.value).where(counters.c.name == name).scalar_subquery()
+
+
+LOWEST_OPEN: ColumnElement[int] = select(func.min(txns.c.id)).where(txns.c.state == OPEN).scalar_subquery()
+TOP: ColumnElement[int] = select(func.coalesce(func.max(txns.c.id), 0)).scalar_subquery()
+
+
+def open_txns(
+    database: Database, limits: Limits, client: Client, count: int, kind: TxnKind
+) -> tuple[TxnId, ...]:
+    """Open transactions: one statement, one round trip.
+
+    Each notes the commit sequence and the lowest id that was open; housekeeping keeps what they may need.
+    """
+    checks.client(client)
+    checks.batch(count, limits)
+    parameters = {
+        "count": count,
+        "kind": kind.value,
+        "user": client.user,
+        "host": client.host,
+        "agent": client.agent,
+        "limit": limits.max_open_txns,
+        "now": database.now(),
+    }
+    statement = _opening(gaps=database.dialect.ids_may_gap)
+    given = database.once(
+        lambda connection: database.dialect.insert_ids(connection, statement, parameters),
+        Durability.WITH_CLIENT,
+    )
+    if not given:
+        raise refusals.too_many_open(limits.max_open_txns)
+    return tuple(map(TxnId, given))
+
+
+@cache
+def _opening(*, gaps: bool) -> Insert:
+    """Return the INSERT. Where ids may be given that nobody sees yet, those above SETTLED may still be open."""
+    lowest: ColumnElement[int] = func.coalesce(LOWEST_OPEN, TOP + 1)
+    if gaps:
+        settled = counter(SETTLED)
+        lowest = case((lowest > settled, settled + 1), else_=lowest)
+    values: dict[str, ColumnElement[Any]] = {
+        "kind": bindparam("kind"),
+        "state": OPEN,
+        "started": NOW,
+        "heartbeat": NOW,
+        "moment": counter(COMMIT_SEQUENCE),
+        "min_open": lowest,
+        "user_name": bindparam("user"),
+        "host": bindparam("host"),
+        "agent": bindparam("agent"),
+    }
+    room: ColumnElement[int] = (
+        select(func.count()).select_from(txns).where(txns.c.state == OPEN).scalar_subquery()
+    )
+    enough = room + bindparam("count", type_=BigInteger) <= bindparam("limit", type_=BigInteger)
+    rows = select(*values.values()).select_from(_numbers()).where(enough)
+    return insert(txns).from_select(list(values), rows)
+
+
+def _numbers() -> CTE:
+    """Return as many rows as the parameter ``count`` says."""
+    first = select(literal(1).label("n")).cte("numbers", recursive=True)
+    more = select(first.c.n + 1).where(first.c.n < bindparam("count", type_=BigInteger))
+    return first.union_all(more)
+
+
+def seed_txns(database: Database, high_watermark: TxnId) -> None:
+    """Make later ids higher than this one; those in between count as committed."""
+    database.write(lambda connection: _seed(database, connection, high_watermark))
+
+
+def _seed(database: Database, connection: Connection, high_watermark: TxnId) -> None:
+    database.dialect.block_opens(connection)
+    if connection.scalars(select(TOP)).one() >= high_watermark:
+        return
+    row = {
+        "id": high_watermark,
+        "kind": TxnKind.DEFAULT.value,
+        "state": COMMITTED,
+        "started": NOW,
+        "heartbeat": NOW,
+        "ended": NOW,
+        "moment": counter(COMMIT_SEQUENCE),
+        "min_open": high_watermark,
+        "user_name": "",
+        "host": "",
+        "agent": "",
+    }
+    connection.execute(insert(txns).values(row), {"now": database.now()})
+    database.dialect.raise_serial(connection, high_watermark)
+    connection.execute(update(counters).where(counters.c.name == SETTLED).values(value=high_watermark))

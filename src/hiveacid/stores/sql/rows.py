@@ -1,0 +1,90 @@
+"""Reading and changing single transactions: what the verbs have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, bindparam, delete, func, select, tuple_, update
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.states import TRANSACTION, fire
+from hiveacid.ports import TxnKind
+from hiveacid.stores import refusals
+from hiveacid.stores.sql.database import chunks
+from hiveacid.stores.sql.dialects import database_now
+from hiveacid.stores.sql.tables import OPEN, lock_requests, txns
+
+NOW: ColumnElement[int] = func.coalesce(bindparam("now", type_=BigInteger), database_now())
+"""The store's time: the parameter ``now``, or the database's own where that is none."""
+
+_FOR_WRITING = (
+    select(txns.c.id, txns.c.state, txns.c.kind, txns.c.reason, txns.c.code)
+    .where(txns.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(txns.c.id)
+    .with_for_update()
+)
+
+
+def hold(connection: Connection, txn_ids: Iterable[TxnId]) -> dict[TxnId, Any]:
+    """Return transactions that must be open, held so that they cannot end before the commit; or raise."""
+    found = {}
+    for some in chunks(sorted(set(txn_ids))):
+        rows = {row.id: row for row in connection.execute(_FOR_WRITING, {"ids": some})}
+        for txn_id in some:
+            row = rows.get(txn_id)
+            if row is None:
+                raise refusals.not_open(txn_id, "unknown")
+            if row.state != TRANSACTION.start:
+                raise refusals.not_open(txn_id, row.state, row.reason, row.code)
+            found[txn_id] = row
+    return found
+
+
+def hold_writers(connection: Connection, txn_ids: Iterable[TxnId]) -> None:
+    """Do as :func:`hold`, and refuse read-only transactions."""
+    for txn_id, row in hold(connection, txn_ids).items():
+        if row.kind == TxnKind.READ_ONLY.value:
+            raise refusals.read_only(txn_id)
+
+
+_END = (
+    update(txns)
+    .where(txns.c.id.in_(bindparam("ids", expanding=True)))
+    .values(state=bindparam("to"), ended=NOW, reason=bindparam("why"), code=bindparam("why_code"))
+)
+_RELEASE = delete(lock_requests).where(lock_requests.c.txn_id.in_(bindparam("ids", expanding=True)))
+
+
+def end(
+    connection: Connection,
+    txn_ids: Sequence[TxnId],
+    event: str,
+    now: int | None,
+    reason: str | None = None,
+    code: str | None = None,
+) -> None:
+    """End open transactions that are held, by an event of ``core.states``; their locks go with them."""
+    state = fire(TRANSACTION, TRANSACTION.start, event)
+    for some in chunks(txn_ids):
+        parameters = {"ids": some, "to": state, "now": now, "why": reason, "why_code": code}
+        connection.execute(_END, parameters)
+        connection.execute(_RELEASE, {"ids": some})
+
+
+def is_open(alias_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that the transaction of this id is open."""
+    return select(txns.c.id).where(txns.c.id == alias_id, txns.c.state == OPEN).exists()
+
+
+def same_place(
+    database: ColumnElement[str], name: ColumnElement[str], parameter: str = "places"
+) -> ColumnElement[bool]:
+    """Return the condition that a row is about one of the tables in an expanding parameter."""
+    return tuple_(database, name).in_(bindparam(parameter, expanding=True))
+
+
+def places(tables: Iterable[TableName]) -> list[tuple[str, str]]:
+    """Return tables as the parameter of :func:`same_place`."""
+    return [(table.database, table.name) for table in tables]

@@ -1,0 +1,173 @@
+"""Who is committed now, and when a transaction looked (``GetOpenTxnsFunction``, internals §3.3, §3.8).
+
+On a server a transaction id is given before others see its row. Such a gap below the highest id counts as
+open; whether it is one is known exactly: ids up to the counter SETTLED have no unseen rows.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Executable,
+    Subquery,
+    Text,
+    bindparam,
+    cast,
+    func,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.model import TxnId
+from hiveacid.core.write_ids import ValidTxnList
+from hiveacid.stores import refusals
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import Durability, joined_ids
+from hiveacid.stores.sql.open_txns import LOWEST_OPEN, TOP, counter
+from hiveacid.stores.sql.tables import ABORTED, COMMIT_SEQUENCE, OPEN, SETTLED, counters, txns, written
+
+_FAR_BEHIND = 256
+"""So many ids above SETTLED, and a snapshot moves it on; every snapshot looks at all ids above it."""
+
+
+def take_snapshot(database: Database, txn_id: TxnId) -> ValidTxnList:
+    """Return who is committed, as an open transaction sees it, and note the moment.
+
+    Once the transaction recorded an update or delete, a new snapshot leaves the moment alone: it read what it
+    changed in the old one. One statement; a second one only if somebody committed changes since the opening.
+    """
+    row = database.read(lambda connection: _look(connection, txn_id, gaps=database.dialect.ids_may_gap))
+    if row.state != "open":
+        raise refusals.not_open(txn_id, row.state or "unknown", row.reason, row.code)
+    if row.moment != row.sequence and not row.has_written:
+        _note_moment(database, txn_id, row.sequence)
+    return _list(database, row)
+
+
+def valid_txns(database: Database) -> ValidTxnList:
+    """Return who is committed now."""
+    gaps = database.dialect.ids_may_gap
+    return _list(database, database.read(lambda connection: _look(connection, TxnId(0), gaps=gaps)))
+
+
+def min_open_txn_id(database: Database) -> TxnId:
+    """Return the lowest id that is open or just being opened; if there is none, the next one."""
+    statement = _lowest(gaps=database.dialect.ids_may_gap)
+    found = database.read(lambda connection: connection.execute(statement).one())
+    return TxnId(min(one for one in found if one is not None))
+
+
+def txn_state(database: Database, txn_id: TxnId) -> str:
+    """Return open, committed, aborted or unknown."""
+    found: str | None = database.read(lambda connection: connection.scalar(_STATE, {"txn_id": txn_id}))
+    return found or "unknown"
+
+
+_STATE = select(txns.c.state).where(txns.c.id == bindparam("txn_id"))
+
+
+def _look(connection: Connection, txn_id: TxnId, *, gaps: bool) -> Any:
+    return connection.execute(_view(gaps=gaps), {"txn_id": txn_id}).one()
+
+
+@cache
+def _view(*, gaps: bool) -> Executable:
+    """Return everything a snapshot needs as one row of one statement, that is as of one instant."""
+    nobody = select(literal(1).label("one")).subquery("nobody")
+    has_written = select(written.c.txn_id).where(
+        written.c.txn_id == txns.c.id, written.c.operation.in_(("u", "d"))
+    )
+    columns: list[ColumnElement[Any]] = [
+        TOP.label("top"),
+        _all_ids(OPEN).label("open_ids"),
+        _all_ids(ABORTED).label("aborted_ids"),
+        counter(COMMIT_SEQUENCE).label("sequence"),
+        txns.c.state,
+        txns.c.moment,
+        txns.c.reason,
+        txns.c.code,
+        has_written.exists().label("has_written"),
+    ]
+    if gaps:
+        around = _gaps()
+        text = cast(around.c.before, Text) + "-" + cast(around.c.id, Text)
+        columns += [
+            counter(SETTLED).label("settled"),
+            select(func.string_agg(text, ","))
+            .where(around.c.id > around.c.before + 1)
+            .scalar_subquery()
+            .label("gaps"),
+        ]
+    mine = txns.c.id == bindparam("txn_id", type_=BigInteger)
+    return select(*columns).select_from(nobody.outerjoin(txns, mine))
+
+
+def _all_ids(state: ColumnElement[str]) -> ColumnElement[str]:
+    others = txns.alias("others")
+    return select(joined_ids(others.c.id)).where(others.c.state == state).scalar_subquery()
+
+
+def _gaps() -> Subquery:
+    """Return the ids above SETTLED, each with the one before it."""
+    later = txns.alias("later")
+    settled = counter(SETTLED)
+    before = func.coalesce(func.lag(later.c.id).over(order_by=later.c.id), settled)
+    return select(later.c.id, before.label("before")).where(later.c.id > settled).subquery("around")
+
+
+@cache
+def _lowest(*, gaps: bool) -> Executable:
+    columns: list[ColumnElement[Any]] = [LOWEST_OPEN, TOP + 1]
+    if gaps:
+        around = _gaps()
+        gap = select(func.min(around.c.before + 1)).where(around.c.id > around.c.before + 1)
+        columns.append(gap.scalar_subquery())
+    return select(*columns)
+
+
+def _list(database: Database, row: Any) -> ValidTxnList:
+    open_ids = _ids(row.open_ids)
+    top = int(row.top)
+    if database.dialect.ids_may_gap:
+        gaps = [tuple(map(int, gap.split("-"))) for gap in (row.gaps or "").split(",") if gap]
+        settled = min((before for before, _ in gaps), default=top)
+        if settled > row.settled + _FAR_BEHIND:
+            database.once(
+                lambda connection: connection.execute(_SETTLE, {"to": settled}), Durability.HARMLESS
+            )
+        open_ids += tuple(TxnId(one) for before, after in gaps for one in range(before + 1, after))
+    return ValidTxnList(TxnId(top), open_ids, _ids(row.aborted_ids))
+
+
+def _ids(joined: str | None) -> tuple[TxnId, ...]:
+    return tuple(map(TxnId, map(int, joined.split(",")))) if joined else ()
+
+
+_SETTLE = (
+    update(counters)
+    .where(counters.c.name == SETTLED, counters.c.value < bindparam("to"))
+    .values(value=bindparam("to"))
+)
+
+
+def _note_moment(database: Database, txn_id: TxnId, sequence: int) -> None:
+    parameters = {"txn_id": txn_id, "sequence": sequence}
+    changed = database.once(
+        lambda connection: connection.execute(_MOMENT, parameters).rowcount, Durability.HARMLESS
+    )
+    if not changed:
+        ended = database.read(lambda connection: _look(connection, txn_id, gaps=database.dialect.ids_may_gap))
+        raise refusals.not_open(txn_id, ended.state or "unknown", ended.reason, ended.code)
+
+
+_MOMENT = (
+    update(txns)
+    .where(txns.c.id == bindparam("txn_id"), txns.c.state == OPEN)
+    .values(moment=bindparam("sequence"))
+)

@@ -1,0 +1,154 @@
+"""Write ids: allocation, seeding, and the lists made from snapshots.
+
+After Hive's ``AllocateTableWriteIdsFunction`` and ``GetValidWriteIdsFunction``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, or_, select
+
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.sql.database import Database, chunks
+from hiveacid.stores.sql.rows import hold_writers, places, same_place
+from hiveacid.stores.sql.tables import ABORTED, next_write_ids, txns, write_ids
+
+_GIVEN = select(write_ids.c.txn_id, write_ids.c.write_id).where(
+    write_ids.c.txn_id.in_(bindparam("ids", expanding=True)),
+    write_ids.c.database_name == bindparam("database"),
+    write_ids.c.table_name == bindparam("name"),
+)
+
+
+def allocate_write_ids(database: Database, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
+    """Give each open transaction its write id; consecutive, in the order of the transactions' ids."""
+    checks.table_name(table)
+    if not txn_ids:
+        return ()
+    given = database.write(lambda connection: _allocate(database, connection, sorted(set(txn_ids)), table))
+    return tuple(given[txn_id] for txn_id in txn_ids)
+
+
+def _allocate(
+    database: Database, connection: Connection, txn_ids: Sequence[TxnId], table: TableName
+) -> Mapping[TxnId, WriteId]:
+    hold_writers(connection, txn_ids)
+    place = {"database": table.database, "name": table.name}
+    given = {
+        TxnId(row.txn_id): WriteId(row.write_id)
+        for some in chunks(txn_ids)
+        for row in connection.execute(_GIVEN, {**place, "ids": some})
+    }
+    without = [txn_id for txn_id in txn_ids if txn_id not in given]
+    if without:
+        first = database.dialect.take_write_ids(connection, table, len(without))
+        given |= {txn_id: WriteId(first + step) for step, txn_id in enumerate(without)}
+        connection.execute(insert(write_ids), [_row(table, given[txn_id], txn_id) for txn_id in without])
+    return given
+
+
+def _row(table: TableName, write_id: int, txn_id: TxnId | None) -> dict[str, object]:
+    return {
+        "database_name": table.database,
+        "table_name": table.name,
+        "write_id": write_id,
+        "txn_id": txn_id,
+    }
+
+
+def seed_write_ids(
+    database: Database, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]
+) -> None:
+    """Begin where another engine stopped; its aborted ids belong to no transaction."""
+    checks.table_name(table)
+    ids = checks.seed(high_watermark, aborted)
+    database.write(lambda connection: _seed(database, connection, table, high_watermark, ids))
+
+
+def _seed(
+    database: Database,
+    connection: Connection,
+    table: TableName,
+    high_watermark: WriteId,
+    ids: Sequence[WriteId],
+) -> None:
+    if database.dialect.take_write_ids(connection, table, high_watermark) != 1:
+        raise refusals.ids_given(table)
+    if ids:
+        connection.execute(insert(write_ids), [_row(table, write_id, None) for write_id in ids])
+
+
+def valid_write_ids(
+    database: Database, txns_seen: ValidTxnList, tables: Sequence[TableName]
+) -> dict[TableName, ValidWriteIdList]:
+    """Translate a snapshot; the one in hand decides, whatever happened since."""
+    for table in tables:
+        checks.table_name(table)
+    tops: dict[TableName, int] = {}
+    doubtful: dict[TableName, list[tuple[int, int | None]]] = defaultdict(list)
+    first = min(txns_seen.min_open, txns_seen.high_watermark + 1)
+    for some in chunks(dict.fromkeys(tables)):
+        parameters: dict[str, object] = {"places": places(some), "first": first}
+        for row in _look(database, parameters):
+            name = TableName(row.database_name, row.table_name)
+            tops[name] = row.next_id - 1
+            if row.write_id is not None:
+                doubtful[name].append((row.write_id, row.txn_id))
+    return {table: _write_id_list(table, tops.get(table, 0), doubtful[table], txns_seen) for table in tables}
+
+
+def _look(database: Database, parameters: dict[str, object]) -> Sequence[Any]:
+    return database.read(lambda connection: connection.execute(_DOUBTFUL, parameters).all())
+
+
+# Ids below the lowest one open in the snapshot were ended then and are so for ever: the store may be asked.
+_ABORTED_FOR_EVER = select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txns.c.state == ABORTED).exists()
+_DOUBTFUL = (
+    select(
+        next_write_ids.c.database_name,
+        next_write_ids.c.table_name,
+        next_write_ids.c.next_id,
+        write_ids.c.write_id,
+        write_ids.c.txn_id,
+    )
+    .select_from(
+        next_write_ids.outerjoin(
+            write_ids,
+            and_(
+                write_ids.c.database_name == next_write_ids.c.database_name,
+                write_ids.c.table_name == next_write_ids.c.table_name,
+                or_(
+                    write_ids.c.txn_id.is_(None),
+                    write_ids.c.txn_id >= bindparam("first", type_=BigInteger),
+                    _ABORTED_FOR_EVER,
+                ),
+            ),
+        )
+    )
+    .where(same_place(next_write_ids.c.database_name, next_write_ids.c.table_name))
+)
+
+
+def _write_id_list(
+    table: TableName, top: int, doubtful: Sequence[tuple[int, int | None]], txns_seen: ValidTxnList
+) -> ValidWriteIdList:
+    """Sort doubtful ids into open and aborted ones; what later transactions took at the top is cut off."""
+    later = {write_id for write_id, txn_id in doubtful if (txn_id or 0) > txns_seen.high_watermark}
+    while top in later:
+        top -= 1
+    still_open, aborted = set(txns_seen.open), set(txns_seen.aborted)
+    open_ids: list[WriteId] = []
+    aborted_ids: list[WriteId] = []
+    for write_id, txn_id in doubtful:
+        if write_id > top:
+            continue
+        if txn_id is None or txn_id in aborted:
+            aborted_ids.append(WriteId(write_id))
+        elif txn_id in still_open or write_id in later:
+            open_ids.append(WriteId(write_id))
+    return ValidWriteIdList(table, WriteId(top), tuple(open_ids), tuple(aborted_ids))

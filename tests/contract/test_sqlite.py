@@ -1,0 +1,20 @@
+"""The SQL store on SQLite passes the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hiveacid.stores.sql.store import SqlStore
+from hiveacid.testing.clock import ManualClock
+from hiveacid.testing.contracts import CatalogContract, TransactionStoreContract
+
+
+class TestSqlite(TransactionStoreContract, CatalogContract):
+    @pytest.fixture
+    def store(self, clock: ManualClock, tmp_path: Path) -> Iterator[SqlStore]:
+        made = SqlStore(f"sqlite:///{tmp_path}/store.db", clock=clock)
+        yield made
+        made.close()
