@@ -1,0 +1,88 @@
+"""Java methods as Spark expressions: exact, inlined into generated code, no Python worker.
+
+Classic sessions only. The road from a column to Catalyst's expression and back is Spark's own but not public;
+it moved once, with Spark 4, and only this module knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+    from hiveacid.spark.session import SparkFacts
+
+_SPARK_4 = (4, 0)
+
+
+def call_static(
+    facts: SparkFacts, owner: str, method: str, result: str, arguments: Sequence[SparkColumn]
+) -> SparkColumn:
+    """Return the value of a static method of a class on Spark's class path; NULL where an argument is NULL.
+
+    ``owner``: full class name. ``result``: Spark's name of the type returned, or a class for a Java object
+    that another call takes.
+    """
+    jvm = _jvm(facts)
+    parts = [jvm.java.lang.Class.forName(owner), _type(facts, result), method]
+    return _invoke(facts, "StaticInvoke", parts, arguments)
+
+
+def call(facts: SparkFacts, target: SparkColumn, method: str, result: str) -> SparkColumn:
+    """Return the value of a method without arguments of ``target``'s Java object; NULL where that is NULL."""
+    parts = [_expression(facts, target), method, _type(facts, result)]
+    return _invoke(facts, "Invoke", parts, [])
+
+
+def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
+    """Return Catalyst's own Hive hash (bucketing version 1) of a binary value; 0 where it is NULL."""
+    catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
+    return _column(facts, catalyst.HiveHash(_sequence(facts, [_expression(facts, value)])))
+
+
+def _invoke(facts: SparkFacts, name: str, parts: list[Any], arguments: Sequence[SparkColumn]) -> SparkColumn:
+    propagate_null = return_nullable = deterministic = True
+    parts += [
+        _sequence(facts, [_expression(facts, argument) for argument in arguments]),
+        _sequence(facts, []),
+    ]
+    parts += [propagate_null, return_nullable, deterministic]
+    if name == "StaticInvoke" and facts.version >= _SPARK_4:
+        parts.append(_jvm(facts).scala.Option.empty())
+    expressions = _jvm(facts).org.apache.spark.sql.catalyst.expressions.objects
+    return _column(facts, getattr(expressions, name)(*parts))
+
+
+def _jvm(facts: SparkFacts) -> Any:
+    return facts.spark._jvm  # noqa: SLF001
+
+
+def _type(facts: SparkFacts, name: str) -> Any:
+    jvm = _jvm(facts)
+    types = jvm.org.apache.spark.sql.types
+    return (
+        types.ObjectType(jvm.java.lang.Class.forName(name)) if "." in name else types.DataType.fromDDL(name)
+    )
+
+
+def _sequence(facts: SparkFacts, items: list[Any]) -> Any:
+    return _jvm(facts).org.apache.spark.api.python.PythonUtils.toSeq(items)
+
+
+def _expression(facts: SparkFacts, column: SparkColumn) -> Any:
+    java: Any = column._jc  # noqa: SLF001
+    if facts.version < _SPARK_4:
+        return java.expr()
+    return _jvm(facts).org.apache.spark.sql.classic.ExpressionUtils.expression(java)
+
+
+def _column(facts: SparkFacts, expression: Any) -> SparkColumn:
+    if facts.version < _SPARK_4:
+        from pyspark.sql import Column  # noqa: PLC0415 - in Spark 4 this class is abstract
+
+        return Column(_jvm(facts).org.apache.spark.sql.Column(expression))
+    from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415 - not there in Spark 3.5
+
+    return ClassicColumn(_jvm(facts).org.apache.spark.sql.classic.ExpressionUtils.column(expression))

@@ -1,0 +1,256 @@
+"""Bucket numbers as Spark expressions against the published vectors and the plain Python reference."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.core import hashing as reference
+from hiveacid.core.types import Primitive, parse_type
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.hashing import bucket_number
+from hiveacid.spark.session import SparkFacts
+from hiveacid.spark.types import spark_type
+
+VECTORS = json.loads(
+    (Path(__file__).parents[1] / "golden" / "bucket_hash_vectors.json").read_text(encoding="utf-8")
+)
+MANY = (1 << 31) - 1  # buckets: nearly the whole hash shows
+ZONE = "Asia/Kolkata"
+
+
+@dataclass(frozen=True)
+class ConnectFacts(SparkFacts):
+    """What a Spark Connect session would say: no JVM can be reached."""
+
+    @cached_property
+    def classic(self) -> bool:
+        return False
+
+
+@pytest.fixture(params=[True, False], ids=["ansi", "lenient"])
+def session(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
+    wanted = {"spark.sql.ansi.enabled": str(request.param).lower(), "spark.sql.session.timeZone": ZONE}
+    before = {key: spark.conf.get(key) for key in wanted}
+    for key, value in wanted.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
+def facts_of(spark: SparkSession, *, classic: bool) -> SparkFacts:
+    return SparkFacts(spark) if classic else ConnectFacts(spark)
+
+
+def numbered(text: str) -> str:
+    return "varchar(20)" if text == "varchar" else text  # the vectors leave the length out
+
+
+def literal_frame(spark: SparkSession, types: Sequence[str], rows: Sequence[Sequence[Any]]) -> DataFrame:
+    """Make a frame of the vectors' values: dates are days there, floats texts."""
+    fields = [T.StructField(f"c{i}", spark_type(parse_type(text))) for i, text in enumerate(types)]
+    given = [T.StructField(f.name, T.IntegerType() if is_date(f) else f.dataType) for f in fields]
+    converted = [
+        [
+            float(v) if v is not None and text in ("float", "double") else v
+            for text, v in zip(types, row, strict=True)
+        ]
+        for row in rows
+    ]
+    frame = spark.createDataFrame(converted, T.StructType(given))
+    return frame.select(
+        *[F.date_from_unix_date(f.name).alias(f.name) if is_date(f) else F.col(f.name) for f in fields]
+    )
+
+
+def is_date(field: T.StructField) -> bool:
+    return isinstance(field.dataType, T.DateType)
+
+
+def expected_bucket(code: int) -> int:
+    return (code & 0x7FFFFFFF) % MANY
+
+
+# What is computed differently without a JVM; the rest is the same expressions on both.
+WITHOUT_JVM = ("smallint", "float", "double", "string", "char(12)", "binary", "timestamp", "array<string>")
+WAYS = [(version, classic) for version in (1, 2) for classic in (True, False)]
+
+
+def test_published_vectors(session: SparkSession) -> None:
+    vectors: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for vector in VECTORS["single"]:
+        vectors[numbered(vector["type"])].append(vector)
+    types = list(vectors)
+    rows = list(zip_longest(*vectors.values()))
+    frame = literal_frame(session, types, [[cell and cell["value"] for cell in row] for row in rows])
+    cases = [(p, text, *way) for p, text in enumerate(types) for way in WAYS if way[1] or text in WITHOUT_JVM]
+    columns = [
+        bucket_number(facts_of(session, classic=classic), [F.col(f"c{place}")], [text], version, MANY)
+        for place, text, version, classic in cases
+    ]
+    found = frame.select(*columns).collect()
+    wrong = [
+        (case, row[case[0]]["value"], code)
+        for row, codes in zip(rows, found, strict=True)
+        for case, code in zip(cases, codes, strict=True)
+        if row[case[0]] is not None and code != expected_bucket(row[case[0]][f"version{case[2]}"])
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_several_columns_fold_in_order(session: SparkSession, version: int) -> None:
+    (vector,) = VECTORS["several"]
+    frame = literal_frame(session, vector["types"], [vector["values"]])
+    columns = [F.col(name) for name in frame.columns]
+    code = bucket_number(SparkFacts(session), columns, vector["types"], version, MANY)
+    assert frame.select(code).collect()[0][0] == expected_bucket(vector[f"version{version}"])
+
+
+LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "boolean": st.booleans(),
+    "tinyint": st.integers(-128, 127),
+    "smallint": st.integers(-32768, 32767),
+    "int": st.integers(-(1 << 31), (1 << 31) - 1),
+    "bigint": LONGS,
+    "float": st.floats(width=32),
+    "double": st.floats(),
+    "string": TEXT,
+    "varchar(12)": TEXT,
+    "char(12)": TEXT.map(lambda text: text.rstrip(" ").ljust(12)),
+    "date": st.dates(),
+    "decimal(9,2)": st.decimals(-9_999_999, 9_999_999, places=2),
+    "decimal(38,10)": st.decimals(-(10**27), 10**27, places=10),
+    "binary": st.binary(max_size=12),
+    "timestamp": st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)),  # noqa: DTZ001 - wall-clock times
+    "array<int>": st.lists(st.none() | st.integers(-(1 << 31), (1 << 31) - 1), max_size=4),
+    "array<string>": st.lists(st.none() | TEXT, max_size=3),
+    "map<string,bigint>": st.dictionaries(TEXT, st.none() | LONGS, max_size=3),
+    "map<int,array<date>>": st.dictionaries(st.integers(0, 99), st.lists(st.dates(), max_size=2), max_size=2),
+    "struct<a:smallint,b:string>": st.tuples(st.integers(-9, 9), st.none() | TEXT),
+    "array<struct<k:double,t:string>>": st.lists(st.tuples(st.floats(), TEXT), max_size=2),
+}
+
+
+def random_rows(count: int) -> list[tuple[Any, ...]]:
+    """Return ``count`` rows that hypothesis thinks worth trying, a value of each type or None."""
+    rows: list[tuple[Any, ...]] = []
+
+    @settings(
+        max_examples=count, phases=[Phase.generate], database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(st.tuples(*[st.none() | values for values in VALUES.values()]))
+    def collect(row: tuple[Any, ...]) -> None:
+        rows.append(row)
+
+    collect()
+    return rows
+
+
+def frame_of(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """Make a frame of the rows; times go through text, so that Python's time zone plays no part."""
+    place = list(VALUES).index("timestamp")
+    fields = [T.StructField(f"c{i}", spark_type(parse_type(text))) for i, text in enumerate(VALUES)]
+    fields[place] = T.StructField(f"c{place}", T.StringType())
+    plain = [(*row[:place], row[place] and row[place].isoformat(" "), *row[place + 1 :]) for row in rows]
+    frame = spark.createDataFrame(plain, T.StructType(fields))
+    return frame.withColumn(f"c{place}", F.col(f"c{place}").cast("timestamp")).cache()
+
+
+def hashable(version: int, *, classic: bool) -> list[tuple[int, str]]:
+    """Return places and texts of the types that can be bucketed by."""
+    refused = {1: "timestamp", 2: "binary"}[version]
+    wanted = VALUES if classic else WITHOUT_JVM
+    return [(place, text) for place, text in enumerate(VALUES) if text in wanted and text != refused]
+
+
+def test_random_values_of_every_type(spark: SparkSession) -> None:
+    rows = random_rows(400)
+    before = {key: spark.conf.get(key) for key in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")}
+    spark.conf.set("spark.sql.session.timeZone", ZONE)
+    frame = frame_of(spark, rows)
+    wrong = []
+    for ansi in ("true", "false"):
+        spark.conf.set("spark.sql.ansi.enabled", ansi)
+        wrong += mismatches(frame, rows)
+    frame.unpersist()
+    for key, value in before.items():
+        spark.conf.set(key, value)
+    assert wrong == []
+
+
+def mismatches(frame: DataFrame, rows: Sequence[tuple[Any, ...]]) -> list[tuple[object, ...]]:
+    spark = frame.sparkSession
+    cases = [
+        (place, text, version, classic)
+        for version, classic in WAYS
+        for place, text in hashable(version, classic=classic)
+    ]
+    columns = [
+        bucket_number(facts_of(spark, classic=classic), [F.col(f"c{place}")], [text], version, MANY)
+        for place, text, version, classic in cases
+    ]
+    return [
+        (*case, row[case[0]], code)
+        for row, codes in zip(rows, frame.select(*columns).collect(), strict=True)
+        for case, code in zip(cases, codes, strict=True)
+        if code != reference.bucket_number([row[case[0]]], [parse_type(case[1])], MANY, case[2])
+    ]
+
+
+def test_bytes_that_are_no_utf8_hash_as_they_are(spark: SparkSession) -> None:
+    data = b"\xff\xfe\x80abc\xc3"
+    frame = spark.createDataFrame([(bytearray(data),)], "b binary")
+    text = F.col("b").cast("string")
+    for version, code in ((1, reference._bytes_hash(data, 0)), (2, reference._murmur(data))):
+        for classic in (True, False):
+            bucket = bucket_number(facts_of(spark, classic=classic), [text], ["string"], version, MANY)
+            assert frame.select(bucket).collect()[0][0] == expected_bucket(code)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("timestamp", 1),
+        ("binary", 2),
+        ("timestamp with local time zone", 2),
+        ("uniontype<int,string>", 2),
+        ("map<string,timestamp>", 2),  # a map's values are hashed by version 1
+    ],
+)
+def test_types_whose_hash_varies_are_refused_when_planning(
+    spark: SparkSession, text: str, version: int
+) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="cannot be bucketed"):
+        bucket_number(SparkFacts(spark), [F.lit(None)], [text], version, 4)
+
+
+def test_decimals_need_the_jvm(spark: SparkSession) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="Connect"):
+        bucket_number(ConnectFacts(spark), [F.lit(1)], ["decimal(5,2)"], 2, 4)
+
+
+def test_the_bucket_is_below_the_count(spark: SparkSession) -> None:
+    frame = spark.range(200).select((F.col("id") * 7919).cast("int").alias("n"))
+    bucket = bucket_number(SparkFacts(spark), [F.col("n")], ["int"], 2, 3)
+    found = [row[0] for row in frame.select(bucket).collect()]
+    expected = [reference.bucket_number([n * 7919], [Primitive("int")], 3, 2) for n in range(200)]
+    assert found == expected
+    assert set(found) == {0, 1, 2}
