@@ -5,6 +5,7 @@
       UnsupportedFeatureError             this Spark, store or table kind cannot do it
       StatementError                      SQL text; carries line and column
         ParseError                        outside the grammar
+        OutputTwiceError                  10087: two legs of a multi-insert write to the same place
       CatalogError
         NoSuchDatabaseError   NoSuchTableError   NoSuchColumnError   NoSuchPartitionError
         AlreadyExistsError
@@ -70,6 +71,12 @@ class ParseError(StatementError):
     """The text is not a statement of the grammar; nothing was changed."""
 
     code = "40000"
+
+
+class OutputTwiceError(StatementError):
+    """Two legs of a multi-insert name the same table or static partition."""
+
+    code = "10087"
 
 
 class CatalogError(HiveAcidError):

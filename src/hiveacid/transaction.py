@@ -9,7 +9,7 @@ import getpass
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -149,7 +149,7 @@ class Transaction:
     _statements: int = 0
     _partitions: list[NewPartition] = field(default_factory=list)
     _tables: list[TableDefinition] = field(default_factory=list)
-    _overwritten: set[TableName] = field(default_factory=set)
+    _overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
     _on_abort: list[Callable[[], None]] = field(default_factory=list)
 
     def lock(self, components: Sequence[LockComponent]) -> None:
@@ -214,13 +214,16 @@ class Transaction:
         self._partitions.extend(partitions)
         self._tables.extend(tables)
 
-    def overwrites(self, table: TableName) -> None:
-        """Note that a base of this write id exists: nothing written later would be read beside it."""
-        self._overwritten.add(table)
+    def overwrites(self, table: TableName, places: Iterable[tuple[str | None, ...]]) -> None:
+        """Note partitions with a base of this write id: nothing written later would be read beside it."""
+        self._overwritten.setdefault(table, set()).update(places)
 
-    def require_not_overwritten(self, table: TableName) -> None:
-        """Refuse a second write to a table that this transaction has overwritten."""
-        if table in self._overwritten:
+    def require_not_overwritten(
+        self, table: TableName, places: Iterable[tuple[str | None, ...]] | None = None
+    ) -> None:
+        """Refuse a second write to partitions (None: any) that this transaction has overwritten."""
+        taken = self._overwritten.get(table, set())
+        if taken if places is None else taken.intersection(places):
             raise UnsupportedFeatureError(
                 f"{table} was overwritten (or truncated) earlier in this transaction: Hive's layout has no place "
                 f"for a later write beside base_{self._write_ids.get(table)}; commit first"

@@ -32,6 +32,7 @@ from hiveacid.errors import (
     NoSuchTableError,
     SchemaMismatchError,
 )
+from hiveacid.spark.rows import no_rows
 from hiveacid.storage.listing import ADOPTED_TXN
 from hiveacid.storage.local import absolute
 from hiveacid.table.insert import InsertOptions, static_values, write_rows
@@ -283,11 +284,9 @@ def truncate(
     table = context.require(name)
     static = static_values(context, table, spec)
     with context.transactions.scope(context.settings, joined) as txn:
-        txn.require_not_overwritten(name)
         txn.lock([LockComponent(LockType.EXCL_WRITE, name.database, name.name)])
         table = context.require(name)
-        fields = [f"CAST(NULL AS {_spark_text(c)}) AS `{c.name}`" for c in table.columns]
-        nothing = context.facts.spark.sql("SELECT " + ", ".join(fields)).where("false")
+        nothing = no_rows(context.facts, table)
         options = InsertOptions(overwrite=True, small=True)
         if not table.partition_columns:
             write_rows(context, table, nothing, {}, options, txn)
@@ -297,12 +296,6 @@ def truncate(
             values = dict(zip(names, partition.values, strict=True))
             if all(values[key] == value for key, value in static.items()):
                 write_rows(context, table, nothing, values, options, txn)
-
-
-def _spark_text(column: Column) -> str:
-    from hiveacid.spark.types import column_type  # noqa: PLC0415
-
-    return column_type(column).simpleString()
 
 
 def adopt(

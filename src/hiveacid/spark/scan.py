@@ -21,6 +21,7 @@ from hiveacid.core.model import Column, TableDefinition, TableKind
 from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
 from hiveacid.spark import flat
 from hiveacid.spark.deletes import DeleteBounds, delete_key
+from hiveacid.spark.originals import Numbered, RawSource, raw_frames
 from hiveacid.spark.paths import FileGroup, group_files, partition_columns, place
 from hiveacid.spark.timezone import from_file
 from hiveacid.spark.types import column_type
@@ -51,6 +52,9 @@ ROW_ID_TYPE = T.StructType(
     ]
 )
 
+# Of the writers of ACID files without a calendar mark Hive 3.1 is the one: it counts days by the proleptic calendar.
+_CALENDAR = {"orc.proleptic.gregorian.default": "true"}
+
 
 @dataclass(frozen=True)
 class Source:
@@ -68,23 +72,23 @@ def scan(
     bounds: DeleteBounds | None,
     *,
     arguments: dict[str, str] | None = None,
+    numbered: Numbered | None = None,
     current: bool = False,
 ) -> DataFrame:
     """Return user columns, partition columns, ``ROW__ID`` and ``INPUT__FILE__NAME`` of the live rows.
 
     ``bounds`` are the delete events' (None: there are none). ``arguments`` are ORC search-argument options.
-    ``current`` adds the current write id of each row (compaction keeps it). Unused columns cost nothing:
-    Spark prunes them. Columns keep the table's order.
+    ``numbered``: files without ACID columns. ``current`` adds the current write id of each row (compaction
+    keeps it). Unused columns cost nothing: Spark prunes them. Columns keep the table's order.
     """
     if source.table.kind is not TableKind.FULL_ACID:
         return _flat_scan(source, locations)
-    touched = [at for at in locations if any(directory.files for directory in at.state.delete_deltas)]
-    untouched = [at for at in locations if at not in set(touched)] if touched else list(locations)
-    frames = []
-    if untouched:
-        frames += [_select(source, frame, group) for group, frame in _data(source, untouched, arguments)]
-    if touched and bounds is not None:
-        frames += _live(source, touched, bounds, arguments)
+    touched = [at for at in locations if any(d.files for d in at.state.delete_deltas)] if bounds else []
+    roots = {at.root for at in touched}
+    untouched = [at for at in locations if at.root not in roots]
+    frames = [frame for frame, _ in _rows(source, untouched, arguments, numbered or {}, None)]
+    if bounds is not None and touched:
+        frames += _live(source, touched, bounds, arguments, numbered or {})
     if not frames:
         return _empty(source, current=current)
     live = reduce(lambda left, right: left.unionByName(right), frames)
@@ -102,33 +106,46 @@ def scan_deletes(source: Source, locations: Sequence[Location]) -> DataFrame:
 
 
 def _live(
-    source: Source, locations: Sequence[Location], bounds: DeleteBounds, arguments: dict[str, str] | None
+    source: Source,
+    locations: Sequence[Location],
+    bounds: DeleteBounds,
+    arguments: dict[str, str] | None,
+    numbered: Numbered,
 ) -> list[DataFrame]:
     many = len(locations) > 1
-    deletes = reduce(
-        lambda left, right: left.union(right),
-        [
-            frame.select(
-                delete_key(bounds, place(source.table, group) if many else None, strict=True).alias("__dk")
-            )
-            for group in group_files(source.fs, source.table, locations, deletes_of)
-            for frame in [_read_acid(source, group, (), 2, None)]
-        ],
-    )
+    events = [
+        frame.select(
+            delete_key(bounds, place(source.table, group) if many else None, strict=True).alias("__dk")
+        )
+        for group in group_files(source.fs, source.table, locations, deletes_of)
+        for frame in [_read_acid(source, group, (), 2, None)]
+    ]
+    deletes = reduce(lambda left, right: left.union(right), events)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
-    live = []
-    for group, frame in _data(source, locations, arguments):
-        key = delete_key(bounds, place(source.table, group) if many else None, strict=False)
-        keyed = _select(source, frame, group, key.alias("__k"))
-        live.append(keyed.join(deletes, F.col("__k") == F.col("__dk"), "left_anti").drop("__k"))
-    return live
+    return [
+        frame.join(deletes, F.col("__k") == F.col("__dk"), "left_anti").drop("__k")
+        for frame, _ in _rows(source, locations, arguments, numbered, (bounds, many))
+    ]
 
 
-def _data(
-    source: Source, locations: Sequence[Location], arguments: dict[str, str] | None
-) -> Iterable[tuple[FileGroup, DataFrame]]:
+def _rows(
+    source: Source,
+    locations: Sequence[Location],
+    arguments: dict[str, str] | None,
+    numbered: Numbered,
+    key: tuple[DeleteBounds, bool] | None,
+) -> Iterable[tuple[DataFrame, FileGroup]]:
+    """Yield all rows, deleted ones too; with ``key`` (bounds, several partitions) their join key as ``__k``."""
     for group in group_files(source.fs, source.table, locations, data_of):
-        yield group, _read_acid(source, group, source.table.columns, 0, arguments)
+        frame = _read_acid(source, group, source.table.columns, 0, arguments)
+        at = place(source.table, group) if key and key[1] else None
+        more = [delete_key(key[0], at, strict=False).alias("__k")] if key else []
+        yield _select(source, frame, group, *more), group
+    raw = RawSource(source.facts, source.fs, source.table, STRICT)
+    for group, frame in raw_frames(raw, locations, numbered):
+        at = F.col("__place") if key and key[1] else None
+        more = [delete_key(key[0], at, strict=False).alias("__k")] if key else []
+        yield _select_raw(source, frame, *more), group
 
 
 def _read_acid(
@@ -149,7 +166,7 @@ def _read_acid(
             T.StructField("row", row.add(ABSENT, T.IntegerType())),
         ]
     )
-    reader = source.facts.spark.read.schema(six).options(**STRICT, **(arguments or {}))
+    reader = source.facts.spark.read.schema(six).options(**STRICT, **_CALENDAR, **(arguments or {}))
     frame = reader.orc(list(group.files)).where(F.expr(f"{_GUARD} = {operation}"))
     if group.check:
         frame = frame.where(row_validity(source.write_ids, "currentTransaction"))
@@ -175,6 +192,13 @@ def _select(source: Source, frame: DataFrame, group: FileGroup, *more: SparkColu
     return frame.select(*users, *partition_columns(source.table, group), *identity, current, *more)
 
 
+def _select_raw(source: Source, frame: DataFrame, *more: SparkColumn) -> DataFrame:
+    names = [c.name for c in (*source.table.columns, *source.table.partition_columns)]
+    identity = [_row_id().alias(ROW_ID), F.col("__file").alias(FILE_NAME)]
+    current = F.col("originalTransaction").alias(CURRENT)
+    return frame.select(*[F.col(f"`{name}`") for name in names], *identity, current, *more)
+
+
 def _select_events(source: Source, frame: DataFrame, group: FileGroup) -> DataFrame:
     current = F.coalesce(F.col("currentTransaction"), F.lit(-1)).alias(CURRENT)
     return frame.select(*partition_columns(source.table, group), _row_id().alias(ROW_ID), current)
@@ -192,13 +216,14 @@ def data_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
     """Yield the insert files of a location and whether their rows' write ids must be checked."""
     state = location.state
     for directory in (*((state.base,) if state.base is not None else ()), *state.deltas):
-        yield from ((file, directory.validity is not RangeResponse.ALL) for file in directory.files)
+        if not directory.raw:
+            yield from ((file, directory.validity is not RangeResponse.ALL) for file in directory.acid_files)
 
 
 def deletes_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
     """Yield the delete event files of a location and whether their write ids must be checked."""
     for directory in location.state.delete_deltas:
-        yield from ((file, directory.validity is not RangeResponse.ALL) for file in directory.files)
+        yield from ((file, directory.validity is not RangeResponse.ALL) for file in directory.acid_files)
 
 
 def _empty(source: Source, *, current: bool) -> DataFrame:
@@ -215,8 +240,9 @@ def _empty(source: Source, *, current: bool) -> DataFrame:
 def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
     table = source.table
     frames = []
+    options = STRICT if table.kind is TableKind.PLAIN else STRICT | _CALENDAR
     for group in group_files(source.fs, table, locations, flat_of):
-        frame = flat.read(source.facts, table, group.files, STRICT)
+        frame = flat.read(source.facts, table, group.files, options)
         users = [F.col(f"`{c.name}`") for c in table.columns]
         name = F.col("_metadata.file_path").alias(FILE_NAME)
         frames.append(frame.select(*users, *partition_columns(table, group), name))
@@ -229,5 +255,7 @@ def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
 
 def flat_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
     """Yield all data files of an insert-only or plain location."""
-    yield from data_of(location)
-    yield from ((file, False) for file in location.state.originals)
+    state = location.state
+    for directory in (*((state.base,) if state.base is not None else ()), *state.deltas):
+        yield from ((file, False) for file in directory.files)
+    yield from ((file, False) for file in state.originals)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.session import SparkFacts
 
 KIND, BUCKET = "__k", "__b"
+ACTION = "__action"
 _SHUFFLE = "__h"
 _ROW_MASK = (1 << 33) - 1  # monotonically_increasing_id keeps the task in the bits above
 _MAX_WRITERS = 1000  # tasks that write an unbucketed table: one bucket each, 4096 at most
@@ -137,7 +138,7 @@ def stage_changes(target: Target, frame: DataFrame, directory: str, *, check_car
     table = target.table
     places = [partition_key(i) for i in range(len(table.partition_columns))]
     prepared = frame.select(
-        F.col("__action"),
+        F.col(ACTION),
         F.col(ROW_ID).alias("__id"),
         *[
             partition_text(F.col(f"`{c.name}`")).alias(key)
@@ -149,7 +150,7 @@ def stage_changes(target: Target, frame: DataFrame, directory: str, *, check_car
         ],
         _new_bucket(target).alias("__new"),
     )
-    events = prepared.withColumn(KIND, F.explode(_kinds(F.col("__action"))))
+    events = prepared.withColumn(KIND, F.explode(_kinds(F.col(ACTION))))
     deleted = F.col(KIND) == int(Kind.DELETE)
     events = events.withColumn(
         _SHUFFLE, F.when(deleted, bucket_of(F.col("__id.bucketid"))).otherwise(F.col("__new"))
@@ -333,10 +334,10 @@ def _refuse_doubles(events: DataFrame, places: Sequence[str]) -> DataFrame:
     key = [F.col("__id.writeid"), F.col("__id.bucketid"), F.col("__id.rowid")]
     unmatched = F.when(F.col(KIND) == int(Kind.INSERTED), F.monotonically_increasing_id())
     events = events.withColumn("__unmatched", unmatched)
-    window = Window.partitionBy(KIND, *places, _SHUFFLE, *key, "__unmatched").orderBy("__action")
+    window = Window.partitionBy(KIND, *places, _SHUFFLE, *key, "__unmatched").orderBy(ACTION)
     numbered = events.withColumn("__nth", F.row_number().over(window))
     double = F.raise_error(F.lit("[HIVEACID_CARDINALITY] a target row matches more than one source row"))
     checked = F.when(F.col("__nth") > 1, double.cast("boolean")).otherwise(
-        F.col("__action") != int(Action.NOTHING)
+        F.col(ACTION) != int(Action.NOTHING)
     )
     return numbered.where(checked)

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from hiveacid.core.model import WriteId
 from hiveacid.spark.failures import translated
 from hiveacid.spark.lease import PlanWatch
+from hiveacid.spark.rows import Expression, filtered
 from hiveacid.spark.scan import ROW_ID
-from hiveacid.table.change import Expression, as_column, delete, update
+from hiveacid.table.change import delete, update
 from hiveacid.table.compact import compact
 from hiveacid.table.insert import InsertOptions, insert
 from hiveacid.table.inspect import Inspect
@@ -65,9 +64,7 @@ def _frame(request: Scan, reader: Transaction, txn: Transaction) -> DataFrame:
     with translated():
         frame = read_snapshot(context, table, txn, where=request.where, as_of=request.as_of)
         context.snapshots.hold(reader, PlanWatch(context.facts, frame))
-        if request.where is not None:
-            frame = frame.alias(request.name.name).where(F.expr(request.where))
-        return frame.select(*_columns(request, table))
+        return filtered(frame, request.where, request.name.name).select(*_columns(request, table))
 
 
 def _columns(request: Scan, table: TableDefinition) -> list[str]:
@@ -157,4 +154,4 @@ class AcidTable:
         return compact(self.context, self.name, kind, partition, wait=wait)
 
 
-__all__ = ["AcidTable", "Scan", "as_column", "scan_frame"]
+__all__ = ["AcidTable", "Scan", "scan_frame"]

@@ -7,13 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import functions as F
-
 from hiveacid.config import keys
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableDefinition, TableName
-from hiveacid.core.types import parse_type
 from hiveacid.errors import (
     BucketColumnUpdateError,
     ConfigError,
@@ -22,11 +18,11 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports import Operation
+from hiveacid.spark.changes import deleted_rows, updated_rows
 from hiveacid.spark.failures import translated
 from hiveacid.spark.publish import publish_acid, staged_files
-from hiveacid.spark.scan import ROW_ID
-from hiveacid.spark.types import store_cast
-from hiveacid.spark.write import Action, Kind, Target, stage_changes
+from hiveacid.spark.rows import Expression, filtered
+from hiveacid.spark.write import Kind, Target, stage_changes
 from hiveacid.table.layout import Places, staging, written
 from hiveacid.table.read import partitions_of, read_snapshot
 from hiveacid.table.report import WriteReport
@@ -38,13 +34,6 @@ if TYPE_CHECKING:
     from hiveacid.transaction import Transaction
 
 logger = logging.getLogger(__name__)
-
-Expression = str | SparkColumn
-
-
-def as_column(expression: Expression) -> SparkColumn:
-    """Return an expression as Spark understands it: SQL text as the user wrote it, or a Column."""
-    return F.expr(expression) if isinstance(expression, str) else expression
 
 
 def change(
@@ -64,7 +53,6 @@ def change(
         try:
             with context.transactions.scope(context.settings, joined) as txn:
                 context.require_full_acid(name, verb)
-                txn.require_not_overwritten(name)
                 exclusive = context.settings.get(keys.XLOCK_WRITE)
                 lock = LockType.EXCL_WRITE if exclusive else LockType.SHARED_WRITE
                 txn.lock([LockComponent(lock, name.database, name.name)])
@@ -93,20 +81,7 @@ def update(
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         wanted = check_assignments(table, assignments)
         with translated():
-            frame = _selected(context, table, txn, where, alias)
-            new = {column: f"__new_{column}" for column in wanted}
-            frame = frame.select("*", *[as_column(wanted[c]).alias(n) for c, n in new.items()])
-            types = {field.name: field.dataType for field in frame.schema.fields}
-            columns = [
-                store_cast(F.col(f"`{new[c.name]}`"), types[new[c.name]], parse_type(c.type), c.name).alias(
-                    c.name
-                )
-                if c.name in new
-                else F.col(f"`{c.name}`")
-                for c in table.columns
-            ]
-            places = [F.col(f"`{c.name}`") for c in table.partition_columns]
-            changes = frame.select(F.lit(int(Action.UPDATE)).alias("__action"), ROW_ID, *columns, *places)
+            changes = updated_rows(table, _selected(context, table, txn, where, alias), wanted)
         return write_changes(context, table, txn, changes, check_cardinality=False)
 
     return change(context, name, "UPDATE", joined, run)
@@ -123,10 +98,7 @@ def delete(
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         with translated():
-            frame = _selected(context, table, txn, where, alias)
-            nothing = [F.lit(None).cast(frame.schema[c.name].dataType).alias(c.name) for c in table.columns]
-            places = [F.col(f"`{c.name}`") for c in table.partition_columns]
-            changes = frame.select(F.lit(int(Action.DELETE)).alias("__action"), ROW_ID, *nothing, *places)
+            changes = deleted_rows(table, _selected(context, table, txn, where, alias))
         return write_changes(context, table, txn, changes, check_cardinality=False)
 
     return change(context, name, "DELETE", joined, run)
@@ -136,8 +108,8 @@ def _selected(
     context: Context, table: TableDefinition, txn: Transaction, where: Expression | None, alias: str | None
 ) -> DataFrame:
     hint = where if isinstance(where, str) else None
-    frame = read_snapshot(context, table, txn, where=hint).alias(alias or table.name.name)
-    return frame if where is None else frame.where(as_column(where))
+    frame = read_snapshot(context, table, txn, where=hint, alias=alias)
+    return filtered(frame, where, alias or table.name.name)
 
 
 def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
@@ -172,7 +144,7 @@ def write_changes(
     first, second, third = txn.next_statements(3)
     statements = {Kind.DELETE: first, Kind.UPDATED: second, Kind.INSERTED: third}
     known = {p.values: p for p in partitions_of(context, table, txn) or ()}
-    places = Places(context, table, known, write_id, statements)
+    places = Places(context, table, txn, known, write_id, statements)
     txn.on_abort(places.remove)
     target = Target(context.facts, table, write_id, statements)
     with staging(context, table, txn) as directory, translated():

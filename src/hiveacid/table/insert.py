@@ -7,17 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from hiveacid.config import keys
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
-from hiveacid.core.types import parse_type
-from hiveacid.errors import ConfigError, NoSuchColumnError, SchemaMismatchError
+from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.ports import NewPartition, Operation, Written
 from hiveacid.spark.failures import translated
 from hiveacid.spark.publish import Published, publish_acid, publish_flat, staged_files
-from hiveacid.spark.types import spark_type, store_cast
+from hiveacid.spark.rows import fit, partition_texts, with_static
 from hiveacid.spark.write import Kind, Target, stage_empty, stage_insert
 from hiveacid.table.layout import Places, partition_name, staging, written
 from hiveacid.table.read import partitions_of
@@ -25,7 +22,6 @@ from hiveacid.table.report import WriteReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
@@ -56,9 +52,8 @@ def insert(
     table = context.require(name)
     static = static_values(context, table, options.partition)
     with translated():
-        rows = fit(table, frame, static, options)
+        rows = fit(table, frame, static, options.columns, by_name=options.by_name)
     with context.transactions.scope(context.settings, joined) as txn:
-        txn.require_not_overwritten(name)
         txn.lock([_lock(context, table, static, overwrite=options.overwrite)])
         return write_rows(context, context.require(name), rows, static, options, txn)
 
@@ -106,70 +101,7 @@ def static_values(
     if not static:
         return {}
     with translated():
-        values = [
-            store_cast(F.lit(value), _type_of(context, value), parse_type(columns[name].type), name)
-            .cast("string")
-            .alias(name)
-            for name, value in static.items()
-        ]
-        row = context.facts.spark.sql("SELECT 1").select(*values).first()
-    assert row is not None  # noqa: S101
-    return {name: row[name] or None for name in static}
-
-
-def _type_of(context: Context, value: object) -> DataType:
-    return context.facts.spark.sql("SELECT 1").select(F.lit(value)).schema.fields[0].dataType
-
-
-def fit(
-    table: TableDefinition, frame: DataFrame, static: Mapping[str, str | None], options: InsertOptions
-) -> DataFrame:
-    """Return the rows with the table's columns: names, order, types; columns not given are NULL."""
-    wanted = [c for c in (*table.columns, *table.partition_columns) if c.name not in static]
-    given = _given_names(table, frame, [c.name for c in wanted], options)
-    fields = dict(zip(given, frame.schema.fields, strict=True))
-    renamed = frame.toDF(*given)
-    values = [
-        store_cast(F.col(f"`{c.name}`"), fields[c.name].dataType, parse_type(c.type), c.name).alias(c.name)
-        if c.name in fields
-        else F.lit(None).cast(_spark(c.type)).alias(c.name)
-        for c in wanted
-    ]
-    return renamed.select(*values)
-
-
-def _spark(hive: str) -> DataType:
-    return spark_type(parse_type(hive))
-
-
-def _given_names(
-    table: TableDefinition, frame: DataFrame, wanted: Sequence[str], options: InsertOptions
-) -> list[str]:
-    if options.columns is not None:
-        names = [name.lower() for name in options.columns]
-        unknown = [name for name in names if name not in wanted]
-        if unknown:
-            raise NoSuchColumnError(
-                f"{table.name} has no column {unknown[0]} to insert into; it has {', '.join(wanted)}"
-            )
-        if len(set(names)) != len(names):
-            raise SchemaMismatchError(f"a column is named twice: {', '.join(names)}")
-    elif options.by_name:
-        names = [name.lower() for name in frame.columns]
-        if sorted(names) != sorted(wanted):
-            missing = [name for name in wanted if name not in names]
-            extra = [name for name in names if name not in wanted]
-            raise SchemaMismatchError(
-                f"the rows' columns are not those of {table.name}: "
-                f"missing {', '.join(missing) or 'none'}, unknown or double {', '.join(extra) or 'none'}"
-            )
-    else:
-        names = list(wanted)
-    if len(frame.columns) != len(names):
-        raise SchemaMismatchError(
-            f"{len(names)} columns are to be filled ({', '.join(names)}), but the rows have {len(frame.columns)}"
-        )
-    return names
+        return partition_texts(context.facts, columns, static)
 
 
 def write_rows(
@@ -189,10 +121,10 @@ def write_rows(
     transactional = table.kind is not TableKind.PLAIN
     write_id = txn.write_id(table.name) if transactional else WriteId(0)
     statements = {Kind.INSERTED: txn.next_statements(1)[0]}
-    places = Places(context, table, known, write_id, statements, overwrite=options.overwrite)
+    places = Places(context, table, txn, known, write_id, statements, overwrite=options.overwrite)
     txn.on_abort(places.remove)
     if dynamic and static:
-        rows = _with_static(table, rows, static)
+        rows = with_static(table, rows, static)
     target = Target(context.facts, table, write_id, statements)
     with staging(context, table, txn) as directory, translated():
         stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
@@ -201,14 +133,6 @@ def write_rows(
         published = _publish_empty(context, target, places, fixed, txn)
     _record(table, published, places, txn, overwrite=options.overwrite)
     return WriteReport(inserted=published.total(Kind.INSERTED), write_id=write_id or None)
-
-
-def _with_static(table: TableDefinition, rows: DataFrame, static: Mapping[str, str | None]) -> DataFrame:
-    columns = [
-        F.lit(static[c.name]).cast(_spark(c.type)).alias(c.name) if c.name in static else F.col(f"`{c.name}`")
-        for c in (*table.columns, *table.partition_columns)
-    ]
-    return rows.select(*columns)
 
 
 def _publish(
@@ -281,4 +205,4 @@ def _record(
     fixed = [Written(table.name, partition_name(table, values), operation) for values in places.used]
     txn.wrote(fixed or written(table, published, {Kind.INSERTED: operation}), partitions)
     if overwrite:
-        txn.overwrites(table.name)
+        txn.overwrites(table.name, {values for _, values in published.rows} | set(places.used))

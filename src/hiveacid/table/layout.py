@@ -43,6 +43,7 @@ class Places:
 
     context: Context
     table: TableDefinition
+    txn: Transaction
     known: dict[Values, Partition]
     write_id: WriteId
     statements: dict[Kind, int]
@@ -62,7 +63,11 @@ class Places:
         return where
 
     def directory(self, kind: Kind, values: Values) -> str:
-        """Return the directory that rows of a kind go to."""
+        """Return the directory that rows of a kind go to.
+
+        Raises UnsupportedFeatureError where the same transaction has overwritten the partition.
+        """
+        self.txn.require_not_overwritten(self.table.name, [values])
         if self.overwrite:
             name = BaseName(self.write_id, TxnId(0)).format()
         else:

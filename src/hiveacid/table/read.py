@@ -7,11 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
+from hiveacid.core.listing import DataFile
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
+from hiveacid.core.originals import OriginalRows, number_originals
+from hiveacid.core.snapshot import AcidDirectory
 from hiveacid.core.write_ids import ValidWriteIdList
-from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.errors import BadFileError
 from hiveacid.orc.tail import ACID_FIELDS, OrcTail, read_tail
 from hiveacid.spark.deletes import DeleteBounds, measure
+from hiveacid.spark.originals import Numbered
 from hiveacid.spark.predicates import prune_partitions, search_argument
 from hiveacid.spark.scan import Source, deletes_of, scan
 from hiveacid.storage.listing import Location, list_locations
@@ -32,21 +36,22 @@ def read_snapshot(
     txn: Transaction,
     *,
     where: str | None = None,
+    alias: str | None = None,
     as_of: WriteId | None = None,
 ) -> DataFrame:
     """Return the rows that ``txn`` sees, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
 
     ``where`` is only a hint here: partitions and row groups it excludes are not read, but the rows still
-    have to be filtered by it. ``as_of``: nothing after this write id.
+    have to be filtered by it; ``alias`` is what it calls the table. ``as_of``: nothing after this write id.
     """
     write_ids = txn.valid_write_ids(table.name)
     if as_of is not None:
         write_ids = write_ids.at(as_of)
     partitions = partitions_of(context, table, txn)
     if where is not None and partitions is not None:
-        partitions = prune_partitions(context.facts, table, partitions, where)
+        partitions = prune_partitions(context.facts, table, partitions, where, alias=alias)
     locations = locate(context, table, partitions, write_ids, txn)
-    arguments = search_argument(context.facts, table, where) if where is not None else None
+    arguments = search_argument(context.facts, table, where, alias=alias) if where is not None else None
     return frame_of(context, table, locations, write_ids, arguments=arguments)
 
 
@@ -72,32 +77,38 @@ def frame_of(
 ) -> DataFrame:
     """Return the live rows of listed locations (``spark.scan``)."""
     source = Source(context.facts, context.fs, table, write_ids)
-    if table.kind is TableKind.FULL_ACID:
-        _refuse_raw(context, locations)
-    bounds = delete_bounds(context, locations) if table.kind is TableKind.FULL_ACID else None
-    return scan(source, locations, bounds, arguments=arguments, current=current)
+    if table.kind is not TableKind.FULL_ACID:
+        return scan(source, locations, None)
+    bounds = delete_bounds(context, locations)
+    numbered = _number_raw(context, locations)
+    return scan(source, locations, bounds, arguments=arguments, numbered=numbered, current=current)
 
 
-def _refuse_raw(context: Context, locations: Sequence[Location]) -> None:
-    """Raise UnsupportedFeatureError where files carry no row ids: reading them as events would lose their rows."""
+def _number_raw(context: Context, locations: Sequence[Location]) -> Numbered:
+    """Find files without ACID columns and give their rows ids; reads each footer once (and remembers it)."""
+    found: Numbered = {}
     for at in locations:
-        for file in at.state.originals:
-            if file.size:
-                raise _without_row_ids(f"{at.root}/{file.path}")
         base = () if at.state.base is None else (at.state.base,)
-        for directory in (*base, *at.state.deltas):
-            if directory.raw is False:
-                continue
-            files = [(f"{at.root}/{file.path}", file.size) for file in directory.files if file.size]
-            for (path, _), tail in zip(files, read_tails(context, files), strict=True):
-                if tail.types and set(tail.types[0].names) != set(ACID_FIELDS):
-                    raise _without_row_ids(path)
+        groups: list[tuple[AcidDirectory | None, Sequence[DataFile]]] = [(None, at.state.originals)]
+        groups += [(d, d.raw_files) for d in (*base, *at.state.deltas) if d.raw is not False]
+        rows = [one for directory, files in groups for one in _numbered(context, at.root, directory, files)]
+        if rows:
+            found[at.root] = tuple(rows)
+    return found
 
 
-def _without_row_ids(path: str) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(
-        f"{path} has no row ids (written before the table became transactional, by Trino's CREATE TABLE AS, or "
-        "by LOAD DATA): such files can't be read yet; compact the table with the engine that wrote it"
+def _numbered(
+    context: Context, root: str, directory: AcidDirectory | None, files: Sequence[DataFile]
+) -> Sequence[OriginalRows]:
+    paths = [(f"{root}/{file.path}", file.size) for file in files]
+    tails = dict(zip(files, read_tails(context, paths), strict=True))
+    for file, tail in tails.items():
+        if tail.types and set(tail.types[0].names) == set(ACID_FIELDS):
+            raise BadFileError(
+                "a file with row ids under the name of one without", path=f"{root}/{file.path}"
+            )
+    return number_originals(
+        files, {file.path: tail.number_of_rows for file, tail in tails.items()}, directory
     )
 
 

@@ -1,0 +1,133 @@
+"""The rows that a MERGE changes: one join of target and source, one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hiveacid.core.types import parse_type
+from hiveacid.spark.rows import Expression, as_column
+from hiveacid.spark.scan import ROW_ID
+from hiveacid.spark.types import spark_type, store_cast
+from hiveacid.spark.write import ACTION, Action
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+    from hiveacid.core.model import Column, TableDefinition
+
+_IN_TARGET, _IN_SOURCE, _CLAUSE = "__in_target", "__in_source", "__clause"
+
+
+class When(StrEnum):
+    """Which rows of the join a clause is for."""
+
+    MATCHED = "matched"
+    SOURCE_ONLY = "not matched"
+    TARGET_ONLY = "not matched by source"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One WHEN clause: which rows, its condition, its action, and the values of an update or insert."""
+
+    when: When
+    action: Action
+    condition: Expression | None = None
+    values: Mapping[str, Expression] | None = None
+
+
+@dataclass(frozen=True)
+class MergePlan:
+    """A checked MERGE. The first clause whose rows and condition hold acts on a row of the join."""
+
+    table: TableDefinition
+    on: Expression
+    clauses: Sequence[Clause]
+    target_alias: str
+    source_alias: str
+
+    def changed_rows(self, target: DataFrame, source: DataFrame) -> DataFrame:
+        """Return the rows as `write.stage_changes` takes them.
+
+        Where a clause is for matched rows all matches are in it, those that no clause acts on as
+        `Action.NOTHING`: the cardinality check counts them.
+        """
+        marked = target.withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)  # noqa: FBT003
+        marked_source = source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)  # noqa: FBT003
+        joined = marked.join(marked_source, as_column(self.on), self._join_kind())
+        chosen = joined.withColumn(_CLAUSE, self._choice())
+        wanted = F.col(_CLAUSE) >= 0
+        if self._has(When.MATCHED):
+            wanted = wanted | (F.col(_IN_TARGET).isNotNull() & F.col(_IN_SOURCE).isNotNull())
+        chosen = chosen.where(wanted)
+        action = F.lit(int(Action.NOTHING))
+        for index, clause in enumerate(self.clauses):
+            action = F.when(F.col(_CLAUSE) == index, F.lit(int(clause.action))).otherwise(action)
+        types = self._types(chosen)
+        columns = (*self.table.columns, *self.table.partition_columns)
+        return chosen.select(
+            action.alias(ACTION),
+            F.col(f"`{self.target_alias}`.`{ROW_ID}`").alias(ROW_ID),
+            *[self._value(types, column).alias(column.name) for column in columns],
+        )
+
+    def _has(self, when: When) -> bool:
+        return any(clause.when is when for clause in self.clauses)
+
+    def _join_kind(self) -> str:
+        keep_source, keep_target = self._has(When.SOURCE_ONLY), self._has(When.TARGET_ONLY)
+        if keep_source and keep_target:
+            return "full"
+        if keep_target:
+            return "left"
+        return "right" if keep_source else "inner"
+
+    def _choice(self) -> SparkColumn:
+        in_target, in_source = F.col(_IN_TARGET).isNotNull(), F.col(_IN_SOURCE).isNotNull()
+        states = {
+            When.MATCHED: in_target & in_source,
+            When.SOURCE_ONLY: ~in_target,
+            When.TARGET_ONLY: ~in_source,
+        }
+        choice = F.lit(-1)
+        for index, clause in reversed(list(enumerate(self.clauses))):
+            holds = states[clause.when]
+            if clause.condition is not None:
+                holds = holds & F.coalesce(as_column(clause.condition), F.lit(False))  # noqa: FBT003
+            choice = F.when(holds, F.lit(index)).otherwise(choice)
+        return choice
+
+    def _value(self, types: Mapping[tuple[int, str], DataType], column: Column) -> SparkColumn:
+        """Return a column's new value: of the clause that acts; else what the target row has."""
+        in_partition = column in self.table.partition_columns
+        keeps = in_partition or any(clause.action is Action.UPDATE for clause in self.clauses)
+        nothing = F.lit(None).cast(spark_type(parse_type(column.type)))
+        result = F.col(f"`{self.target_alias}`.`{column.name}`") if keeps else nothing
+        for index, clause in enumerate(self.clauses):
+            expression = (clause.values or {}).get(column.name)
+            if expression is not None:
+                have = types[index, column.name]
+                new = store_cast(as_column(expression), have, parse_type(column.type), column.name)
+            elif clause.action is Action.INSERT:
+                new = nothing
+            else:
+                continue
+            result = F.when(F.col(_CLAUSE) == index, new).otherwise(result)
+        return result
+
+    def _types(self, chosen: DataFrame) -> dict[tuple[int, str], DataType]:
+        """Analyse all values at once: the types they have before they are cast to their columns'."""
+        wanted = [
+            ((index, column), as_column(expression))
+            for index, clause in enumerate(self.clauses)
+            for column, expression in (clause.values or {}).items()
+        ]
+        fields = chosen.select(*[value.alias(f"v{i}") for i, (_, value) in enumerate(wanted)]).schema.fields
+        return {key: field.dataType for (key, _), field in zip(wanted, fields, strict=True)}

@@ -1,0 +1,91 @@
+"""Scans of files without ACID columns, with the row ids that Hive gives their rows.
+
+A row's number in its file comes from a window over the file: exact however Spark cuts files into tasks
+(``_metadata`` has no row index for ORC). Spark drops the window where neither row ids nor a delete event ask
+for it, and the file is then read at plain speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from hiveacid.core.listing import DataFile
+from hiveacid.spark import flat
+from hiveacid.spark.paths import FileGroup, group_files, partition_columns, place
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.core.originals import OriginalRows
+    from hiveacid.ports import FileSystem
+    from hiveacid.spark.session import SparkFacts
+    from hiveacid.storage.listing import Location
+
+Numbered = dict[str, tuple["OriginalRows", ...]]
+"""Original files by the root of the location that they lie in."""
+
+
+@dataclass(frozen=True)
+class RawSource:
+    """Where raw files are read from."""
+
+    facts: SparkFacts
+    fs: FileSystem
+    table: TableDefinition
+    strict: dict[str, str]
+
+
+def raw_frames(
+    source: RawSource, locations: Sequence[Location], numbered: Numbered
+) -> Iterable[tuple[FileGroup, DataFrame]]:
+    """Yield scans: user and partition columns, ``originalTransaction``, ``bucket``, ``rowId``, ``__place``, ``__file``."""
+
+    def files_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
+        return ((one.file, False) for one in numbered.get(location.root, ()))
+
+    ids = {
+        source.fs.spark_path(f"{root}/{one.file.path}"): one
+        for root, many in numbered.items()
+        for one in many
+    }
+    for group in group_files(source.fs, source.table, locations, files_of):
+        frame = flat.read(source.facts, source.table, group.files, source.strict)
+        yield group, _with_row_ids(source, frame, group, [ids[file] for file in group.files])
+
+
+def _with_row_ids(
+    source: RawSource, frame: DataFrame, group: FileGroup, rows: Sequence[OriginalRows]
+) -> DataFrame:
+    table = source.table
+    named = frame.select(
+        *[F.col(f"`{c.name}`") for c in table.columns],
+        *partition_columns(table, group),
+        place(table, group).alias("__place"),
+        F.col("_metadata.file_path").alias("__file"),
+        F.col("_metadata.file_block_start").alias("__block"),
+        F.monotonically_increasing_id().alias("__order"),
+    )
+    number = F.row_number().over(Window.partitionBy("__file").orderBy("__block", "__order")) - 1
+    # how Spark spells scheme and authority differs; the last components tell the files of a group apart
+    depth = group.depth + (len(table.partition_columns) if group.location is None else 0)
+    decoded = F.url_decode(F.replace(F.col("__file"), F.lit("+"), F.lit("%2B")))
+    tail = F.substring_index(decoded, "/", -depth)
+    ids = source.facts.spark.createDataFrame(
+        [
+            ("/".join(file.split("/")[-depth:]), int(one.write_id), one.bucket_property, one.first_row_id)
+            for file, one in zip(group.files, rows, strict=True)
+        ],
+        "__path string, originalTransaction bigint, bucket int, __first bigint",
+    )
+    joined = named.withColumn("__number", number).join(F.broadcast(ids), tail == F.col("__path"), "left")
+    lost = F.raise_error(F.lit("[HIVEACID_FORMAT] a file without row ids is not the one that was listed"))
+    row_id = F.when(F.col("__path").isNotNull(), F.col("__first") + F.col("__number"))
+    return joined.withColumn("rowId", F.coalesce(row_id, lost.cast("bigint"))).drop(
+        "__block", "__order", "__number", "__first", "__path"
+    )

@@ -1,0 +1,133 @@
+"""Rows as a table wants them: the right columns, in order, of the right types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F
+
+from hiveacid.core.types import parse_type
+from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
+from hiveacid.spark.types import spark_type, store_cast
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import Column, TableDefinition
+    from hiveacid.spark.session import SparkFacts
+
+Expression = str | SparkColumn
+"""SQL text as the user wrote it, or a Column."""
+
+
+def as_column(expression: Expression) -> SparkColumn:
+    """Return an expression as Spark understands it."""
+    return F.expr(expression) if isinstance(expression, str) else expression
+
+
+def filtered(frame: DataFrame, where: Expression | None, alias: str) -> DataFrame:
+    """Return the rows that a condition selects; it may call the frame by its alias."""
+    named = frame.alias(alias)
+    return named if where is None else named.where(as_column(where))
+
+
+def partition_texts(
+    facts: SparkFacts, columns: Mapping[str, Column], values: Mapping[str, object]
+) -> dict[str, str | None]:
+    """Return partition values as canonical texts ('01' of an INT column is '1'); '' and NULL are None.
+
+    Raises SchemaMismatchError or DataError (through ``failures``) for a value that is not of its type.
+    """
+    one = facts.spark.sql("SELECT 1")
+    literals = one.select(*[F.lit(value).alias(name) for name, value in values.items()])
+    types = {field.name: field.dataType for field in literals.schema.fields}
+    texts = [
+        store_cast(F.lit(value), types[name], parse_type(columns[name].type), name).cast("string").alias(name)
+        for name, value in values.items()
+    ]
+    row = one.select(*texts).first()
+    assert row is not None  # noqa: S101 - one row in, one row out
+    return {name: row[name] or None for name in values}
+
+
+def fit(
+    table: TableDefinition,
+    frame: DataFrame,
+    static: Mapping[str, str | None],
+    columns: Sequence[str] | None,
+    *,
+    by_name: bool,
+) -> DataFrame:
+    """Return the rows with the table's columns: names, order, types; columns not given are NULL.
+
+    ``static``: partition columns that the rows don't have. ``columns``: what the frame's columns are, by
+    position (default: all); ``by_name``: the frame's names say it. Raises NoSuchColumnError,
+    SchemaMismatchError.
+    """
+    wanted = [c for c in (*table.columns, *table.partition_columns) if c.name not in static]
+    given = _given_names(table, frame, [c.name for c in wanted], columns, by_name=by_name)
+    fields = dict(zip(given, frame.schema.fields, strict=True))
+    renamed = frame.toDF(*given)
+    values = [
+        store_cast(F.col(f"`{c.name}`"), fields[c.name].dataType, parse_type(c.type), c.name).alias(c.name)
+        if c.name in fields
+        else F.lit(None).cast(spark_type(parse_type(c.type))).alias(c.name)
+        for c in wanted
+    ]
+    return renamed.select(*values)
+
+
+def _given_names(
+    table: TableDefinition,
+    frame: DataFrame,
+    wanted: Sequence[str],
+    columns: Sequence[str] | None,
+    *,
+    by_name: bool,
+) -> list[str]:
+    if columns is not None:
+        names = [name.lower() for name in columns]
+        unknown = [name for name in names if name not in wanted]
+        if unknown:
+            raise NoSuchColumnError(
+                f"{table.name} has no column {unknown[0]} to insert into; it has {', '.join(wanted)}"
+            )
+        if len(set(names)) != len(names):
+            raise SchemaMismatchError(f"a column is named twice: {', '.join(names)}")
+    elif by_name:
+        names = [name.lower() for name in frame.columns]
+        if sorted(names) != sorted(wanted):
+            missing = [name for name in wanted if name not in names]
+            extra = [name for name in names if name not in wanted]
+            raise SchemaMismatchError(
+                f"the rows' columns are not those of {table.name}: "
+                f"missing {', '.join(missing) or 'none'}, unknown or double {', '.join(extra) or 'none'}"
+            )
+    else:
+        names = list(wanted)
+    if len(frame.columns) != len(names):
+        raise SchemaMismatchError(
+            f"{len(names)} columns are to be filled ({', '.join(names)}), but the rows have {len(frame.columns)}"
+        )
+    return names
+
+
+def with_static(table: TableDefinition, rows: DataFrame, static: Mapping[str, str | None]) -> DataFrame:
+    """Return rows with their static partition columns among the others."""
+    columns = [
+        F.lit(static[c.name]).cast(spark_type(parse_type(c.type))).alias(c.name)
+        if c.name in static
+        else F.col(f"`{c.name}`")
+        for c in (*table.columns, *table.partition_columns)
+    ]
+    return rows.select(*columns)
+
+
+def no_rows(facts: SparkFacts, table: TableDefinition) -> DataFrame:
+    """Return no rows with the table's data columns."""
+    fields = [
+        f"CAST(NULL AS {spark_type(parse_type(c.type)).simpleString()}) AS `{c.name}`" for c in table.columns
+    ]
+    return facts.spark.sql("SELECT " + ", ".join(fields)).where("false")
