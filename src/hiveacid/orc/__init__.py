@@ -1,1 +1,1 @@
-"""ORC file tails: read statistics and types, nest flat files into the ACID schema, search arguments."""
+"""ORC file tails: what footers say, and giving flat files their true schema by rewriting them."""

@@ -68,7 +68,8 @@ def nest(tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, s
 
     ``tail``: of a flat file as above. ``columns``: the user's, in the file's order; names and types come from
     them: char and varchar with their lengths, timestamp with local time zone as ORC's instant (the file must
-    have been written in UTC then). Spark's type attributes go. ``user_metadata`` is added or replaces entries.
+    have been written in UTC then; Trino and Spark read it, Hive 3.1.3 and 4.0.1 can't have that type in ORC
+    at all). Spark's type attributes go. ``user_metadata`` is added or replaces entries.
     Raises BadFileError where the file is not such a file or a type does not fit.
     """
     root = _root(tail)

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH102, PTH104, PTH105, PTH108, PTH112, PTH114, PTH116, PTH120, PTH123
+# ruff: noqa: PTH100, PTH102, PTH104, PTH105, PTH108, PTH111, PTH112, PTH114, PTH116, PTH120, PTH123
 # One verb here is one system call on a text: pathlib adds objects and hides errors.
 """The local file system as tables see it: durable writes, errors with their path, no stale checksum files.
 

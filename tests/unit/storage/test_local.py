@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hiveacid.errors import MissingDirectoryError, StorageError
 from hiveacid.ports import FileEntry, FileSystem
 from hiveacid.storage import local
-from hiveacid.storage.local import LocalFileSystem, local_path
+from hiveacid.storage.local import LocalFileSystem, absolute, local_path
 
 ODD = "a b%20ü=1/x%3Ay+z ~#?'\"[q]{r}*/ファイル"
 FS: FileSystem = LocalFileSystem()
@@ -249,3 +249,13 @@ def test_durable_changes_reach_the_disk_file_and_directory(
     synced.clear()
     LocalFileSystem(durable=False).write_bytes(f"{tmp_path}/h", b"1")
     assert synced == []
+
+
+def test_paths_of_a_user_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert absolute("wh/../t x") == f"{tmp_path}/t x"
+    assert absolute("~/wh") == "/home/somebody/wh"
+    assert absolute("file:///a/b/") == "/a/b"
+    with pytest.raises(StorageError):
+        absolute("file:relative")
