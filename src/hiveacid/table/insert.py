@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,16 +46,34 @@ class InsertOptions:
 
 
 def insert(
-    context: Context, name: TableName, frame: DataFrame, options: InsertOptions, joined: Transaction | None
+    context: Context,
+    name: TableName,
+    rows: DataFrame | Callable[[Transaction], DataFrame],
+    options: InsertOptions,
+    joined: Transaction | None,
 ) -> WriteReport:
-    """Insert the rows of ``frame``. Raises SchemaMismatchError, NoSuchColumnError, DataError."""
+    """Insert rows. Raises SchemaMismatchError, NoSuchColumnError, DataError.
+
+    ``rows`` may be a function of the transaction: it is called under the lock, so that INSERT OVERWRITE of
+    a table from itself sees whatever was committed before it got the lock.
+    """
     table = context.require(name)
     static = static_values(context, table, options.partition)
-    with translated():
-        rows = fit(table, frame, static, options.columns, by_name=options.by_name)
+    ready = None if callable(rows) else _fitted(table, rows, static, options)
     with context.transactions.scope(context.settings, joined) as txn:
         txn.lock([_lock(context, table, static, overwrite=options.overwrite)])
-        return write_rows(context, context.require(name), rows, static, options, txn)
+        table = context.require(name)
+        if callable(rows):
+            ready = _fitted(table, rows(txn), static, options)
+        assert ready is not None  # noqa: S101 - one of the two
+        return write_rows(context, table, ready, static, options, txn)
+
+
+def _fitted(
+    table: TableDefinition, rows: DataFrame, static: Mapping[str, str | None], options: InsertOptions
+) -> DataFrame:
+    with translated():
+        return fit(table, rows, static, options.columns, by_name=options.by_name)
 
 
 def _lock(
