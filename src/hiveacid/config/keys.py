@@ -105,6 +105,16 @@ CREATE_AS_INSERT_ONLY = flag(
     "false",
     "Managed tables are made insert-only unless their properties say otherwise.",
 )
+DEFAULT_FILE_FORMAT = choice(
+    "hive.default.fileformat",
+    ("TextFile", "ORC", "Parquet", "Avro"),
+    "Format of a new table whose statement names none. Transactional ones are ORC all the same.",
+)
+DEFAULT_FILE_FORMAT_MANAGED = choice(
+    "hive.default.fileformat.managed",
+    ("none", "TextFile", "ORC", "Parquet", "Avro"),
+    "The same for managed tables; none: as hive.default.fileformat says.",
+)
 TRUNCATE_USE_BASE = flag(
     "hive.acid.truncate.usebase",
     "true",
@@ -269,6 +279,8 @@ SECTIONS: tuple[Section, ...] = (
             DEFAULT_PARTITION_NAME,
             CREATE_AS_ACID,
             CREATE_AS_INSERT_ONLY,
+            DEFAULT_FILE_FORMAT,
+            DEFAULT_FILE_FORMAT_MANAGED,
             TRUNCATE_USE_BASE,
         ),
     ),

@@ -53,7 +53,8 @@ def translated() -> Iterator[None]:
 def translate(error: Exception) -> HiveAcidError | None:
     """Return our error for one of Spark's, or None where we know nothing better."""
     text = str(error)
-    marked = _MARKED.search(text)
+    # the plan in an analysis error holds our raise_error texts, too
+    marked = None if isinstance(error, AnalysisException) else _MARKED.search(text)
     if marked:
         kind, message = marked.groups()
         return _of_mark(kind, message.partition(" SQLSTATE")[0].strip().strip("'\""))

@@ -31,7 +31,10 @@ Spec = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Scan:
-    """A read in the making: `to_df` takes the snapshot."""
+    """A read in the making: `to_df` takes the snapshot.
+
+    ``hint``: a condition that whoever uses the frame filters by anyway; it calls the table ``hint_alias``.
+    """
 
     context: Context
     name: TableName
@@ -40,6 +43,8 @@ class Scan:
     columns: tuple[str, ...] | None = None
     row_ids: bool = False
     as_of: WriteId | None = None
+    hint: str | None = None
+    hint_alias: str | None = None
 
     def to_df(self) -> DataFrame:
         """Return the rows of the present snapshot (of the transaction's, inside one)."""
@@ -52,6 +57,8 @@ def scan_frame(request: Scan, shared: Transaction | None = None) -> DataFrame:
     ``shared``: a read transaction taken by the caller, so that several tables are read at one point.
     """
     context = request.context
+    if shared is None and request.joined is not None and context.snapshots.holds(request.joined):
+        shared = request.joined
     if shared is not None:
         return _frame(request, shared, request.joined or shared)
     with context.snapshots.taken(context.settings) as reader:
@@ -62,7 +69,8 @@ def _frame(request: Scan, reader: Transaction, txn: Transaction) -> DataFrame:
     context = request.context
     table = context.require(request.name)
     with translated():
-        frame = read_snapshot(context, table, txn, where=request.where, as_of=request.as_of)
+        where, alias = (request.where, None) if request.where else (request.hint, request.hint_alias)
+        frame = read_snapshot(context, table, txn, where=where, alias=alias, as_of=request.as_of)
         context.snapshots.hold(reader, PlanWatch(context.facts, frame))
         return filtered(frame, request.where, request.name.name).select(*_columns(request, table))
 

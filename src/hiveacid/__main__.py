@@ -1,0 +1,7 @@
+"""``python -m hiveacid``: the command line."""
+
+from __future__ import annotations
+
+from hiveacid.cli.main import main
+
+main(prog_name="hiveacid")

@@ -1,0 +1,47 @@
+"""``hiveacid compact``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from hiveacid.cli.options import Place, errors_end, output_option, place_options
+from hiveacid.core.partitions import parse_partition_values
+
+
+@click.command()
+@click.argument("name", metavar="TABLE")
+@click.option(
+    "--kind", type=click.Choice(["minor", "major"]), default="major", show_default=True, help="What kind."
+)
+@click.option("--minor", "kind", flag_value="minor", help="The same as --kind minor.")
+@click.option("--major", "kind", flag_value="major", help="The same as --kind major.")
+@click.option("--partition", metavar="P=1/Q=2", help="One partition (or those of the first columns).")
+@output_option("table", "json")
+@place_options
+def compact(*, place: Place, name: str, kind: str, partition: str | None, output: str) -> None:
+    """Compact a table, or the partitions of it that have something to do, and remove what nobody reads.
+
+    Minor: deltas become one. Major: everything becomes a base. Ends with an error where there is nothing to do.
+    """
+    with errors_end(), place.session() as session:
+        reports = session.table(name).compact(kind, _spec(partition))
+    columns = ("id", "partition", "kind", "state", "reason", "rows", "files", "bytes", "removed")
+    for report in reports:
+        row = {column: getattr(report, column) for column in columns}
+        row["removed"] = len(report.removed)
+        if output == "json":
+            click.echo(json.dumps(row, ensure_ascii=False))
+        else:
+            click.echo("  ".join(f"{key}={value}" for key, value in row.items() if value is not None))
+
+
+def _spec(text: str | None) -> dict[str, str | None] | None:
+    """Return the columns and values of ``p=1/q=2``, escapes undone."""
+    if text is None:
+        return None
+    names = [part.partition("=")[0] for part in text.strip("/").split("/")]
+    if not all("=" in part for part in text.strip("/").split("/")):
+        raise click.UsageError(f"--partition {text}: expected COLUMN=VALUE/COLUMN=VALUE")
+    return dict(zip(names, parse_partition_values(names, text.strip("/")), strict=True))

@@ -1,0 +1,163 @@
+"""``hiveacid doctor``: what is missing on this machine, and how to put it right."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from pathlib import Path
+
+import click
+
+from hiveacid.cli.options import output_option
+from hiveacid.errors import HiveAcidError
+
+_JAVA = 17
+_SPARK = ((3, 5), (5, 0))  # from, below
+_PYTHON = (3, 11)
+_ROOM = 1 << 30  # bytes that should be free
+_SKEW = 2.0  # seconds that the file system's clock may differ
+_PATIENCE = 30  # seconds for another program to answer
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    check: str
+    ok: bool
+    found: str
+    advice: str = ""
+
+
+@click.command()
+@click.option(
+    "-w", "--warehouse", envvar="HIVEACID_WAREHOUSE", metavar="DIRECTORY", help="Look at this warehouse, too."
+)
+@click.option("--store", metavar="URL", help="Look at this transaction store, too.")
+@output_option("table", "json")
+def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
+    """Look at Python, Java, PySpark, and the warehouse and its store; exit code 1 if something is wrong."""
+    checks = [python(), java(), pyspark(), *workers()]
+    if warehouse is not None:
+        checks += [*directory(Path(warehouse)), transaction_store(warehouse, store)]
+    for check in (replace(check, advice="") if check.ok else check for check in checks):
+        if output == "json":
+            click.echo(json.dumps(asdict(check), ensure_ascii=False))
+        else:
+            mark = click.style("ok", fg="green") if check.ok else click.style("wrong", fg="red")
+            click.echo(f"{mark:<5} {check.check}: {check.found}")
+            if not check.ok:
+                click.echo(f"      {check.advice}")
+    if not all(check.ok for check in checks):
+        raise click.exceptions.Exit(1)
+
+
+def python() -> Check:
+    """Look at the Python that runs us."""
+    found = f"{sys.version.split()[0]} ({sys.executable})"
+    return Check("python", sys.version_info >= _PYTHON, found, "Python 3.11 or newer is needed")
+
+
+def java() -> Check:
+    """Look for the Java that Spark will use."""
+    home = os.environ.get("JAVA_HOME")
+    path = f"{home}/bin/java" if home else shutil.which("java")
+    advice = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+    if path is None or not Path(path).exists():
+        return Check(
+            "java", ok=False, found="not found" if path is None else f"{path} does not exist", advice=advice
+        )
+    answer = _answer([path, "-version"])
+    version = re.search(r'version "(?:1\.)?(\d+)', answer)
+    if version is None:
+        return Check("java", ok=False, found=f"{path} does not answer", advice=advice)
+    return Check("java", int(version[1]) >= _JAVA, f"{version[1]} ({path})", advice)
+
+
+def _answer(command: list[str]) -> str:
+    """Return what a program prints, '' if it does not run."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout + done.stderr
+
+
+def pyspark() -> Check:
+    """Look at the PySpark that is installed, without starting it."""
+    advice = "pip install 'hiveacid[spark]' (PySpark 3.5 to 4.x)"
+    try:
+        found = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return Check("pyspark", ok=False, found="not installed", advice=advice)
+    major, minor = (int(part) for part in found.split(".")[:2])
+    low, high = _SPARK
+    return Check("pyspark", low <= (major, minor) < high, found, advice)
+
+
+def workers() -> Iterator[Check]:
+    """Look at the Python of Spark's workers: the same version as ours, or Python functions in queries fail."""
+    for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        path = os.environ.get(variable)
+        if path is None:
+            continue
+        answer = _answer([path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
+        ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        found = f"{path}: {answer or 'does not run'}"
+        yield Check(variable, answer == ours, found, f"unset {variable}, or give it a Python {ours}")
+
+
+def directory(warehouse: Path) -> Iterator[Check]:
+    """Look at the warehouse: can we write there, does its clock agree, is there room."""
+    place = next(path for path in (warehouse.absolute(), *warehouse.absolute().parents) if path.exists())
+    try:
+        with tempfile.NamedTemporaryFile(dir=place, prefix=".hiveacid-doctor-") as file:
+            skew = abs(Path(file.name).stat().st_mtime - time.time())
+    except OSError as error:
+        found = f"{place}: {error.strerror}"
+        yield Check(
+            "warehouse", ok=False, found=found, advice="choose a directory that this user may write to"
+        )
+        return
+    shown = (
+        str(warehouse)
+        if place == warehouse.absolute()
+        else f"{warehouse} (not there yet; {place} is writable)"
+    )
+    yield Check("warehouse", ok=True, found=shown)
+    advice = "let the file server and this machine keep the same time (NTP)"
+    yield Check("clock", skew <= _SKEW, f"differs by {skew:.1f} s from that of the warehouse", advice)
+    free = shutil.disk_usage(place).free
+    yield Check(
+        "disk",
+        free >= _ROOM,
+        f"{free / (1 << 30):.1f} GiB free",
+        "make room: a compaction needs the table's size again",
+    )
+
+
+def transaction_store(warehouse: str, store: str | None) -> Check:
+    """Open the store, if there is one, and ask it something."""
+    from hiveacid.config import Settings, keys  # noqa: PLC0415 - --help needs none of it
+    from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
+    from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
+
+    file = Path(warehouse).absolute() / ".hiveacid" / "store.db"
+    if store is None and not file.exists():
+        return Check("store", ok=True, found="not there yet; it comes with the first statement")
+    try:
+        timeout = Settings().get(keys.TXN_TIMEOUT)
+        opened = SqlStore(store or f"sqlite:///{file}", clock=SystemClock(), txn_timeout=timeout)
+        count = len(opened.show_transactions())
+    except HiveAcidError as error:
+        return Check("store", ok=False, found=f"error {error.code}: {error}", advice="see docs/errors.md")
+    return Check("store", ok=True, found=f"answers; {count} open or aborted transactions")

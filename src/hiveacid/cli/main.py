@@ -1,0 +1,54 @@
+"""``hiveacid``: the group of all commands. Each is imported when it is called, so that --help is quick."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+import hiveacid
+
+_COMMANDS = {
+    "sql": ("hiveacid.cli.sql:sql", "Run SQL statements."),
+    "table": ("hiveacid.cli.table:table", "List and look into tables."),
+    "txn": ("hiveacid.cli.txn:txn", "List and abort transactions."),
+    "locks": ("hiveacid.cli.txn:locks", "List locks."),
+    "compact": ("hiveacid.cli.compact:compact", "Compact a table or partition."),
+    "doctor": ("hiveacid.cli.doctor:doctor", "Say what is missing on this machine."),
+    "demo": ("hiveacid.cli.demo:demo", "Run the main job on the real flights of 2013."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order of the help page."""
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        found = getattr(import_module(module), name)
+        assert isinstance(found, click.Command)  # noqa: S101 - tells the type checker
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list without importing anything."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(hiveacid.__version__, prog_name="hiveacid")
+def main() -> None:
+    """Hive ACID tables for PySpark.
+
+    Exit code 0; 1 on an error; 2 on a wrong call. Results go to standard output, everything else to standard
+    error.
+    """

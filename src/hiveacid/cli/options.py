@@ -1,0 +1,117 @@
+"""Options that several commands share, and how errors end a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from hiveacid.errors import HiveAcidError
+
+if TYPE_CHECKING:
+    from hiveacid.sql.session import AcidSession
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a command works: warehouse, store, Spark settings, and whether Spark may talk."""
+
+    warehouse: str | None
+    store: str | None
+    conf: tuple[str, ...]
+    verbose: bool
+
+    @contextmanager
+    def session(self) -> Iterator[AcidSession]:
+        """Yield a connection on a local Spark session; both end with the block."""
+        if self.warehouse is None:
+            raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
+        from hiveacid.spark.launch import local_session  # noqa: PLC0415 - imports PySpark
+        from hiveacid.sql.session import connect  # noqa: PLC0415
+
+        with (
+            local_session(self._conf(), chatter=self.verbose) as spark,
+            connect(spark, warehouse=self.warehouse, store=self.store) as session,
+        ):
+            yield session
+
+    def _conf(self) -> dict[str, str]:
+        pairs = [text.partition("=") for text in self.conf]
+        wrong = [
+            text for text, (key, equals, _) in zip(self.conf, pairs, strict=True) if not (key and equals)
+        ]
+        if wrong:
+            raise click.UsageError(f"--conf {wrong[0]}: expected KEY=VALUE")
+        return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def place_options(command: F) -> F:
+    """Add -w, --store, --conf and --verbose; the command gets a `Place` as ``place``."""
+
+    def together(
+        *, warehouse: str | None, store: str | None, conf: tuple[str, ...], verbose: bool, **more: object
+    ) -> object:
+        return command(place=Place(warehouse, store, conf, verbose), **more)
+
+    together.__name__, together.__doc__ = command.__name__, command.__doc__
+    together.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in reversed(_PLACE):
+        together = option(together)
+    return together  # type: ignore[return-value]
+
+
+_PLACE = (
+    click.option(
+        "-w",
+        "--warehouse",
+        envvar="HIVEACID_WAREHOUSE",
+        metavar="DIRECTORY",
+        help="The warehouse directory (default: $HIVEACID_WAREHOUSE).",
+    ),
+    click.option("--store", metavar="URL", help="The transaction store (default: SQLite in the warehouse)."),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+    click.option("--verbose", is_flag=True, help="Let Spark print its log on standard error."),
+)
+
+
+def output_option(*formats: str) -> Callable[[F], F]:
+    """Add -o with the given formats, the first being the default."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="json: one object a row, nothing else on standard output.",
+    )
+
+
+def is_known(error: Exception) -> bool:
+    """Tell an error that a message explains (ours, Spark's) from a mistake in this program."""
+    return isinstance(error, HiveAcidError) or type(error).__module__.startswith(("pyspark.", "py4j."))
+
+
+def say(error: Exception) -> None:
+    """Print an error with its code on standard error."""
+    if isinstance(error, HiveAcidError):
+        click.echo(f"error {error.code}: {error}", err=True)
+    else:
+        first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        click.echo(f"error SPARK: {first.strip()}", err=True)
+
+
+@contextmanager
+def errors_end() -> Iterator[None]:
+    """Print an error of ours, or of Spark's, and end with exit code 1."""
+    try:
+        yield
+    except Exception as error:
+        if not is_known(error):
+            raise
+        say(error)
+        raise click.exceptions.Exit(1) from error

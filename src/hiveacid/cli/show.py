@@ -1,0 +1,98 @@
+"""Rows on standard output: as a table for people, as JSON lines, CSV or TSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+from rich.box import ASCII2, ROUNDED
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hiveacid.spark.failures import translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FORMATS = ("table", "json", "csv", "tsv")
+_WIDEST = 100_000  # of a table that goes to a file or pipe: nothing is cut or wrapped
+_TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+_RIGHT = ("int", "bigint", "smallint", "tinyint", "float", "double", "decimal")
+
+
+def show(frame: DataFrame, output: str) -> None:
+    """Print a DataFrame; one without columns (of a definition) prints nothing.
+
+    Raises this project's errors for what goes wrong while it runs.
+    """
+    if frame.columns:
+        with translated():
+            _show(frame, output)
+
+
+def _show(frame: DataFrame, output: str) -> None:
+    if output == "json":
+        for (line,) in _rows(frame.toDF(*_numbered(frame)).selectExpr(_as_json(frame.columns))):
+            click.echo(line)
+        return
+    texts = frame.toDF(*_numbered(frame)).selectExpr(
+        *[f"CAST({name} AS STRING) AS {name}" for name in _numbered(frame)]
+    )
+    if output == "table":
+        right = [kind.partition("(")[0] in _RIGHT for _, kind in frame.dtypes]
+        print_table(frame.columns, _rows(texts), right)
+    elif output == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(frame.columns)
+        writer.writerows(_rows(texts))
+    else:
+        click.echo("\t".join(_escaped(name) for name in frame.columns))
+        for row in _rows(texts):
+            click.echo("\t".join("NULL" if cell is None else _escaped(cell) for cell in row))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], right: Sequence[bool]) -> None:
+    """Print rows as a table; on a terminal in its width, elsewhere as wide as they are."""
+    terminal = sys.stdout.isatty()
+    table = Table(box=ROUNDED if terminal else ASCII2)
+    for name, is_right in zip(columns, right, strict=True):
+        table.add_column(Text(name), justify="right" if is_right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*[Text("NULL", style="dim") if cell is None else Text(cell) for cell in row])
+    Console(width=None if terminal else _WIDEST, file=sys.stdout).print(table)
+
+
+def _numbered(frame: DataFrame) -> list[str]:
+    return [f"c{place}" for place in range(len(frame.columns))]
+
+
+def _rows(frame: DataFrame) -> Iterator[Sequence[str | None]]:
+    return iter(frame.collect())
+
+
+def _as_json(columns: Sequence[str]) -> str:
+    """Return the expression of a JSON object; a name that comes again gets a number."""
+    pairs, taken = [], set()
+    for place, name in enumerate(columns):
+        key, count = name, 2
+        while key in taken:
+            key, count = f"{name}_{count}", count + 1
+        taken.add(key)
+        pairs.append(f"{_quoted(key)}, c{place}")
+    return (
+        f"to_json(named_struct({', '.join(pairs)}), "
+        "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')) AS line"
+    )
+
+
+def _quoted(text: str) -> str:
+    """Return a string literal that needs no escapes but of code points: the same whatever the session's parser settings."""
+    return "'" + "".join(c if c.isalnum() or c in " _-()" else f"\\u{ord(c):04x}" for c in text) + "'"
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_TSV_ESCAPES)

@@ -1,0 +1,77 @@
+"""``hiveacid sql``: statements from the command line, a file or standard input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hiveacid.cli.options import Place, errors_end, is_known, output_option, place_options, say
+
+if TYPE_CHECKING:
+    from hiveacid.sql.session import AcidSession
+
+_FORMATS = ("table", "json", "csv", "tsv")
+
+
+@click.command()
+@click.option("-e", "--execute", "text", metavar="SQL", help="Statements, separated by semicolons.")
+@click.option(
+    "-f",
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of statements.",
+)
+@click.argument("source", required=False, metavar="[-]")
+@click.option(
+    "-k", "--keep-going", is_flag=True, help="Go on behind a statement that fails (exit code 1 at the end)."
+)
+@output_option(*_FORMATS)
+@place_options
+def sql(
+    *, place: Place, text: str | None, file: Path | None, source: str | None, keep_going: bool, output: str
+) -> None:
+    """Run SQL statements and print their rows.
+
+    With "-", or without -e and -f, statements come from standard input. The first error ends the run; it is
+    printed on standard error with its code and place.
+    """
+    script = _script(text, file, source)
+    from hiveacid.sql.tokens import split  # noqa: PLC0415 - not before --help had its say
+
+    with errors_end():
+        statements = split(script)
+        with place.session() as session:
+            good = [_run(session, one, line, output, keep_going=keep_going) for one, line in statements]
+    if not all(good):
+        raise click.exceptions.Exit(1)
+
+
+def _script(text: str | None, file: Path | None, source: str | None) -> str:
+    if source not in (None, "-"):
+        raise click.UsageError(f"unexpected argument {source}: statements come from -e, -f or standard input")
+    if sum((text is not None, file is not None, source is not None)) > 1:
+        raise click.UsageError("give one of -e, -f and -")
+    if text is not None:
+        return text
+    if file is not None:
+        return file.read_text(encoding="utf-8")
+    if source is None and sys.stdin.isatty():
+        raise click.UsageError("no statements: give -e SQL or -f FILE, or pipe them in")
+    return sys.stdin.read()
+
+
+def _run(session: AcidSession, text: str, line: int, output: str, *, keep_going: bool) -> bool:
+    from hiveacid.cli.show import show  # noqa: PLC0415 - rich only where rows are printed
+
+    try:
+        frame = session.sql(text, first_line=line)
+        show(frame, output)
+    except Exception as error:
+        if not keep_going or not is_known(error):
+            raise
+        say(error)
+        return False
+    return True

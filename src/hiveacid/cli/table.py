@@ -1,0 +1,68 @@
+"""``hiveacid table``: what tables there are, and what they are made of."""
+
+from __future__ import annotations
+
+import click
+
+from hiveacid.cli.options import Place, errors_end, output_option, place_options
+from hiveacid.core.types import quote_name
+
+_FORMATS = ("table", "json", "csv", "tsv")
+
+
+@click.group()
+def table() -> None:
+    """List and look into tables."""
+
+
+@table.command("list")
+@click.option("-d", "--database", default="default", show_default=True, help="The database.")
+@output_option(*_FORMATS)
+@place_options
+def list_tables(*, place: Place, database: str, output: str) -> None:
+    """List the tables of a database."""
+    _show(place, f"SHOW TABLES IN {quote_name(database)}", output)
+
+
+@table.command()
+@click.argument("name", metavar="TABLE")
+@output_option(*_FORMATS)
+@place_options
+def describe(*, place: Place, name: str, output: str) -> None:
+    """Describe a table: columns, partitions, properties, storage."""
+    _show(place, f"DESCRIBE FORMATTED {_quoted(name)}", output)
+
+
+@table.command()
+@click.argument("name", metavar="TABLE")
+@output_option(*_FORMATS)
+@place_options
+def files(*, place: Place, name: str, output: str) -> None:
+    """List the files that a reader of the table reads now."""
+    from hiveacid.cli.show import show  # noqa: PLC0415
+
+    with errors_end(), place.session() as session:
+        show(session.table(name).inspect.files(), output)
+
+
+@table.command()
+@click.argument("name", metavar="TABLE")
+@output_option(*_FORMATS)
+@place_options
+def deltas(*, place: Place, name: str, output: str) -> None:
+    """List the directories of the table: used, obsolete or aborted."""
+    from hiveacid.cli.show import show  # noqa: PLC0415
+
+    with errors_end(), place.session() as session:
+        show(session.table(name).inspect.deltas(), output)
+
+
+def _quoted(name: str) -> str:
+    return ".".join(quote_name(part) for part in name.replace("`", "").split("."))
+
+
+def _show(place: Place, text: str, output: str) -> None:
+    from hiveacid.cli.show import show  # noqa: PLC0415
+
+    with errors_end(), place.session() as session:
+        show(session.sql(text), output)

@@ -1,0 +1,261 @@
+"""A statement's texts with every table of ours bound to its snapshot: the names become temporary views."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hiveacid.core.model import TableKind, TableName, WriteId
+from hiveacid.core.types import position, quote_name
+from hiveacid.errors import (
+    CatalogError,
+    NoSuchTableError,
+    ParseError,
+    StatementError,
+    UnsupportedFeatureError,
+)
+from hiveacid.spark.relations import Relation, find_relations, find_relations_in_expression
+from hiveacid.spark.views import create_view, drop_view, is_temporary_view, spark_knows
+from hiveacid.sql.hidden import HIDDEN, MARKER, HiddenColumns
+from hiveacid.sql.hints import Hint, hint_of
+from hiveacid.sql.placing import Edit, Placed, whole_place
+from hiveacid.sql.relations import Relation as Span
+from hiveacid.sql.relations import table_spans
+from hiveacid.sql.tokens import Token, TokenKind, tokenize
+from hiveacid.table.acid_table import Scan, scan_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.session import SparkFacts
+    from hiveacid.sql.values import Slice
+    from hiveacid.table.context import Context
+    from hiveacid.transaction import Transaction
+
+# What has to stand before a piece of text to make a query of it.
+EXPRESSION, SOURCE, QUERY = "SELECT ", "SELECT * FROM ", ""
+_READING = frozenset({"FROM", "JOIN", "TABLE"})
+_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
+_FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
+
+
+@dataclass(frozen=True)
+class View:
+    """What a view shows: a table, with its hidden columns or without, now or after a write id."""
+
+    table: TableName
+    hidden: bool = False
+    as_of: WriteId | None = None
+    hint: Hint | None = None
+
+
+@dataclass
+class Binder:
+    """Binds the texts of one statement; all of them see one snapshot.
+
+    ``joined`` is the transaction that reads; ``reader`` (a snapshot's transaction) is set for queries that no
+    transaction of ours belongs to, and then keeps the files for as long as the result can run.
+    """
+
+    context: Context
+    joined: Transaction | None
+    reader: Transaction | None
+    views: dict[View, str] = field(default_factory=dict)
+
+    def bind(self, piece: Slice, before: str = QUERY) -> Placed:
+        """Return a piece of text with views in the places of our tables.
+
+        ``before``: what makes a query of it. Raises NoSuchTableError, ParseError, UnsupportedFeatureError.
+        """
+        if before != SOURCE and not any(token.keyword in _READING for token in tokenize(piece.text)):
+            return Placed(piece)
+        hidden = HiddenColumns(piece.text)
+        relations = relations_of(self.context.facts, piece, before)
+        hint = hint_of(piece.text, relations) if before == QUERY else None
+        edits: list[Edit] = []
+        for relation in relations:
+            name = self._ours(piece, relation)
+            if name is None:
+                continue
+            needs_hidden = hidden.needed_at(relation.start)
+            if needs_hidden:
+                hidden.refuse_unseen_use()
+            view = View(name, needs_hidden, _write_id(piece, relation), hint)
+            edits += _edits(piece.text, relation, self._name(view))
+        return Placed(piece, tuple(edits))
+
+    def _ours(self, piece: Slice, relation: Relation) -> TableName | None:
+        """Return the table of our catalog that a name means, None if it is Spark's."""
+        facts, catalog, parts = self.context.facts, self.context.catalog, relation.parts
+        if len(parts) == 1 and is_temporary_view(facts, parts[0]):
+            return None
+        if len(parts) <= 2:  # noqa: PLR2004 - database and table
+            name = TableName(parts[0] if len(parts) > 1 else self.context.database, parts[-1])
+            if catalog.get_table(name) is not None:
+                return name
+        if (parts[0] in _FILE_FORMATS and len(parts) > 1) or spark_knows(facts, parts):
+            return None
+        line, column = whole_place(piece, *position(piece.text, relation.start))
+        shown = ".".join(parts)
+        raise NoSuchTableError(
+            f"table {shown} does not exist: see SHOW TABLES (line {line}, column {column})"
+        )
+
+    def _name(self, view: View) -> str:
+        """Return the temporary view's name."""
+        if view not in self.views:
+            name = f"hiveacid_{uuid.uuid4().hex}"
+            create_view(self.frame(view), name)
+            self.views[view] = name
+        return self.views[view]
+
+    def frame(self, view: View) -> DataFrame:
+        """Return the rows of a table, with its hidden columns and their marker last if they are wanted."""
+        table = self.context.require(view.table)
+        more = (
+            [n for n in HIDDEN if n != "ROW__ID" or table.kind is TableKind.FULL_ACID] if view.hidden else []
+        )
+        columns = [c.name for c in (*table.columns, *table.partition_columns)]
+        scan = Scan(self.context, view.table, self.joined, columns=(*columns, *more), as_of=view.as_of)
+        frame = self._hinted(scan, view.hint) or scan_frame(scan, self.reader)
+        if not view.hidden:
+            return frame
+        return frame.selectExpr("*", f"CAST(NULL AS TINYINT) AS {MARKER}{len(more)}")
+
+    def _hinted(self, scan: Scan, hint: Hint | None) -> DataFrame | None:
+        """Return the rows without files that a condition excludes; None where there is none, or a wrong one."""
+        if hint is None:
+            return None
+        try:
+            return scan_frame(replace(scan, hint=hint.condition, hint_alias=hint.alias), self.reader)
+        except (CatalogError, StatementError):  # Spark will say so about the query itself, and where
+            return None
+
+    def drop_views(self) -> None:
+        """Forget the views; what was analysed with them goes on."""
+        for name in self.views.values():
+            drop_view(self.context.facts, name)
+        self.views.clear()
+
+
+@contextmanager
+def binder(
+    context: Context, joined: Transaction | None, reader: Transaction | None = None
+) -> Iterator[Binder]:
+    """Give a Binder for one statement; its views end with the block.
+
+    With neither ``joined`` nor ``reader`` the present state of all tables is taken once, at the beginning.
+    """
+    if joined is None and reader is None:
+        with context.snapshots.taken(context.settings) as taken:
+            yield from _bound(Binder(context, None, taken))
+    else:
+        yield from _bound(Binder(context, joined, reader))
+
+
+def _bound(made: Binder) -> Iterator[Binder]:
+    try:
+        yield made
+    finally:
+        made.drop_views()
+
+
+def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]:
+    """Return the tables that a piece of text names, places counted from its beginning."""
+    try:
+        if not facts.classic:
+            return [_with_alias_place(piece.text, found) for found in table_spans(piece.text, before)]
+        if before == EXPRESSION:
+            return find_relations_in_expression(facts, piece.text)
+        found = find_relations(facts, before + piece.text)
+    except ParseError as error:
+        if error.line is None or error.column is None:
+            raise
+        column = error.column - (len(before) if error.line == 1 and before != EXPRESSION else 0)
+        message = str(error).removesuffix(f" (line {error.line}, column {error.column})")
+        line, column = whole_place(piece, error.line, column)
+        raise ParseError(message, line=line, column=column) from error
+    return [_moved(relation, -len(before)) for relation in found]
+
+
+def _moved(relation: Relation, by: int) -> Relation:
+    """Return a relation with its places moved."""
+    travel = relation.travel
+    return replace(
+        relation,
+        start=relation.start + by,
+        end=relation.end + by,
+        alias_at=None if relation.alias_at is None else relation.alias_at + by,
+        travel=travel and replace(travel, start=travel.start + by, end=travel.end + by),
+    )
+
+
+def _with_alias_place(text: str, found: Span) -> Relation:
+    """Return what sqlglot found as what Spark's parser would have said."""
+    name = text[found.start : found.end].rpartition(".")[2].strip(" `")
+    alias_at = None if found.has_alias else _end_of_sample(tokenize(text), found.end)
+    return Relation(found.parts, found.start, found.end, found.has_alias, name, alias_at)
+
+
+def _end_of_sample(tokens: Sequence[Token], end: int) -> int:
+    """Return where an alias may stand behind a table's name: behind TABLESAMPLE (...) [REPEATABLE (...)]."""
+    following = [token for token in tokens if token.start >= end]
+    if following[0].keyword != "TABLESAMPLE":
+        return end
+    depth = 0
+    for token, after in pairwise(following):
+        depth += (token.keyword == "(") - (token.keyword == ")")
+        if token.keyword == ")" and depth == 0 and after.keyword != "REPEATABLE":
+            return token.end
+    return end
+
+
+def _write_id(piece: Slice, relation: Relation) -> WriteId | None:
+    """Return the write id of ``VERSION AS OF``."""
+    travel = relation.travel
+    if travel is None:
+        return None
+    value = travel.value.strip().strip("'\"")
+    if travel.kind != "VERSION" or not value.isdecimal():
+        line, column = whole_place(piece, *position(piece.text, travel.start))
+        raise UnsupportedFeatureError(
+            f"only VERSION AS OF a write id is supported (line {line}, column {column})"
+        )
+    return WriteId(int(value))
+
+
+def _edits(text: str, relation: Relation, view: str) -> list[Edit]:
+    """Return what has to change in a text so that a relation is read from a view."""
+    end = relation.end if relation.travel is None else relation.travel.end
+    edits = [Edit(relation.start, end, view)]
+    if relation.alias_at is not None:
+        edits.append(Edit(relation.alias_at, relation.alias_at, f" AS {quote_name(relation.name)}"))
+        if len(relation.parts) > 1:
+            edits += _qualifiers(tokenize(text), *relation.parts)
+    return edits
+
+
+def unqualified(bound: Placed, table: TableName) -> Placed:
+    """Blank out the database in front of ``database.table.column`` in an expression on a table."""
+    tokens = tokenize(bound.origin.text)
+    return replace(bound, edits=(*bound.edits, *_qualifiers(tokens, table.database, table.name)))
+
+
+def _qualifiers(tokens: Sequence[Token], database: str, table: str) -> list[Edit]:
+    """Blank out the database in ``database.table.column``: a view has none."""
+    edits = []
+    for place in range(len(tokens) - 4):
+        window = tokens[place : place + 5]
+        names = [window[0], window[2], window[4]]
+        if (
+            [dot.keyword for dot in (window[1], window[3])] == [".", "."]
+            and all(name.kind in _NAMES or name.keyword == "*" for name in names)
+            and (names[0].name.lower(), names[1].name.lower()) == (database, table)
+            and (place == 0 or tokens[place - 1].keyword != ".")
+        ):
+            edits.append(Edit(window[0].start, window[2].start, ""))
+    return edits

@@ -1,0 +1,103 @@
+"""Transactions and settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiveacid.core.model import TxnId
+from hiveacid.errors import ConfigError, NoSuchTransactionError, TransactionStateError
+from hiveacid.ports import TxnKind
+from hiveacid.sql.rows import nothing, texts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.sql import statements as s
+    from hiveacid.sql.session import AcidSession
+
+
+def start_transaction(session: AcidSession, statement: s.StartTransaction) -> DataFrame:
+    """START TRANSACTION: the session's statements belong to it until COMMIT or ROLLBACK."""
+    if session.joined is not None:
+        raise TransactionStateError("a transaction is open already: COMMIT or ROLLBACK it first")
+    session.require_no_snapshot("START TRANSACTION")
+    context = session.context
+    kind = TxnKind.READ_ONLY if statement.read_only else TxnKind.DEFAULT
+    txn = context.transactions.begin(context.settings, kind, explicit=True)
+    try:
+        txn.snapshot()
+    except BaseException:
+        txn.abort("no snapshot")
+        raise
+    session.joined, session.by_statement, session.read_only = txn, True, statement.read_only
+    return nothing(context.facts)
+
+
+def commit(session: AcidSession, _: s.Commit) -> DataFrame:
+    """COMMIT. Raises WriteConflictError where another transaction was first; then nothing is visible."""
+    txn = session.end_by_statement("COMMIT")
+    txn.commit()
+    return nothing(session.context.facts)
+
+
+def rollback(session: AcidSession, _: s.Rollback) -> DataFrame:
+    """ROLLBACK."""
+    txn = session.end_by_statement("ROLLBACK")
+    txn.abort("ROLLBACK")
+    return nothing(session.context.facts)
+
+
+def abort(session: AcidSession, statement: s.AbortTransactions) -> DataFrame:
+    """ABORT TRANSACTIONS: all of them, or, where one of the ids is unknown or has committed, none."""
+    store = session.context.store
+    states = {txn_id: store.txn_state(TxnId(txn_id)) for txn_id in statement.ids}
+    for txn_id, state in states.items():
+        if state == "unknown":
+            raise NoSuchTransactionError(f"transaction {txn_id} does not exist: see SHOW TRANSACTIONS")
+        if state == "committed":
+            raise TransactionStateError(f"transaction {txn_id} has committed: it cannot be aborted any more")
+    store.abort_txns([TxnId(txn_id) for txn_id in statement.ids], "ABORT TRANSACTIONS")
+    return nothing(session.context.facts)
+
+
+def set_option(session: AcidSession, statement: s.SetOption) -> DataFrame:
+    """SET: ``spark.`` keys go to the Spark session, all others to the settings of this one."""
+    facts, settings = session.context.facts, session.context.settings
+    key, value = statement.key, statement.value
+    if key is None:
+        return texts(facts, ("set",), [(f"{name}={text}",) for name, text in settings.items()])
+    if value is None:
+        return texts(facts, ("set",), [(_shown(session, key),)])
+    if _is_sparks(key):
+        facts.spark.conf.set(key, value)
+    else:
+        session.set(key, value)
+    return nothing(facts)
+
+
+def _is_sparks(key: str) -> bool:
+    return key.lower().startswith("spark.")
+
+
+def _shown(session: AcidSession, key: str) -> str:
+    try:
+        value = (
+            session.context.facts.spark.conf.get(key, None)
+            if _is_sparks(key)
+            else session.context.settings.text(key)
+        )
+    except ConfigError:
+        value = None
+    return f"{key} is undefined" if value is None else f"{key}={value}"
+
+
+def reset_option(session: AcidSession, statement: s.ResetOption) -> DataFrame:
+    """RESET key, or all settings of this session (Spark's own stay as they are)."""
+    context = session.context
+    if statement.key is None:
+        context.settings = type(context.settings)()
+    elif _is_sparks(statement.key):
+        context.facts.spark.conf.unset(statement.key)
+    else:
+        context.settings = context.settings.without(statement.key)
+    return nothing(context.facts)

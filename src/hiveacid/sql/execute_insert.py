@@ -1,0 +1,152 @@
+"""INSERT, multi-insert, CREATE TABLE AS SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import OutputTwiceError
+from hiveacid.sql.binding import Binder
+from hiveacid.sql.execute_query import frame_of
+from hiveacid.sql.hidden import without_hidden
+from hiveacid.sql.placing import Edit, Placed, at, placed
+from hiveacid.sql.rows import written
+from hiveacid.sql.tokens import tokenize
+from hiveacid.sql.values import PartitionSpec, Slice
+from hiveacid.table.insert import InsertOptions, insert, static_values
+from hiveacid.table.layout import partition_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableName
+    from hiveacid.sql.session import AcidSession
+    from hiveacid.sql.statements import Insert, MultiInsert
+    from hiveacid.table.report import WriteReport
+    from hiveacid.transaction import Transaction
+
+
+def insert_rows(session: AcidSession, statement: Insert) -> DataFrame:
+    """INSERT INTO or OVERWRITE with a query or VALUES."""
+    name = session.find(statement.table)
+    text = joined_text(statement.ctes, statement.query)
+    with session.binder(session.joined) as binder:
+        report = _insert(session, binder, statement, name, text, session.joined)
+    return written(session.context.facts, report)
+
+
+def _insert(
+    session: AcidSession,
+    binder: Binder,
+    statement: Insert,
+    name: TableName,
+    text: Slice,
+    joined: Transaction | None,
+) -> WriteReport:
+    options = InsertOptions(
+        partition=partition_values(session, statement.partition),
+        overwrite=statement.overwrite,
+        columns=statement.columns,
+        small=_is_values(text),
+        if_not_exists=statement.if_not_exists,
+    )
+    frame = _values(binder, text) if options.small else frame_of(binder, text)
+    with at(statement.table.line, statement.table.column), placed(Placed(text)):
+        return insert(session.context, name, frame, options, joined)
+
+
+def multi_insert(session: AcidSession, statement: MultiInsert) -> DataFrame:
+    """FROM ... INSERT ... INSERT ...: all legs in one transaction, reading one snapshot.
+
+    Raises OutputTwiceError where two legs name the same table or static partition, as Hive does.
+    """
+    context = session.context
+    names = [session.find(leg.table) for leg in statement.legs]
+    _check_outputs(session, statement, names)
+    with context.transactions.scope(context.settings, session.joined) as txn, session.binder(txn) as binder:
+        reports = [
+            _insert(session, binder, leg, name, _leg_text(statement, leg), txn)
+            for name, leg in zip(names, statement.legs, strict=True)
+        ]
+    return written(context.facts, *reports)
+
+
+def _check_outputs(session: AcidSession, statement: MultiInsert, names: list[TableName]) -> None:
+    seen: set[tuple[TableName, str | None]] = set()
+    for name, leg in zip(names, statement.legs, strict=True):
+        table = session.context.require(name)
+        static = static_values(session.context, table, partition_values(session, leg.partition))
+        if len(static) < len(table.partition_columns):
+            continue  # dynamic: what it writes to shows when it runs
+        output = (name, partition_name(table, tuple(static[c.name] for c in table.partition_columns)))
+        if output in seen:
+            shown = str(name) if output[1] is None else f"{name}@{output[1]}"
+            raise OutputTwiceError(
+                f"the same output stands twice in one statement: {shown}",
+                line=leg.table.line,
+                column=leg.table.column,
+            )
+        seen.add(output)
+
+
+def _leg_text(statement: MultiInsert, leg: Insert) -> Slice:
+    source = replace(statement.source, text=f"FROM {statement.source.text}")
+    source = replace(source, start=source.start - 5, column=max(1, source.column - 5))
+    return joined_text(statement.ctes, joined_text(source, leg.query))
+
+
+def joined_text(first: Slice | None, second: Slice) -> Slice:
+    """Put two pieces of a statement together; blanks between them keep every place where it was."""
+    if first is None:
+        return second
+    line = first.line + first.text.count("\n")
+    column = first.column if "\n" not in first.text else 1
+    column += len(first.text) - (first.text.rfind("\n") + 1)
+    if second.line > line:
+        gap = "\n" * (second.line - line) + " " * (second.column - 1)
+    else:
+        gap = " " * max(1, second.column - column)
+    return replace(first, text=first.text + gap + second.text)
+
+
+def partition_values(session: AcidSession, spec: PartitionSpec) -> Mapping[str, object] | None:
+    """Return PARTITION (...) as the table verbs take it: texts, None for NULL, ``...`` for dynamic columns.
+
+    What is not a constant (``dt = current_date()``) is computed by Spark first.
+    """
+    if not spec:
+        return None
+    values: dict[str, object] = {}
+    for item in spec:
+        if item.expression is None:
+            values[item.column] = ...
+        elif item.literal is not None:
+            values[item.column] = item.literal.value
+        else:
+            values[item.column] = _computed(session, item.expression)
+    return values
+
+
+def _computed(session: AcidSession, expression: Slice) -> object:
+    with placed(Placed(expression), before="SELECT "):
+        row = session.context.facts.spark.sql(f"SELECT {expression.text}").first()
+    return None if row is None else row[0]
+
+
+def _is_values(text: Slice) -> bool:
+    return tokenize(text.text)[0].keyword == "VALUES"
+
+
+def _values(binder: Binder, text: Slice) -> DataFrame:
+    """Return the rows of VALUES; DEFAULT is NULL, as no column has another default."""
+    bound = binder.bind(text)
+    tokens = tokenize(text.text)
+    defaults = [
+        Edit(token.start, token.end, "NULL   ")
+        for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if token.keyword == "DEFAULT" and before.keyword in {"(", ","} and after.keyword in {")", ","}
+    ]
+    bound = replace(bound, edits=(*bound.edits, *defaults))
+    with placed(bound):
+        return without_hidden(binder.context.facts.spark.sql(bound.text))

@@ -1,0 +1,95 @@
+"""Queries and temporary views."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import AlreadyExistsError, NoSuchTableError, SchemaMismatchError, StatementError
+from hiveacid.spark.views import is_temporary_view
+from hiveacid.sql.binding import Binder
+from hiveacid.sql.hidden import without_hidden
+from hiveacid.sql.placing import placed
+from hiveacid.sql.rows import nothing, texts
+from hiveacid.sql.tokens import tokenize
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.sql.session import AcidSession
+    from hiveacid.sql.statements import CreateTemporaryView, DropView, Query, Slice, TableRef
+
+
+def query(session: AcidSession, statement: Query) -> DataFrame:
+    """Hand a query to Spark, each of our tables at one snapshot."""
+    text, described = _undescribed(statement.text)
+    with session.binder() as binder:
+        frame = frame_of(binder, text)
+    if not described:
+        return frame
+    rows = [(field.name, field.dataType.simpleString(), None) for field in frame.schema.fields]
+    return texts(session.context.facts, ("col_name", "data_type", "comment"), rows)
+
+
+def frame_of(binder: Binder, text: Slice) -> DataFrame:
+    """Return a query's rows; the binder's views may go afterwards."""
+    bound = binder.bind(text)
+    with placed(bound):
+        return without_hidden(binder.context.facts.spark.sql(bound.text))
+
+
+def _undescribed(text: Slice) -> tuple[Slice, bool]:
+    """Split DESCRIBE [QUERY] from the query behind it."""
+    tokens = tokenize(text.text)
+    if tokens[0].keyword not in {"DESC", "DESCRIBE"}:
+        return text, False
+    first = tokens[2] if tokens[1].keyword == "QUERY" else tokens[1]
+    column = first.column + (text.column - 1 if first.line == 1 else 0)
+    rest = replace(
+        text,
+        text=text.text[first.start :],
+        start=text.start + first.start,
+        line=text.line + first.line - 1,
+        column=column,
+    )
+    return rest, True
+
+
+def create_view(session: AcidSession, statement: CreateTemporaryView) -> DataFrame:
+    """CREATE TEMPORARY VIEW: keeps the snapshot of this moment."""
+    name = _view_name(statement.name)
+    facts = session.context.facts
+    if not statement.shared and not statement.replace and is_temporary_view(facts, name):
+        raise AlreadyExistsError(f"temporary view {name} exists already: use CREATE OR REPLACE")
+    with session.binder() as binder:
+        frame = frame_of(binder, statement.query)
+    if statement.columns:
+        if len(statement.columns) != len(frame.columns):
+            raise SchemaMismatchError(
+                f"view {name} names {len(statement.columns)} columns, but its query has {len(frame.columns)}"
+            )
+        frame = frame.toDF(*statement.columns)
+    with placed():
+        if statement.shared:
+            (frame.createOrReplaceGlobalTempView if statement.replace else frame.createGlobalTempView)(name)
+        else:
+            frame.createOrReplaceTempView(name)
+    return nothing(facts)
+
+
+def drop_view(session: AcidSession, statement: DropView) -> DataFrame:
+    """DROP VIEW: a temporary or (``global_temp.name``) a global temporary one."""
+    catalog = session.context.facts.spark.catalog
+    if statement.name.database == "global_temp":
+        dropped = catalog.dropGlobalTempView(statement.name.name)
+    else:
+        dropped = catalog.dropTempView(_view_name(statement.name))
+    if not dropped and not statement.if_exists:
+        raise NoSuchTableError(f"view {statement.name} does not exist")
+    return nothing(session.context.facts)
+
+
+def _view_name(name: TableRef) -> str:
+    if name.database is not None:
+        raise StatementError("a temporary view belongs to no database", line=name.line, column=name.column)
+    return name.name

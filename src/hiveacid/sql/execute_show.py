@@ -1,0 +1,209 @@
+"""SHOW ... with Hive's columns, and no-value texts as Hive prints them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiveacid.config.keys import REGISTRY
+from hiveacid.core.ddl import show_create_table
+from hiveacid.errors import ConfigError, NoSuchDatabaseError, NoSuchPartitionError, UnsupportedFeatureError
+from hiveacid.sql.execute_insert import partition_values
+from hiveacid.sql.patterns import matching
+from hiveacid.sql.rows import Row, texts
+from hiveacid.table.insert import static_values
+from hiveacid.table.layout import partition_name
+from hiveacid.table.read import partitions_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableName
+    from hiveacid.ports import Compaction, LockRow
+    from hiveacid.sql import statements as s
+    from hiveacid.sql.session import AcidSession
+    from hiveacid.sql.values import PartitionSpec
+
+_TRANSACTIONS = "txnid state startedtime lastheartbeattime user host"
+_LOCKS = (
+    "lockid database table partition lock_state blocked_by lock_type transaction_id last_heartbeat acquired_at "
+    "user hostname agent_info"
+)
+_COMPACTIONS = (
+    "compactionid dbname tabname partname type state workerhost workerid enqueuetime starttime duration "
+    "hadoopjobid errormessage initiatorhost initiatorid poolname txnid nexttxnid committime hightestwriteid"
+)
+_NO_BLOCKER = " " * 12  # ShowLocksOperation: "try to keep cols aligned"
+_NO_VALUE = " --- "  # MetaStoreUtils.NO_VAL
+
+
+def databases(session: AcidSession, statement: s.ShowDatabases) -> DataFrame:
+    """SHOW DATABASES."""
+    names = matching(session.context.catalog.list_databases(), statement.pattern)
+    return texts(session.context.facts, ("database_name",), [(name,) for name in names])
+
+
+def tables(session: AcidSession, statement: s.ShowTables) -> DataFrame:
+    """SHOW TABLES."""
+    database = statement.database or session.context.database
+    if session.context.catalog.get_database(database) is None:
+        raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES")
+    names = matching(session.context.catalog.list_tables(database), statement.pattern)
+    return texts(session.context.facts, ("tab_name",), [(name,) for name in names])
+
+
+def partitions(session: AcidSession, statement: s.ShowPartitions) -> DataFrame:
+    """SHOW PARTITIONS: names as their directories are called, values escaped."""
+    context = session.context
+    table = context.require(session.find(statement.table))
+    if not table.partition_columns:
+        raise NoSuchPartitionError(f"table {table.name} is not partitioned")
+    static = static_values(context, table, partition_values(session, statement.partition))
+    columns = [c.name for c in table.partition_columns]
+    found = [
+        partition.values
+        for partition in partitions_of(context, table, session.joined) or ()
+        if static.items() <= dict(zip(columns, partition.values, strict=True)).items()
+    ]
+    rows = sorted((partition_name(table, values),) for values in found)
+    return texts(context.facts, ("partition",), rows)
+
+
+def create_table(session: AcidSession, statement: s.ShowCreateTable) -> DataFrame:
+    """SHOW CREATE TABLE: one row a line."""
+    table = session.context.require(session.find(statement.table))
+    text = show_create_table(table, with_database=statement.table.database is not None)
+    return texts(session.context.facts, ("createtab_stmt",), [(line,) for line in text.split("\n")])
+
+
+def properties(session: AcidSession, statement: s.ShowTableProperties) -> DataFrame:
+    """SHOW TBLPROPERTIES."""
+    table = session.context.require(session.find(statement.table))
+    rows: list[Row] = list(table.properties)
+    if statement.key is not None:
+        missing = f"Table {table.name} does not have property: {statement.key}"
+        rows = [(statement.key, table.property(statement.key, missing))]
+    return texts(session.context.facts, ("prpt_name", "prpt_value"), rows)
+
+
+def columns(session: AcidSession, statement: s.ShowColumns) -> DataFrame:
+    """SHOW COLUMNS: partition columns last."""
+    table = session.context.require(session.find(statement.table))
+    names = [c.name for c in (*table.columns, *table.partition_columns)]
+    return texts(session.context.facts, ("field",), [(n,) for n in matching(names, statement.pattern)])
+
+
+def transactions(session: AcidSession, _: s.ShowTransactions) -> DataFrame:
+    """SHOW TRANSACTIONS: open and aborted ones; times in milliseconds since the epoch."""
+    rows = [
+        (str(txn.txn_id), txn.state, str(txn.started), str(txn.last_heartbeat), txn.user, txn.host)
+        for txn in session.context.store.show_transactions()
+    ]
+    return texts(session.context.facts, _TRANSACTIONS.split(), rows)
+
+
+def locks(session: AcidSession, statement: s.ShowLocks) -> DataFrame:
+    """SHOW LOCKS, in Hive's new format."""
+    wanted = statement.table.resolve(session.context.database) if statement.table else None
+    partition = _partition(session, wanted, statement.partition) if wanted else None
+    rows = [
+        _lock(lock)
+        for lock in session.context.store.show_locks()
+        if statement.database in (None, lock.database)
+        and (wanted is None or (lock.database, lock.table) == (wanted.database, wanted.name))
+        and partition in (None, lock.partition)
+    ]
+    return texts(session.context.facts, _LOCKS.split(), rows)
+
+
+def _partition(session: AcidSession, name: TableName, spec: PartitionSpec) -> str | None:
+    if not spec:
+        return None
+    table = session.context.require(name)
+    static = static_values(session.context, table, partition_values(session, spec))
+    return partition_name(table, tuple(static.get(c.name) for c in table.partition_columns))
+
+
+def _lock(lock: LockRow) -> Row:
+    return (
+        lock.lock_id,
+        lock.database,
+        lock.table or "NULL",
+        lock.partition or "NULL",
+        lock.state,
+        lock.blocked_by or _NO_BLOCKER,
+        lock.type,
+        "NULL" if lock.txn_id is None else str(lock.txn_id),
+        str(lock.last_heartbeat),
+        "NULL" if lock.acquired_at is None else str(lock.acquired_at),
+        lock.user,
+        lock.host,
+        lock.agent,
+    )
+
+
+def compactions(session: AcidSession, statement: s.ShowCompactions) -> DataFrame:
+    """SHOW COMPACTIONS, as Hive 4 shows them, with its filters."""
+    if statement.order_by is not None:
+        raise UnsupportedFeatureError(
+            "SHOW COMPACTIONS ... ORDER BY is not supported yet: order the DataFrame"
+        )
+    name = statement.table.resolve(session.context.database) if statement.table else None
+    partition = _partition(session, name, statement.partition) if name else None
+    found = [
+        job
+        for job in session.context.store.show_compactions()
+        if statement.compaction_id in (None, job.id)
+        and statement.database in (None, job.request.table.database)
+        and name in (None, job.request.table)
+        and partition in (None, job.request.partition)
+        and statement.pool in (None, job.pool)
+        and statement.kind in (None, job.request.kind)
+        and statement.status in (None, job.state)
+    ]
+    rows = [_compaction(job) for job in found[: statement.limit]]
+    return texts(session.context.facts, _COMPACTIONS.split(), rows)
+
+
+def _compaction(job: Compaction) -> Row:
+    duration = None if job.ended is None or job.started is None else job.ended - job.started
+    return (
+        str(job.id),
+        job.request.table.database,
+        job.request.table.name,
+        _shown(job.request.partition),
+        job.request.kind.upper(),
+        job.state,
+        *_host_and_id(job.worker),
+        _shown(job.enqueued),
+        _shown(job.started),
+        _shown(duration),
+        _NO_VALUE,
+        _shown(job.error),
+        *_host_and_id(job.initiator),
+        job.pool,
+        _shown(job.txn_id),
+        _shown(job.next_txn_id),
+        _shown(job.commit_time),
+        _shown(job.high_watermark),
+    )
+
+
+def _shown(value: str | int | None) -> str:
+    return _NO_VALUE if value is None else str(value)
+
+
+def _host_and_id(worker: str | None) -> tuple[str, str]:
+    """Split ``host-id`` at its last dash (``MetaStoreUtils.getHostFromId``)."""
+    if worker is None:
+        return _NO_VALUE, _NO_VALUE
+    host, _, own = worker.rpartition("-")
+    return (host, own) if host else (own, _NO_VALUE)
+
+
+def conf(session: AcidSession, statement: s.ShowConf) -> DataFrame:
+    """SHOW CONF: a setting's default, type and meaning."""
+    setting = REGISTRY.get(statement.key)
+    if setting is None:
+        raise ConfigError(f"{statement.key} is not a setting; hiveacid knows those of docs/settings.md")
+    rows = [(setting.default, setting.kind, setting.doc)]
+    return texts(session.context.facts, ("default", "type", "desc"), rows)

@@ -1,0 +1,79 @@
+"""The condition that all rows of a query's one table fulfil: what it excludes need not be read.
+
+Only for queries where that is certain: one SELECT over one table, no join, no set operation, no sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hiveacid.spark.relations import Relation
+from hiveacid.sql.tokens import Token, TokenKind, tokenize
+
+_ENDS = frozenset(
+    {"GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "SELECT", ";"}
+)
+_UNSURE = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "QUALIFY", "WITH"})
+_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A condition in the user's words and the name that it may qualify columns with."""
+
+    condition: str
+    alias: str
+
+
+def hint_of(text: str, relations: Sequence[Relation]) -> Hint | None:
+    """Return the condition behind ``FROM table [[AS] alias] WHERE``; None where that is not the whole story."""
+    if len(relations) != 1 or relations[0].travel is not None:
+        return None
+    tokens = tokenize(text)
+    if any(token.keyword in _UNSURE for token in _outside(tokens)):
+        return None
+    following: Sequence[Token] = [token for token in tokens if token.start >= relations[0].end]
+    before = [token for token in tokens if token.end <= relations[0].start]
+    if not before or before[-1].keyword != "FROM" or _depth(before):
+        return None
+    alias, following = _alias(following, relations[0])
+    if following[0].keyword != "WHERE":
+        return None
+    return _condition(text, following[1:], alias)
+
+
+def _alias(following: Sequence[Token], relation: Relation) -> tuple[str, Sequence[Token]]:
+    if not relation.has_alias:
+        return relation.name, following
+    if following[0].keyword == "AS":
+        following = following[1:]
+    return (following[0].name, following[1:]) if following[0].kind in _NAMES else ("", following)
+
+
+def _condition(text: str, tokens: Sequence[Token], alias: str) -> Hint | None:
+    depth, end = 0, tokens[0].start
+    for token in tokens:
+        if token.kind is TokenKind.END or (depth == 0 and token.keyword in _ENDS):
+            break
+        depth += (token.keyword == "(") - (token.keyword == ")")
+        end = token.end
+    condition = text[tokens[0].start : end]
+    return Hint(condition, alias) if condition and depth == 0 else None
+
+
+def _outside(tokens: Sequence[Token]) -> list[Token]:
+    """Return the tokens outside of parentheses."""
+    depth, found = 0, []
+    for token in tokens:
+        if token.keyword == ")":
+            depth -= 1
+        if depth == 0:
+            found.append(token)
+        if token.keyword == "(":
+            depth += 1
+    return found
+
+
+def _depth(tokens: Sequence[Token]) -> int:
+    return sum((token.keyword == "(") - (token.keyword == ")") for token in tokens)

@@ -1,0 +1,145 @@
+"""Pieces of the user's text as Spark gets them, and the way back from Spark's places to the user's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hiveacid.core.types import position
+from hiveacid.errors import CatalogError, ConfigError, HiveAcidError, StatementError
+from hiveacid.spark.catalyst import explained
+from hiveacid.spark.failures import translated
+from hiveacid.sql.tokens import tokenize
+from hiveacid.sql.values import Slice
+
+# Spark counts lines from 1 and places in them from 0; places of errors at run time from 1.
+_PLACE = re.compile(r"line (?P<line>\d+),? pos(?P<late>ition)? (?P<column>\d+)")
+_VIEW = re.compile(r"`?\bhiveacid_[0-9a-f]{32}\b`?\.?")
+_KNOWS_PLACE = re.compile(r"\(line \d+, column \d+\)$")
+
+
+@dataclass(frozen=True, order=True)
+class Edit:
+    """A replacement in a text: from one offset to another (excluded)."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A piece of the user's text, and what has to be changed in it for Spark."""
+
+    origin: Slice
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text for Spark."""
+        parts, at = [], 0
+        for edit in sorted(set(self.edits)):
+            parts += [self.origin.text[at : edit.start], edit.text]
+            at = edit.end
+        return "".join([*parts, self.origin.text[at:]])
+
+    def original(self, offset: int) -> int:
+        """Return the offset in the user's piece for one in the text for Spark."""
+        shift = 0
+        for edit in sorted(set(self.edits)):
+            begins = edit.start + shift
+            if offset < begins:
+                break
+            if offset < begins + len(edit.text):
+                return edit.start
+            shift += len(edit.text) - (edit.end - edit.start)
+        return offset - shift
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Return line and column in the user's whole text for an offset in the text for Spark."""
+        return whole_place(self.origin, *position(self.origin.text, self.original(offset)))
+
+
+def whole_place(piece: Slice, line: int, column: int) -> tuple[int, int]:
+    """Return line and column in the user's whole text for those in a piece of it (all from 1)."""
+    return line + piece.line - 1, column + (piece.column - 1 if line == 1 else 0)
+
+
+@contextmanager
+def at(line: int, column: int) -> Iterator[None]:
+    """Add a place to what is wrong with a name that stands there."""
+    try:
+        yield
+    except (CatalogError, ConfigError) as error:
+        if _KNOWS_PLACE.search(str(error)):
+            raise
+        raise type(error)(f"{error} (line {line}, column {column})") from error
+
+
+@contextmanager
+def placed(*pieces: Placed, before: str = "") -> Iterator[None]:
+    """Raise what Spark says about the pieces as errors of this project that point into the user's text.
+
+    ``before``: what was put in front of each piece.
+    """
+    try:
+        with translated(), explained():
+            yield
+    except (CatalogError, StatementError) as error:
+        cause = error.__cause__
+        if cause is None or isinstance(cause, HiveAcidError):
+            raise
+        raise _improved(error, cause, pieces, len(before)) from cause
+
+
+def _improved(
+    error: HiveAcidError, cause: BaseException, pieces: Sequence[Placed], before: int
+) -> HiveAcidError:
+    better = _explained(cause) or error
+    message = _VIEW.sub("", re.sub(r" \(line \d+, column \d+\)$", "", str(better)))
+    found = _place(str(cause), pieces, before)
+    if isinstance(better, StatementError):
+        line, column = found or (None, None)
+        return type(better)(message, line=line, column=column)
+    where = "" if found is None else f" (line {found[0]}, column {found[1]})"
+    return type(better)(message + where)
+
+
+def _explained(cause: BaseException) -> HiveAcidError | None:
+    """Return the clearest error for one of Spark's, whoever caught it first."""
+    try:
+        with explained():
+            raise cause  # noqa: TRY301 - explained() only works around what raises
+    except HiveAcidError as better:
+        return better
+    except Exception:  # noqa: BLE001 - not about the text: what was made of it before stays
+        return None
+
+
+def _place(said: str, pieces: Sequence[Placed], before: int) -> tuple[int, int] | None:
+    mark = _PLACE.search(said)
+    if mark is None:
+        return None
+    line, column = int(mark["line"]), int(mark["column"]) - bool(mark["late"])
+    for piece in pieces:
+        offset = _offset(piece.text, line, column - (before if line == 1 else 0))
+        if offset is not None and (len(pieces) == 1 or _is_about(said, piece, offset)):
+            return piece.place(offset)
+    return None
+
+
+def _offset(text: str, line: int, column: int) -> int | None:
+    lines = text.split("\n")
+    if column < 0 or line > len(lines) or column > len(lines[line - 1]):
+        return None
+    return sum(len(one) + 1 for one in lines[: line - 1]) + column
+
+
+def _is_about(said: str, piece: Placed, offset: int) -> bool:
+    """Tell whether Spark's message is about this piece: it names the word that stands at the offset."""
+    if "== SQL" in said and piece.text.split("\n", 1)[0] not in said:
+        return False
+    word = next((token.name for token in tokenize(piece.text) if token.start == offset), None)
+    return word is not None and word in said

@@ -1,0 +1,138 @@
+"""`AcidSession`: a connection that speaks SQL. `connect` opens one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from hiveacid.catalog.connection import Connection, make_context
+from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList, parse_txn_list, parse_write_id_list
+from hiveacid.errors import StatementError, TransactionStateError
+from hiveacid.spark.relations import substituted
+from hiveacid.sql.binding import Binder, binder
+from hiveacid.sql.execute import execute
+from hiveacid.sql.execute_create import adopted
+from hiveacid.sql.grammar import parse
+from hiveacid.sql.placing import at
+from hiveacid.sql.statements import CreateTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hiveacid.core.model import TableName
+    from hiveacid.sql.statements import TableRef
+    from hiveacid.table.acid_table import AcidTable
+    from hiveacid.transaction import Transaction
+
+
+def connect(
+    spark: SparkSession,
+    warehouse: str | None = None,
+    store: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> AcidSession:
+    """Open (or make) a warehouse.
+
+    ``warehouse``: the directory that tables are kept in. ``store``: an SQLAlchemy URL; without one, an SQLite
+    file inside of the warehouse. ``settings``: Hive's names and texts (docs/settings.md).
+    Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError.
+    """
+    return AcidSession(make_context(spark, warehouse, store, dict(settings or {})))
+
+
+@dataclass
+class AcidSession(Connection):
+    """A connection's verbs, and SQL. Not thread-safe: give each thread its own.
+
+    ``joined`` is the transaction that statements belong to, if there is one: that of the block in
+    ``with acid.transaction() as txn`` or the one that START TRANSACTION began (``by_statement``).
+    """
+
+    by_statement: bool = False
+    read_only: bool = False
+    reader: Transaction | None = None  # of snapshot()
+
+    def sql(self, text: str, *, first_line: int = 1) -> DataFrame:
+        """Run one statement; return its rows.
+
+        Statements that change rows return one row: num_affected_rows, num_inserted_rows, num_updated_rows,
+        num_deleted_rows, write_id (NULL if nothing was written); definitions return none. ``first_line`` is the
+        number of the text's first line, for messages. Raises ParseError with line and column for a text outside
+        of the grammar; any error means that the statement changed nothing.
+        """
+        return execute(self, parse(substituted(self.context.facts, text), first_line))
+
+    def adopt(
+        self,
+        create_table_sql: str,
+        location: str | None = None,
+        valid_write_ids: str | ValidWriteIdList | None = None,
+        valid_txns: str | ValidTxnList | None = None,
+    ) -> AcidTable:
+        """Take over a table directory that another engine wrote; no file is touched.
+
+        ``create_table_sql``: what SHOW CREATE TABLE of Hive or Trino prints. ``location`` counts more than the
+        one in it. ``valid_write_ids``: the table's ValidWriteIdList as Hive prints it
+        (``db.t:5:9223372036854775807::3``); open ids count as aborted. Without it everything on disk is valid.
+        ``valid_txns``: the ValidTxnList of the same moment.
+        Raises StatementError, MissingDirectoryError, AlreadyExistsError, NoSuchDatabaseError.
+        """
+        statement = parse(create_table_sql)
+        if not isinstance(statement, CreateTable):
+            raise StatementError("adopt takes the text of SHOW CREATE TABLE")
+        table = adopted(self, statement, location)
+        if isinstance(valid_write_ids, str):
+            valid_write_ids = parse_write_id_list(valid_write_ids)
+        if isinstance(valid_txns, str):
+            valid_txns = parse_txn_list(valid_txns)
+        return self.adopt_table(table, valid_write_ids, valid_txns)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Self]:
+        """Let all queries and scans in the block see one point in time; writing is refused inside.
+
+        DataFrames made in the block go on seeing it, as long as they can run.
+        """
+        if self.joined is not None:
+            raise TransactionStateError("a transaction has its snapshot already")
+        self.require_no_snapshot("snapshot()")
+        with self.context.snapshots.taken(self.context.settings) as reader:
+            self.reader = self.joined = reader
+            try:
+                yield self
+            finally:
+                self.reader = self.joined = None
+
+    def binder(self, txn: Transaction | None = None) -> AbstractContextManager[Binder]:
+        """Give what binds a statement's tables: to ``txn``, the session's transaction, or the present state."""
+        return binder(self.context, txn or (None if self.reader else self.joined), self.reader)
+
+    def find(self, ref: TableRef) -> TableName:
+        """Return the full name of a table that exists. Raises NoSuchTableError with its place in the text."""
+        name = ref.resolve(self.context.database)
+        with at(ref.line, ref.column):
+            self.context.require(name)
+        return name
+
+    def require_no_snapshot(self, what: str) -> None:
+        """Refuse what writes inside of a snapshot or a READ ONLY transaction."""
+        if self.reader is not None or self.read_only:
+            where = "with acid.snapshot()" if self.reader else "a READ ONLY transaction"
+            raise TransactionStateError(f"{what} is not possible inside of {where}: it only reads")
+
+    def end_by_statement(self, verb: str) -> Transaction:
+        """Take the transaction that START TRANSACTION began off the session."""
+        if self.joined is None or not self.by_statement:
+            where = "; the block of acid.transaction() ends its own" if self.joined is not None else ""
+            raise TransactionStateError(f"{verb}: no transaction was begun by START TRANSACTION{where}")
+        txn = self.joined
+        self.joined, self.by_statement, self.read_only = None, False, False
+        return txn
+
+    def close(self) -> None:
+        """Roll back what START TRANSACTION began, end snapshots and the heartbeat."""
+        if self.joined is not None and self.by_statement:
+            self.end_by_statement("close").abort("the session was closed")
+        super().close()
