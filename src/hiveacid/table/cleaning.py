@@ -13,7 +13,7 @@ from hiveacid.core.snapshot import select
 from hiveacid.errors import HiveAcidError, MissingDirectoryError
 from hiveacid.spark.lease import collect_garbage
 from hiveacid.storage.listing import adopted_txn_id, read_metadata
-from hiveacid.storage.staging import staging_txn_id
+from hiveacid.storage.staging import abandoned
 from hiveacid.table.layout import partition_name
 from hiveacid.table.read import partitions_of
 
@@ -170,9 +170,7 @@ def _clean_staging(context: Context, table: TableDefinition) -> list[str]:
         entries = context.fs.list_tree(table.location)
     except HiveAcidError:
         return []
-    for entry in entries:
-        txn_id = staging_txn_id(entry.path) if entry.is_dir else None
-        if txn_id is not None and context.store.txn_state(txn_id) != "open":
-            context.fs.delete_tree(f"{table.location}/{entry.path}")
-            removed.append(f"{table.location}/{entry.path}")
+    for path in abandoned(entries, lambda txn_id: context.store.txn_state(txn_id) == "open"):
+        context.fs.delete_tree(f"{table.location}/{path}")
+        removed.append(f"{table.location}/{path}")
     return removed
