@@ -1,4 +1,4 @@
-"""Write the documentation pages that are made from code: docs/settings.md and docs/errors.md.
+"""Write the documentation pages that are made from code: settings, errors and the command line.
 
 python tools/generated_pages.py          writes them
 python tools/generated_pages.py --check  only compares, exit code 1 where one is out of date
@@ -7,9 +7,13 @@ python tools/generated_pages.py --check  only compares, exit code 1 where one is
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
 from hiveacid import errors
+from hiveacid.cli.main import main as command_line
 from hiveacid.config import keys
 from hiveacid.config.keys import Section
 from hiveacid.config.values import AnySetting
@@ -48,6 +52,18 @@ call).
 |---|---|---|---|
 """
 
+CLI_HEAD = """# Command line
+
+`hiveacid` has a command for each job; all of them have `--help`. `-w` names the warehouse directory; without
+it `HIVEACID_WAREHOUSE` counts.
+
+- Exit code 0; 1 on an error; 2 on a wrong call.
+- Results go to standard output, everything else to standard error. Errors carry a [code](errors.md) and,
+  for SQL, line and column.
+- `-o json` prints one JSON object a row (JSON lines) with the column names as keys, and nothing else.
+"""
+WIDTH = 100  # of the help texts
+
 
 def setting_row(setting: AnySetting) -> str:
     """Return a row of the settings table."""
@@ -72,10 +88,30 @@ def error_rows(cls: type[HiveAcidError], depth: int = 0) -> list[str]:
     return [row, *(line for child in below for line in error_rows(child, depth + 1))]
 
 
+def help_texts(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
+    """Yield name and help text of a command and all below it."""
+    with click.Context(
+        command, info_name=name, terminal_width=WIDTH, help_option_names=["-h", "--help"]
+    ) as context:
+        yield name, command.get_help(context)
+        if isinstance(command, click.Group):
+            for child in command.list_commands(context):
+                found = command.get_command(context, child)
+                if found is not None:
+                    yield from help_texts(found, f"{name} {child}")
+
+
+def cli_page() -> str:
+    """Return the page of the command line."""
+    texts = help_texts(command_line, "hiveacid")
+    return CLI_HEAD + "".join(f"\n## {name}\n\n```text\n{text}\n```\n" for name, text in texts)
+
+
 def pages() -> dict[str, str]:
     """Return the content of every generated page by its file name."""
     return {
         "settings.md": NOTE + SETTINGS_HEAD + "".join(section_text(section) for section in keys.SECTIONS),
+        "cli.md": NOTE + cli_page(),
         "errors.md": NOTE + ERRORS_HEAD + "\n".join(error_rows(HiveAcidError)) + "\n",
     }
 

@@ -6,11 +6,15 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 from rich.console import Console
 
+from hiveacid.cli.options import errors_end, output_option
+
 MONTHS = 3
+SESSION = MappingProxyType({"spark.driver.memory": "2g"})
 
 
 @click.command()
@@ -27,14 +31,7 @@ MONTHS = 3
     show_default=True,
     help="How many months of flights are loaded, day by day.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json: one object a step on standard output, everything else on standard error.",
-)
+@output_option("table", "json")
 def demo(warehouse: Path | None, months: int, output: str) -> None:
     """Load, correct, update, delete and compact the flights out of New York in 2013.
 
@@ -42,11 +39,12 @@ def demo(warehouse: Path | None, months: int, output: str) -> None:
     plain Spark computes from the source. Ends with an error where one differs. Needs the extra "demo".
     """
     from hiveacid.demo.compare import DifferenceError  # noqa: PLC0415 - Spark only where it is needed
-    from hiveacid.demo.run import run, session  # noqa: PLC0415
+    from hiveacid.demo.run import run  # noqa: PLC0415
+    from hiveacid.spark.launch import local_session  # noqa: PLC0415
 
-    console = Console(stderr=output == "json", width=None if sys.stdout.isatty() else 110)
+    console = Console(stderr=output == "json", width=None if sys.stdout.isatty() else 120)
     try:
-        with session() as spark:
+        with errors_end(), local_session(SESSION) as spark:
             outcomes = run(spark, console, warehouse=warehouse, months=months)
     except DifferenceError as error:
         raise click.ClickException(str(error)) from error

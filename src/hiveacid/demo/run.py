@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -23,17 +22,6 @@ from hiveacid.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SESSION = MappingProxyType(
-    {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.memory": "2g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-    }
-)
 MOST_MONTHS = 12
 LEAST_MONTHS = 2
 
@@ -47,21 +35,6 @@ class Outcome:
     check_seconds: float
     rows: dict[str, int]
     files: Files
-
-
-@contextmanager
-def session() -> Iterator[SparkSession]:
-    """Yield a small, quiet local Spark session and stop it afterwards."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - only when the demo really runs
-
-    builder = hiveacid.configure(SparkSession.builder.master("local[*]").appName("hiveacid demo"))
-    for key, value in SESSION.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def run(
@@ -93,7 +66,7 @@ def _run_steps(story: Story, console: Console) -> tuple[Outcome, ...]:
     with Progress(*columns, console=console, transient=True) as progress:
         for step in story.steps():
             outcome = _run_step(story, step, progress)
-            console.print(_line(outcome))
+            console.print(_line(outcome), soft_wrap=True)
             outcomes.append(outcome)
     return tuple(outcomes)
 

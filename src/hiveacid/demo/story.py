@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ MONTH_NAMES = (
     "November",
     "December",
 )
+CLEANING_TURNS = 10
 STORM_DELAY = 30  # minutes
 DIVERSION_DELAY = 120  # minutes
 
@@ -226,7 +228,12 @@ class Story:
     def close_reader(self, advance: Advance) -> None:
         """Let the old snapshot go, and remove the files that only it could still read."""
         self.reader = self.reader_expects = None
-        self.acid.clean()
+        for _ in range(CLEANING_TURNS):
+            self.acid.clean()
+            files = self.files()
+            if files.read == files.on_disk:
+                break
+            time.sleep(0.5)  # the JVM takes its time to notice that nobody holds the plan any more
         advance()
 
     def check(self, tables: tuple[str, ...]) -> dict[str, int]:
