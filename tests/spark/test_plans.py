@@ -1,0 +1,148 @@
+"""The physical plans have the shapes that make reading cheap and writing right; no clock is asked."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from hiveacid.config import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from hiveacid import AcidSession
+
+CREATE = (
+    "CREATE TABLE {} (id INT, v STRING, w DOUBLE) {} STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+)
+
+
+def executed_plan(frame: DataFrame) -> str:
+    """Return the plan that ran, adaptive changes included."""
+    frame.collect()
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def scan_nodes(node: Any) -> Iterator[Any]:
+    """Yield the file scans of an executed plan."""
+    name = node.getClass().getSimpleName()
+    if name == "AdaptiveSparkPlanExec":
+        yield from scan_nodes(node.executedPlan())
+        return
+    if name.endswith("QueryStageExec"):
+        yield from scan_nodes(node.plan())
+        return
+    if name == "FileSourceScanExec":
+        yield node
+    children = node.children().iterator()
+    while children.hasNext():
+        yield from scan_nodes(children.next())
+
+
+def files_read(frame: DataFrame) -> int:
+    """Return how many data files the scans of a frame read."""
+    frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan()
+    return sum(int(node.metrics().apply("numFiles").value()) for node in scan_nodes(plan))
+
+
+@pytest.fixture
+def table(acid: AcidSession) -> str:
+    """Return a table of ten rows."""
+    acid.sql(CREATE.format("t", ""))
+    acid.sql("INSERT INTO t SELECT CAST(id AS INT), CONCAT('v', id), id / 2 FROM range(10)")
+    return "t"
+
+
+def test_a_scan_is_vectorised_and_reads_only_the_columns_asked_for(acid: AcidSession, table: str) -> None:
+    frame = acid.table(table).to_df().select("w")
+    plan = executed_plan(frame)
+    assert "Batched: true" in plan
+    (node,) = scan_nodes(frame._jdf.queryExecution().executedPlan())
+    schema = str(node.requiredSchema().catalogString())
+    assert "row:struct<w:double" in schema
+    assert "v:string" not in schema
+    assert "Join" not in plan
+
+
+def test_deletes_are_joined_as_one_broadcast_of_packed_keys(acid: AcidSession, table: str) -> None:
+    acid.sql("DELETE FROM t WHERE id IN (1, 2)")
+    frame = acid.table(table).to_df()
+    plan = executed_plan(frame)
+    assert plan.count("BroadcastHashJoin") >= 1
+    assert "LeftAnti" in plan
+    assert "SortMergeJoin" not in plan
+    assert re.search(r"__k#\d+L", plan), "the key is one long"
+    assert sorted(row.id for row in frame.collect()) == [0, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_too_many_deletes_for_memory_are_joined_by_a_shuffle(acid: AcidSession, table: str) -> None:
+    acid.sql("DELETE FROM t WHERE id IN (1, 2)")
+    acid.set(keys.BROADCAST_DELETE_EVENTS.name, "1")
+    frame = acid.table(table).to_df()
+    plan = executed_plan(frame)
+    assert "BroadcastHashJoin" not in plan
+    assert re.search(r"SortMergeJoin .*LeftAnti", plan)
+    assert sorted(row.id for row in frame.collect()) == [0, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_only_partitions_with_deletes_pay_for_a_join(acid: AcidSession) -> None:
+    acid.sql(CREATE.format("p", "PARTITIONED BY (d INT)"))
+    acid.sql(
+        "INSERT INTO p PARTITION (d) SELECT CAST(id AS INT), 'x', 0.5, CAST(id % 4 AS INT) FROM range(40)"
+    )
+    acid.sql("DELETE FROM p WHERE d = 1 AND id < 20")
+    rows = acid.table("p").to_df()
+    assert "LeftAnti" in executed_plan(rows)
+    assert "LeftAnti" not in executed_plan(acid.table("p").scan(where="d = 2").to_df())
+    assert rows.count() == 35
+
+
+def test_a_later_filter_on_a_partition_column_prunes_files(acid: AcidSession) -> None:
+    acid.sql(CREATE.format("p", "PARTITIONED BY (d STRING)"))
+    acid.sql(
+        "INSERT INTO p PARTITION (d) SELECT CAST(id AS INT), 'x', 0.5, "
+        "element_at(array('a b', 'c/d%', 'plain', NULL), CAST(id % 4 AS INT) + 1) FROM range(40)"
+    )
+    frame = acid.table("p").to_df()
+    everything = files_read(frame)
+    for value in ("a b", "c/d%", "plain"):
+        one = frame.where(F.col("d") == value)
+        assert files_read(one) * 4 == everything
+        assert one.count() == 10
+    assert frame.where("d IS NULL").count() == 10
+
+
+def test_a_known_filter_reads_one_partition_only(acid: AcidSession) -> None:
+    acid.sql(CREATE.format("p", "PARTITIONED BY (d INT)"))
+    acid.sql(
+        "INSERT INTO p PARTITION (d) SELECT CAST(id AS INT), 'x', 0.5, CAST(id % 5 AS INT) FROM range(50)"
+    )
+    frame = acid.table("p").scan(where="d = 3 AND id > 10").to_df()
+    assert files_read(frame) * 5 == files_read(acid.table("p").to_df())
+    assert sorted(row.id for row in frame.collect()) == [13, 18, 23, 28, 33, 38, 43, 48]
+
+
+def test_reserved_column_names_do_not_confuse_the_scan(acid: AcidSession) -> None:
+    acid.sql(
+        "CREATE TABLE r (operation INT, originalTransaction BIGINT, bucket INT, rowId BIGINT, "
+        "currentTransaction BIGINT, row STRUCT<operation:INT, bucket:INT>) STORED AS ORC "
+        "TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql(
+        "INSERT INTO r SELECT 2, id, CAST(id AS INT), id, id, "
+        "named_struct('operation', 7, 'bucket', CAST(id AS INT)) FROM range(100)"
+    )
+    acid.sql("DELETE FROM r WHERE bucket < 10")
+    acid.sql("UPDATE r SET operation = 0 WHERE rowId = 50")
+    frame = acid.table("r").to_df()
+    assert frame.count() == 90
+    assert frame.where("operation = 2").count() == 89
+    assert frame.where("row.bucket >= 90").count() == 10
+    assert frame.where("currentTransaction = 50 AND operation = 0").count() == 1
+    assert acid.table("r").scan(where="originalTransaction = 60").to_df().count() == 1
