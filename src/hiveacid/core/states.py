@@ -107,6 +107,18 @@ def event_between(machine: Machine, state: str, target: str) -> str:
     raise TransactionStateError(msg)
 
 
+def end_compaction(state: str, target: str) -> str:
+    """Return ``target`` if a compaction may be ended so. Raises TransactionStateError.
+
+    Being claimed and being queued again are no ends.
+    """
+    event = event_between(COMPACTION, state, target)
+    if event in ("claim", "revoke"):
+        msg = f"a compaction that is {state} does not end as {target}"
+        raise TransactionStateError(msg)
+    return fire(COMPACTION, state, event)
+
+
 def draw(machine: Machine) -> str:
     """Return the machine as a Mermaid state diagram."""
     names = {state: f"s{number}" for number, state in enumerate(machine.states)}

@@ -185,9 +185,9 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.TransactionStore`. All of them get one, or none."""
         checks.table_name(table)
-        for txn_id in txn_ids:
-            if self._state.require_open(txn_id).kind is TxnKind.READ_ONLY:
-                raise refusals.read_only(txn_id)
+        for txn in [self._state.require_open(txn_id) for txn_id in sorted(txn_ids)]:
+            if txn.kind is TxnKind.READ_ONLY:
+                raise refusals.read_only(txn.id)
         given = self._state.write_ids.setdefault(table, {})
         known = {txn_id: write_id for write_id, txn_id in given.items()}
         for txn_id in sorted(set(txn_ids) - set(known)):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hiveacid.core.conflicts import Change
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.states import COMPACTION, event_between, fire
+from hiveacid.core.states import COMPACTION, end_compaction, fire
 from hiveacid.ports import Compaction, CompactionRequest
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.memory_state import MemoryPart, WrittenRow, alone
@@ -65,7 +65,7 @@ class MemoryQueue(MemoryPart):
     ) -> None:
         """See :class:`hiveacid.ports.TransactionStore`."""
         one = self._compaction(compaction_id)
-        state = fire(COMPACTION, one.state, event_between(COMPACTION, one.state, state))
+        state = end_compaction(one.state, state)
         ended = self._clock.now() if state in COMPACTION.final_states else None
         if next_txn_id is None:
             next_txn_id = one.next_txn_id

@@ -117,7 +117,7 @@ class CompactionContract:
         txn_id = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)[0]
         with pytest.raises(TransactionStateError):
             store.start_compaction(number, txn_id, WriteId(1))
-        for state in ("succeeded", "ready for cleaning", "failed", "no such state"):
+        for state in ("succeeded", "ready for cleaning", "failed", "working", "no such state"):
             with pytest.raises(TransactionStateError):
                 store.end_compaction(number, state)
         store.claim_compaction("w")

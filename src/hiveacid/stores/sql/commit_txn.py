@@ -17,7 +17,7 @@ from hiveacid.stores.sql import catalog, compaction_queue
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.rows import end, hold_writers, places, same_place
-from hiveacid.stores.sql.tables import COMMIT_SEQUENCE, counters, txns, written
+from hiveacid.stores.sql.tables import COMMIT_SEQUENCE, txns, written
 
 _COUNTING = ("u", "d")
 
@@ -69,7 +69,9 @@ def _commit(database: Database, connection: Connection, txn_id: TxnId, changes: 
     mine = [_change(row) for row in rows if row.operation is not None]
     now = database.now()
     if mine:
-        sequence = _next_sequence(connection)
+        # The counter's row is held until the commit: numbers become visible in their order, and whoever
+        # counts next sees what was committed before.
+        sequence = database.dialect.next_count(connection, COMMIT_SEQUENCE)
         conflict = _conflict(connection, rows[0].moment, mine)
         if conflict is not None:
             message = conflict_message(txn_id, sequence, conflict)
@@ -106,19 +108,6 @@ _WITH_CHANGES = (
 _MARK = (
     update(written).where(written.c.txn_id == bindparam("id")).values(commit_sequence=bindparam("sequence"))
 )
-
-
-def _next_sequence(connection: Connection) -> int:
-    """Count a commit with updates or deletes; the counter's row is held until the commit.
-
-    So numbers become visible in their order, and whoever comes next sees what was committed before.
-    """
-    connection.execute(_COUNT)
-    return int(connection.scalars(_SEQUENCE).one())
-
-
-_COUNT = update(counters).where(counters.c.name == COMMIT_SEQUENCE).values(value=counters.c.value + 1)
-_SEQUENCE = select(counters.c.value).where(counters.c.name == COMMIT_SEQUENCE)
 
 
 def _conflict(connection: Connection, moment: int, mine: Sequence[Change]) -> Conflict | None:

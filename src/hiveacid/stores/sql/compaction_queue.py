@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, or_, select, update
 
+from hiveacid.core import states
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.states import COMPACTION, event_between, fire
+from hiveacid.core.states import COMPACTION, fire
 from hiveacid.ports import Compaction, CompactionRequest
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.limits import Limits
@@ -115,7 +116,7 @@ def end_compaction(
 
     def work(connection: Connection) -> None:
         one = _held(connection, compaction_id)
-        to = fire(COMPACTION, one.state, event_between(COMPACTION, one.state, state))
+        to = states.end_compaction(one.state, state)
         values: dict[str, object] = {"state": to, "error": checks.said(error)}
         if to in COMPACTION.final_states:
             values["ended"] = NOW

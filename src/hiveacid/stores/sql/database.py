@@ -102,7 +102,7 @@ class Database:
             _roll_back(connection)
             raise
         try:
-            connection.exec_driver_sql("COMMIT")
+            self.dialect.run(connection, "COMMIT")
         except DBAPIError as error:
             if self.dialect.trouble(error) is Trouble.LOST:
                 raise _LostCommit from error

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, BigInteger, Connection, Engine, Insert, Text, create_engine, event, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -100,6 +100,10 @@ class Dialect(ABC):
     def begin(self, connection: Connection, durability: Durability) -> None:
         """Begin a transaction that writes; each of its statements sees what was committed before it."""
 
+    def run(self, connection: Connection, statement: str) -> None:
+        """Run a statement without parameters or rows, such as COMMIT."""
+        connection.exec_driver_sql(statement)
+
     @abstractmethod
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
         """Wait for other transactions that named one of these keys, and hold them off until the commit.
@@ -118,6 +122,10 @@ class Dialect(ABC):
     @abstractmethod
     def trouble(self, error: DBAPIError) -> Trouble:
         """Classify an error of the driver."""
+
+    def next_count(self, connection: Connection, counter: str) -> int:
+        """Count one on and return the number; others who count wait until the commit."""
+        return int(connection.execute(_COUNT, {"name": counter}).scalar_one())
 
     def insert_ids(
         self, connection: Connection, insert: Insert, parameters: Mapping[str, object]
@@ -140,6 +148,9 @@ _TAKE = text(
     " ON CONFLICT (database_name, table_name)"
     " DO UPDATE SET next_id = hiveacid_next_write_ids.next_id + :count RETURNING next_id"
 )
+
+
+_COUNT = text("UPDATE hiveacid_counters SET value = value + 1 WHERE name = :name RETURNING value")
 
 
 class SqliteDialect(Dialect):
@@ -179,13 +190,21 @@ class SqliteDialect(Dialect):
         """Choose whether the commit waits for the disk."""
         wanted = "FULL" if durability is Durability.FULL else "NORMAL"
         if connection.info.get("synchronous") != wanted:
-            connection.exec_driver_sql(f"PRAGMA synchronous = {wanted}")
+            self.run(connection, f"PRAGMA synchronous = {wanted}")
             connection.info["synchronous"] = wanted
 
     def begin(self, connection: Connection, durability: Durability) -> None:
         """Take the write lock at once: a transaction that reads first could not get it later."""
         self.prepare(connection, durability)
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        self.run(connection, "BEGIN IMMEDIATE")
+
+    def run(self, connection: Connection, statement: str) -> None:
+        """Hand it to the driver itself: these are half of all statements."""
+        driver: Any = connection.connection.driver_connection
+        try:
+            driver.execute(statement)
+        except sqlite3.Error as error:
+            raise OperationalError(statement, None, error) from error
 
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
         """Nothing to do: there is one writer at a time."""
@@ -240,7 +259,7 @@ class PostgresDialect(Dialect):
     def begin(self, connection: Connection, durability: Durability) -> None:
         """Read committed: after a wait for a lock, the next statement sees what the other one did."""
         relaxed = "; SET LOCAL synchronous_commit TO off" if durability is Durability.HARMLESS else ""
-        connection.exec_driver_sql(f"BEGIN ISOLATION LEVEL READ COMMITTED{relaxed}")
+        self.run(connection, f"BEGIN ISOLATION LEVEL READ COMMITTED{relaxed}")
 
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
         """Take advisory locks, in one order for all."""
@@ -255,7 +274,7 @@ class PostgresDialect(Dialect):
 
     def block_opens(self, connection: Connection) -> None:
         """Wait for every INSERT into the table, and let none begin."""
-        connection.exec_driver_sql("LOCK TABLE hiveacid_txns IN SHARE ROW EXCLUSIVE MODE")
+        self.run(connection, "LOCK TABLE hiveacid_txns IN SHARE ROW EXCLUSIVE MODE")
 
     def raise_serial(self, connection: Connection, high_watermark: int) -> None:
         """Set the sequence on."""
@@ -301,7 +320,7 @@ class MysqlDialect(Dialect):
 
     def begin(self, connection: Connection, durability: Durability) -> None:  # noqa: ARG002 - always full
         """Begin; the session reads what is committed (:func:`_prepare_mysql`)."""
-        connection.exec_driver_sql("START TRANSACTION")
+        self.run(connection, "START TRANSACTION")
 
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
         """Lock rows of the counters, of which there is one for each key in use, in one order for all."""
@@ -331,6 +350,13 @@ class MysqlDialect(Dialect):
         if error.connection_invalidated or code in (0, 2003, 2006, 2013, 2055, 1053, 1927):
             return Trouble.LOST
         return Trouble.UNAVAILABLE if code in (1021, 1114, 1290, 1836) else Trouble.OTHER
+
+    def next_count(self, connection: Connection, counter: str) -> int:
+        """Count with the counter's row locked."""
+        row = {"name": counter}
+        connection.execute(text("UPDATE hiveacid_counters SET value = value + 1 WHERE name = :name"), row)
+        found = connection.execute(text("SELECT value FROM hiveacid_counters WHERE name = :name"), row)
+        return int(found.scalar_one())
 
     def insert_ids(
         self, connection: Connection, insert: Insert, parameters: Mapping[str, object]

@@ -19,42 +19,46 @@ from hiveacid.stores.sql.tables import OPEN, lock_requests, txns
 NOW: ColumnElement[int] = func.coalesce(bindparam("now", type_=BigInteger), database_now())
 """The store's time: the parameter ``now``, or the database's own where that is none."""
 
-_FOR_WRITING = (
-    select(txns.c.id, txns.c.state, txns.c.kind, txns.c.reason, txns.c.code)
-    .where(txns.c.id.in_(bindparam("ids", expanding=True)))
-    .order_by(txns.c.id)
-    .with_for_update()
-)
+_STATE = select(txns.c.id, txns.c.state, txns.c.kind, txns.c.reason, txns.c.code).with_for_update()
+_ONE = _STATE.where(txns.c.id == bindparam("txn_id"))
+_SOME = _STATE.where(txns.c.id.in_(bindparam("ids", expanding=True))).order_by(txns.c.id)
 
 
-def hold(connection: Connection, txn_ids: Iterable[TxnId]) -> dict[TxnId, Any]:
+def hold(connection: Connection, txn_ids: Sequence[TxnId]) -> Sequence[Any]:
     """Return transactions that must be open, held so that they cannot end before the commit; or raise."""
-    found = {}
+    if len(txn_ids) == 1:
+        return _require_open(txn_ids, connection.execute(_ONE, {"txn_id": txn_ids[0]}).all())
+    rows: list[Any] = []
     for some in chunks(sorted(set(txn_ids))):
-        rows = {row.id: row for row in connection.execute(_FOR_WRITING, {"ids": some})}
-        for txn_id in some:
-            row = rows.get(txn_id)
-            if row is None:
-                raise refusals.not_open(txn_id, "unknown")
-            if row.state != TRANSACTION.start:
-                raise refusals.not_open(txn_id, row.state, row.reason, row.code)
-            found[txn_id] = row
-    return found
+        rows += _require_open(some, connection.execute(_SOME, {"ids": some}).all())
+    return rows
 
 
-def hold_writers(connection: Connection, txn_ids: Iterable[TxnId]) -> None:
+def _require_open(txn_ids: Sequence[TxnId], rows: Sequence[Any]) -> Sequence[Any]:
+    found = {row.id: row for row in rows}
+    for txn_id in txn_ids:
+        row = found.get(txn_id)
+        if row is None:
+            raise refusals.not_open(txn_id, "unknown")
+        if row.state != TRANSACTION.start:
+            raise refusals.not_open(txn_id, row.state, row.reason, row.code)
+    return rows
+
+
+def hold_writers(connection: Connection, txn_ids: Sequence[TxnId]) -> None:
     """Do as :func:`hold`, and refuse read-only transactions."""
-    for txn_id, row in hold(connection, txn_ids).items():
+    for row in hold(connection, txn_ids):
         if row.kind == TxnKind.READ_ONLY.value:
-            raise refusals.read_only(txn_id)
+            raise refusals.read_only(row.id)
 
 
-_END = (
-    update(txns)
-    .where(txns.c.id.in_(bindparam("ids", expanding=True)))
-    .values(state=bindparam("to"), ended=NOW, reason=bindparam("why"), code=bindparam("why_code"))
+_END = update(txns).values(
+    state=bindparam("to"), ended=NOW, reason=bindparam("why"), code=bindparam("why_code")
 )
-_RELEASE = delete(lock_requests).where(lock_requests.c.txn_id.in_(bindparam("ids", expanding=True)))
+_END_ONE = _END.where(txns.c.id == bindparam("txn_id"))
+_END_SOME = _END.where(txns.c.id.in_(bindparam("ids", expanding=True)))
+_RELEASE_ONE = delete(lock_requests).where(lock_requests.c.txn_id == bindparam("txn_id"))
+_RELEASE_SOME = delete(lock_requests).where(lock_requests.c.txn_id.in_(bindparam("ids", expanding=True)))
 
 
 def end(
@@ -67,10 +71,14 @@ def end(
 ) -> None:
     """End open transactions that are held, by an event of ``core.states``; their locks go with them."""
     state = fire(TRANSACTION, TRANSACTION.start, event)
+    how: dict[str, object] = {"to": state, "now": now, "why": reason, "why_code": code}
+    if len(txn_ids) == 1:
+        connection.execute(_END_ONE, how | {"txn_id": txn_ids[0]})
+        connection.execute(_RELEASE_ONE, {"txn_id": txn_ids[0]})
+        return
     for some in chunks(txn_ids):
-        parameters = {"ids": some, "to": state, "now": now, "why": reason, "why_code": code}
-        connection.execute(_END, parameters)
-        connection.execute(_RELEASE, {"ids": some})
+        connection.execute(_END_SOME, how | {"ids": some})
+        connection.execute(_RELEASE_SOME, {"ids": some})
 
 
 def is_open(alias_id: ColumnElement[int]) -> ColumnElement[bool]:

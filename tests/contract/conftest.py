@@ -1,0 +1,8 @@
+"""Let the contract tests import their neighbour ``postgres_server``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
