@@ -41,8 +41,8 @@ class Database:
         self._own_time = self.dialect.own_time if own_time is None else own_time
         try:
             self._engine = self.dialect.engine(self._url)
-        except ImportError as error:
-            msg = f"the driver for {self} is not installed: {error}"
+        except (ImportError, ArgumentError, NoSuchModuleError) as error:
+            msg = f"the store {self} cannot be used: the URL is wrong, or its driver is not installed"
             raise ConfigError(msg) from error
         event.listen(self._engine, "connect", _remember_process)
         event.listen(self._engine, "checkout", _refuse_other_process)

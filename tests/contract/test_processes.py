@@ -1,0 +1,112 @@
+"""Several real processes on one SQLite store."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from histories import anomalies, needless_conflicts, run_clients
+from sqlalchemy import create_engine, text
+
+from hiveacid.core.locks import LockState, LockType
+from hiveacid.stores.sql.store import SqlStore
+from hiveacid.testing.samples import CLIENT, lock_on
+
+HOLDER = """
+import sys
+from hiveacid.stores.sql.store import SqlStore
+from hiveacid.testing.samples import CLIENT, lock_on
+from hiveacid.core.locks import LockType
+store = SqlStore(sys.argv[1])
+(txn_id,) = store.open_txns(CLIENT)
+store.lock(txn_id, [lock_on(LockType.EXCLUSIVE, "orders")])
+with store._database._engine.connect() as connection:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    connection.exec_driver_sql("DELETE FROM hiveacid_txns WHERE id < 0")
+    print(txn_id, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_eight_processes(tmp_path: Path) -> None:
+    """They make the store together; no id twice, no gap, no lost conflict, no dirty read."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    history = run_clients(url, processes=8, transactions=20)
+    assert len(history) == 160
+    assert anomalies(history) == []
+    assert needless_conflicts(history) == []
+    assert {one["outcome"] for one in history} == {"committed", "aborted", "conflict"}
+    store = SqlStore(url)
+    states = {one["txn"]: store.txn_state(one["txn"]) for one in history}
+    assert {one["txn"] for one in history if states[one["txn"]] == "committed"} == {
+        one["txn"] for one in history if one["outcome"] == "committed"
+    }
+    assert store.show_locks() == ()
+    store.close()
+
+
+def test_the_checker_sees_what_it_should() -> None:
+    """Histories with a lost update, a dirty read, a gap and an id given twice."""
+    one = {
+        "txn": 1, "lock": 1, "snapshot": "2:1:1-2:", "seen": "shop.orders:0:9223372036854775807::",
+        "write_id": 1, "partition": "p=1", "operation": "u", "outcome": "committed",
+    }  # fmt: skip
+    two = one | {"txn": 2, "lock": 2, "write_id": 2}
+    assert anomalies([one]) == []
+    assert "both changed p=1" in anomalies([one, two])[0]
+    assert anomalies([one, two | {"operation": "i"}]) == []
+    assert anomalies([one, two | {"outcome": "conflict"}]) == []
+    assert "against its snapshot" in anomalies([one | {"seen": "shop.orders:1:9223372036854775807::"}])[0]
+    assert anomalies([one | {"write_id": 2}]) == ["write ids have gaps"]
+    assert "a txn id was given twice" in anomalies([one, two | {"txn": 1, "operation": "i"}])
+    assert needless_conflicts([one | {"outcome": "conflict"}]) == ["1 lost for no reason"]
+
+
+def test_a_killed_client_is_in_nobodys_way(tmp_path: Path) -> None:
+    """Killed with the database locked and a lock held: others go on, the reaper frees the lock."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    store = SqlStore(url, txn_timeout=0.2)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    lost = int(holder.stdout.readline())
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    (mine,) = store.open_txns(CLIENT)
+    answer = store.lock(mine, [lock_on(LockType.SHARED_READ, "orders")])
+    assert answer.state is LockState.WAITING
+    time.sleep(0.3)
+    store.heartbeat([mine])
+    assert store.abort_timed_out() == (lost,)
+    assert store.check_lock(answer.lock_id).state is LockState.ACQUIRED
+    store.close()
+
+
+def test_a_forked_child_opens_its_own_connection(tmp_path: Path) -> None:
+    """Two processes never talk over one connection."""
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    store.open_txns(CLIENT)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if store.open_txns(CLIENT) == (2,) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert store.open_txns(CLIENT) == (3,)
+    store.close()
+
+
+def test_the_schema_is_made_once(tmp_path: Path) -> None:
+    """Whoever comes first."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    code = "import sys; from hiveacid.stores.sql.store import SqlStore; SqlStore(sys.argv[1]).close()"
+    started = [subprocess.Popen([sys.executable, "-c", code, url]) for _ in range(6)]
+    assert [process.wait(120) for process in started] == [0] * 6
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        assert connection.scalars(text("SELECT version FROM hiveacid_schema")).all() == [1]
+        assert connection.scalar(text("PRAGMA journal_mode")) == "wal"
+    engine.dispose()

@@ -1,0 +1,259 @@
+"""What is special about the SQL store: schema, errors, secrets, durability."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, create_engine, event, inspect, text
+from sqlalchemy.exc import OperationalError
+
+from hiveacid.core.locks import LockType
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    ConfigError,
+    StoreError,
+    StoreUnavailableError,
+    StoreVersionError,
+)
+from hiveacid.ports import Operation
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import Durability, Trouble
+from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
+from hiveacid.stores.sql.store import SqlStore
+from hiveacid.stores.sql.tables import METADATA
+from hiveacid.testing.clock import ManualClock
+from hiveacid.testing.samples import CLIENT, ORDERS, lock_on, wrote
+
+
+def url_in(directory: Path) -> str:
+    return f"sqlite:///{directory}/store.db"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqlStore:
+    return SqlStore(url_in(tmp_path), clock=ManualClock())
+
+
+def test_the_schema_is_what_statements_expect(store: SqlStore, tmp_path: Path) -> None:
+    """Columns, keys and what may be empty."""
+    engine = create_engine(url_in(tmp_path))
+    found = inspect(engine)
+    assert set(found.get_table_names()) - {"sqlite_sequence"} == set(METADATA.tables)
+    for name, table in METADATA.tables.items():
+        columns = {one["name"]: one["nullable"] for one in found.get_columns(name)}
+        if name == "hiveacid_schema":
+            columns["version"] = False
+        assert columns == {one.name: one.nullable for one in table.columns} | {
+            one.name: columns[one.name] for one in table.primary_key.columns if one.name == "id"
+        }, name
+        assert found.get_pk_constraint(name)["constrained_columns"] == [
+            c.name for c in table.primary_key.columns
+        ]
+    engine.dispose()
+
+
+def test_steps_go_forward_from_every_version(tmp_path: Path) -> None:
+    """A store of an older version is brought up with all it holds; a newer one is refused."""
+    old = SqlStore(url_in(tmp_path))
+    (txn_id,) = old.open_txns(CLIENT)
+    old.close()
+    database = Database(url_in(tmp_path), SystemClock())
+    steps = (*MIGRATIONS, ("ALTER TABLE hiveacid_txns ADD COLUMN note {text}", "CREATE TABLE more (a {key})"))
+    migrate(database, steps)
+    migrate(database, steps)
+    found = database.read(
+        lambda connection: connection.scalars(text("SELECT version FROM hiveacid_schema")).all()
+    )
+    assert found == [1, 2]
+    assert database.read(lambda connection: connection.scalar(text("SELECT id FROM hiveacid_txns"))) == txn_id
+    database.close()
+    with pytest.raises(StoreVersionError, match="version 2, and this hiveacid knows none above 1"):
+        SqlStore(url_in(tmp_path))
+
+
+def test_a_step_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    """Not half a schema."""
+    SqlStore(url_in(tmp_path)).close()
+    database = Database(url_in(tmp_path), SystemClock())
+    with pytest.raises(StoreError):
+        migrate(database, (*MIGRATIONS, ("CREATE TABLE more (a {key})", "CREATE TABLE more (a {key})")))
+    names = database.read(lambda connection: inspect(connection).get_table_names())
+    assert "more" not in names
+    database.close()
+    SqlStore(url_in(tmp_path)).close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite://",
+        "sqlite:///:memory:",
+        "oracle://u:hush@h/d",
+        "no url at all:hush",
+        "postgresql+nodriver://u:hush@h/d",
+    ],
+)
+def test_impossible_urls(url: str) -> None:
+    """Refused, without saying the password."""
+    with pytest.raises(ConfigError) as caught:
+        SqlStore(url)
+    assert "hush" not in str(caught.value)
+
+
+def test_no_password_is_said() -> None:
+    """Neither by the store's name nor by a driver's complaint."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed (pip install 'hiveacid[postgres]')")
+    database = Database("postgresql+psycopg://u:hu%2Fsh@host/name", SystemClock())
+    assert "hu" not in str(database)
+    error = database._described(StoreError, RuntimeError("cannot log in with hu/sh or hu%2Fsh"))
+    assert "sh" not in str(error).split("failed", 1)[1].replace("***", "")
+
+
+def test_a_place_that_cannot_be(tmp_path: Path) -> None:
+    """A file where a directory should be."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreUnavailableError, match="store.db"):
+        SqlStore(f"sqlite:///{tmp_path}/file/store.db")
+    made = SqlStore(f"sqlite:///{tmp_path}/a/b/store.db")
+    made.close()
+
+
+def test_a_file_that_is_no_store(tmp_path: Path) -> None:
+    """An error of ours that names the place."""
+    (tmp_path / "store.db").write_bytes(b"this is not a database" * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        SqlStore(url_in(tmp_path))
+
+
+def test_a_locked_database(store: SqlStore, tmp_path: Path) -> None:
+    """Tried again and again, then a retryable error; as soon as it is free, all is well."""
+    store._database.tries = 2
+    with store._database._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA busy_timeout = 20")
+    other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailableError, match="locked") as caught:
+        store.open_txns(CLIENT)
+    assert caught.value.retryable
+    assert store.valid_txns().high_watermark == 0
+    other.execute("ROLLBACK")
+    assert store.open_txns(CLIENT) == (1,)
+    other.close()
+
+
+def test_a_full_disk(store: SqlStore) -> None:
+    """Reported as what it is; nothing of the verb happened."""
+    (txn_id,) = store.open_txns(CLIENT)
+    with store._database._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+    with pytest.raises(StoreUnavailableError, match="full"):
+        for _ in range(100):
+            store.open_txns(CLIENT, 1000)
+    with store._database._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
+    store.commit_txn(txn_id)
+    assert store.txn_state(txn_id) == "committed"
+
+
+class _LosesAnswers:
+    """Lets the COMMIT happen, or not, and breaks the connection before its answer comes."""
+
+    def __init__(self, store: SqlStore, losses: int, *, happens: bool) -> None:
+        self.losses = losses
+        self.happens = happens
+        dialect = store._database.dialect
+        self.run = dialect.run
+        dialect.run = self.lose  # type: ignore[method-assign]
+        dialect.trouble = lambda _error: Trouble.LOST  # type: ignore[method-assign]
+
+    def lose(self, connection: Connection, statement: str) -> None:
+        if statement != "COMMIT" or self.losses == 0:
+            self.run(connection, statement)
+            return
+        self.losses -= 1
+        if self.happens:
+            self.run(connection, statement)
+        connection.invalidate()
+        raise OperationalError(statement, None, sqlite3.OperationalError("the wire was cut"))
+
+
+@pytest.mark.parametrize("happens", [True, False])
+def test_a_lost_answer_to_a_commit_is_asked_for(store: SqlStore, *, happens: bool) -> None:
+    """It was committed once, whether the first try got through or not."""
+    (txn_id,) = store.open_txns(CLIENT)
+    store.allocate_write_ids([txn_id], ORDERS)
+    lost = _LosesAnswers(store, losses=1, happens=happens)
+    store.commit_txn(txn_id)
+    assert lost.losses == 0
+    assert store.txn_state(txn_id) == "committed"
+
+
+def test_a_commit_in_doubt(store: SqlStore) -> None:
+    """If the store cannot be asked, nobody pretends to know."""
+    (txn_id,) = store.open_txns(CLIENT)
+    store._database.tries = 3
+    _LosesAnswers(store, losses=3, happens=False)
+    with pytest.raises(CommitStateUnknownError, match="wire was cut"):
+        store.commit_txn(txn_id)
+
+
+def test_what_must_survive_a_power_cut_waits_for_the_disk(store: SqlStore) -> None:
+    """Write ids and commits do; what dies with its client does not."""
+    seen: list[tuple[str, int]] = []
+    begin = store._database.dialect.begin
+
+    def spy(connection: Connection, durability: Durability) -> None:
+        begin(connection, durability)
+        seen.append((durability.name, connection.exec_driver_sql("PRAGMA synchronous").scalar()))
+
+    store._database.dialect.begin = spy  # type: ignore[method-assign]
+    (txn_id,) = store.open_txns(CLIENT)
+    store.add_written(txn_id, [])
+    store.allocate_write_ids([txn_id], ORDERS)
+    store.commit_txn(txn_id)
+    assert seen == [("WITH_CLIENT", 1), ("FULL", 2), ("FULL", 2)]
+
+
+def test_limits(tmp_path: Path) -> None:
+    """hive.max.open.txns; the time-out that is given wins."""
+    store = SqlStore(url_in(tmp_path), limits=Limits(max_open_txns=3), txn_timeout=7)
+    assert store.open_txns(CLIENT, 3) == (1, 2, 3)
+    with pytest.raises(Exception, match=r"hive\.max\.open\.txns allows 3"):
+        store.open_txns(CLIENT)
+    store.abort_txns([2], "room")  # type: ignore[list-item]
+    assert store.open_txns(CLIENT) == (4,)
+    assert store._limits.txn_timeout == 7
+    store.close()
+
+
+def test_frequent_statements_use_indexes(store: SqlStore) -> None:
+    """None of a writer's statements reads a whole table that grows."""
+    said: list[tuple[str, object]] = []
+
+    def listen(
+        _connection: object, _cursor: object, statement: str, parameters: object, *_rest: object
+    ) -> None:
+        said.append((statement, parameters))
+
+    event.listen(store._database._engine, "before_cursor_execute", listen)
+    (txn_id,) = store.open_txns(CLIENT)
+    request = store.lock(txn_id, [lock_on(LockType.SHARED_WRITE, "orders")])
+    store.check_lock(request.lock_id)
+    seen = store.take_snapshot(txn_id)
+    store.valid_write_ids(seen, [ORDERS])
+    store.allocate_write_ids([txn_id], ORDERS)
+    store.add_written(txn_id, [wrote(ORDERS, Operation.UPDATE)])
+    store.heartbeat([txn_id])
+    store.commit_txn(txn_id)
+    scans = set()
+    with store._database._engine.connect() as connection:
+        for statement, parameters in said[:]:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()  # type: ignore[arg-type]
+            scans |= {row[3] for row in plan if row[3].startswith("SCAN") and "hiveacid" in row[3]}
+    assert len(said) > 15
+    # Only the indexes on open and on aborted transactions are read whole, and they hold no others.
+    assert {scan for scan in scans if "INDEX hiveacid_txns_" not in scan} == set()
