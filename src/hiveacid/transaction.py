@@ -18,8 +18,10 @@ from hiveacid.config import keys
 from hiveacid.core.locks import LockComponent, LockState
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import (
+    FormatError,
     HiveAcidError,
     LockTimeoutError,
+    StorageError,
     TransactionAbortedError,
     TransactionStateError,
     UnsupportedFeatureError,
@@ -164,6 +166,7 @@ class Transaction:
                 self.clock.sleep(min(pause, self.settings.get(keys.LOCK_SLEEP)))
                 pause = min(pause * 2, _LONGEST_WAIT)
                 self.heartbeats.check(self.txn_id)
+                self.store.abort_timed_out()  # whoever waits for a dead client ends its transactions
                 answer = self.store.check_lock(answer.lock_id)
             if answer.state is LockState.ACQUIRED:
                 return
@@ -323,8 +326,16 @@ class Transactions:
             if not txn.ended:
                 txn.commit()
         except BaseException as error:
+            lost = isinstance(error, (StorageError, FormatError)) and self._is_lost(txn)
             txn.abort(str(error)[:200])
+            if lost:  # it slept past its time-out, and somebody cleaned up after it
+                raise TransactionAbortedError(
+                    f"transaction {txn.txn_id} was aborted while its statement ran; nothing of it is visible"
+                ) from error
             raise
+
+    def _is_lost(self, txn: Transaction) -> bool:
+        return not txn.ended and self.store.txn_state(txn.txn_id) == "aborted"
 
 
 class _Pin:
@@ -379,6 +390,11 @@ class Snapshots:
         if now.high_watermark != own.high_watermark or now.aborted != own.aborted:
             return False
         return {*now.open, txn.txn_id} == {*own.open, txn.txn_id}
+
+    def holds(self, txn: Transaction) -> bool:
+        """Tell whether a transaction is one of these."""
+        with self._lock:
+            return any(held is txn for held, _ in self._held)
 
     def hold(self, txn: Transaction, holder: Holder) -> None:
         """Keep a snapshot's transaction open for a plan."""

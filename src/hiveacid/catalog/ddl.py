@@ -21,10 +21,8 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.names import BaseName, is_hidden
-from hiveacid.core.partitions import parse_partition_values
 from hiveacid.errors import (
     AlreadyExistsError,
-    BadDirectoryNameError,
     CatalogError,
     MissingDirectoryError,
     NoSuchDatabaseError,
@@ -33,10 +31,10 @@ from hiveacid.errors import (
     SchemaMismatchError,
 )
 from hiveacid.spark.rows import no_rows
-from hiveacid.storage.listing import ADOPTED_TXN
+from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN
 from hiveacid.storage.local import absolute
 from hiveacid.table.insert import InsertOptions, static_values, write_rows
-from hiveacid.table.layout import partition_name
+from hiveacid.table.layout import partition_name, partitions_on_disk
 from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
@@ -307,16 +305,24 @@ def adopt(
     """Take over a directory that another engine wrote (DESIGN §2): no file is touched.
 
     Without ``write_ids`` the highest write id on disk is the high watermark and nothing is open or aborted.
-    Open ids count as aborted: their writers cannot commit here. Raises MissingDirectoryError.
+    Open ids count as aborted: their writers cannot commit here. With ``txns`` what compactions left that had
+    not committed is passed over; without, every ``_v`` directory counts as committed. A database that the
+    DDL names is made if it is missing. Raises MissingDirectoryError, AlreadyExistsError.
     """
     if not context.fs.exists(table.location):
         raise MissingDirectoryError("the table's directory does not exist", path=table.location)
     if context.catalog.get_table(table.name) is not None:
         raise AlreadyExistsError(f"table {table.name} exists already")
-    partitions = find_partitions(context, table)
+    if context.catalog.get_database(table.name.database) is None:
+        create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
+    partitions = partitions_on_disk(context, table)
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
-    highest, visibility = _highest_ids(context, roots)
+    highest, visible = _ids_on_disk(context, roots)
+    visibility = max(visible, default=0)
+    invalid = sorted(one for one in visible if txns is not None and not txns.is_valid(TxnId(one)))
     properties = dict(table.properties) | {ADOPTED_TXN: str(visibility)}
+    if invalid:
+        properties[ADOPTED_INVALID] = ",".join(map(str, invalid))
     adopted = replace(table, properties=tuple(sorted(properties.items())))
     check_definition(adopted)
     context.catalog.create_table(adopted)
@@ -331,31 +337,15 @@ def adopt(
         context.store.seed_write_ids(table.name, WriteId(highest), ())
 
 
-def find_partitions(context: Context, table: TableDefinition) -> list[Partition]:
-    """Find partitions by their directories ``p=1/q=2`` below the table."""
-    depth = len(table.partition_columns)
-    if not depth:
-        return []
-    names = [c.name for c in table.partition_columns]
-    found = []
-    for entry in context.fs.list_tree(table.location):
-        parts = entry.path.split("/")
-        if not entry.is_dir or len(parts) != depth or any(is_hidden(part) for part in parts):
-            continue
-        try:
-            values = parse_partition_values(names, entry.path)
-        except BadDirectoryNameError:
-            continue
-        found.append(Partition(values, f"{table.location}/{entry.path}"))
-    return found
-
-
-def _highest_ids(context: Context, roots: Sequence[str]) -> tuple[int, int]:
-    write_id = visibility = 0
+def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, set[int]]:
+    """Return the highest write id and all visibility transaction ids in directory names."""
+    write_id = 0
+    visible: set[int] = set()
     for root in roots:
         for directory in read_listing(context.fs.list_tree(root)).directories:
             name = directory.name
             top = name.write_id if isinstance(name, BaseName) else name.max_write_id
             write_id = max(write_id, int(top))
-            visibility = max(visibility, int(name.visibility_txn_id))
-    return write_id, visibility
+            if name.visibility_txn_id:
+                visible.add(int(name.visibility_txn_id))
+    return write_id, visible

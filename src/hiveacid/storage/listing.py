@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from hiveacid.core.listing import DataFile, metadata_paths
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId
-from hiveacid.core.names import is_hidden
+from hiveacid.core.names import is_hidden, parse_directory
 from hiveacid.core.snapshot import AcidState, select
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.ports import FileEntry, FileSystem
 
 ADOPTED_TXN = "hiveacid.adopted.txn"
+ADOPTED_INVALID = "hiveacid.adopted.invalid.txns"
 _THREADS = 16
 
 
@@ -58,13 +59,29 @@ def read_location(
     txns: ValidTxnList | None,
 ) -> Location:
     """List one directory and select what the snapshot reads of it."""
-    entries = fs.list_tree(root)
+    entries = list_adopted(fs, table, root)
     if table.kind is TableKind.PLAIN:
         return Location(root, AcidState(None, (), (), tuple(plain_files(entries))), partition)
     state = select(
         entries, write_ids, txns, read_metadata(fs, root, entries), adopted_txn_id=adopted_txn_id(table)
     )
     return Location(root, state, partition)
+
+
+def list_adopted(fs: FileSystem, table: TableDefinition, root: str) -> tuple[FileEntry, ...]:
+    """List a location without what compactions left that had not committed when the table was adopted."""
+    entries = fs.list_tree(root)
+    invalid = {int(txn_id) for txn_id in (table.property(ADOPTED_INVALID) or "").split(",") if txn_id}
+    if not invalid:
+        return entries
+    return tuple(entry for entry in entries if visibility(entry.path) not in invalid)
+
+
+def visibility(path: str) -> int:
+    """Return the visibility transaction id in the name of the directory that a path begins with, 0 if none."""
+    top = path.partition("/")[0]
+    name = None if is_hidden(top) else parse_directory(top)
+    return 0 if name is None else int(name.visibility_txn_id)
 
 
 def read_metadata(fs: FileSystem, root: str, entries: Sequence[FileEntry]) -> dict[str, str]:

@@ -57,8 +57,9 @@ def scan_frame(request: Scan, shared: Transaction | None = None) -> DataFrame:
     ``shared``: a read transaction taken by the caller, so that several tables are read at one point.
     """
     context = request.context
-    if shared is None and request.joined is not None and context.snapshots.holds(request.joined):
-        shared = request.joined
+    joined = request.joined
+    if shared is None and joined is not None and (not joined.explicit or context.snapshots.holds(joined)):
+        shared = joined  # a statement's own transaction outlives its plans
     if shared is not None:
         return _frame(request, shared, request.joined or shared)
     with context.snapshots.taken(context.settings) as reader:
@@ -71,7 +72,8 @@ def _frame(request: Scan, reader: Transaction, txn: Transaction) -> DataFrame:
     with translated():
         where, alias = (request.where, None) if request.where else (request.hint, request.hint_alias)
         frame = read_snapshot(context, table, txn, where=where, alias=alias, as_of=request.as_of)
-        context.snapshots.hold(reader, PlanWatch(context.facts, frame))
+        if context.snapshots.holds(reader):
+            context.snapshots.hold(reader, PlanWatch(context.facts, frame))
         return filtered(frame, request.where, request.name.name).select(*_columns(request, table))
 
 

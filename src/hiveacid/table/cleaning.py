@@ -12,9 +12,9 @@ from hiveacid.core.names import BaseName
 from hiveacid.core.snapshot import select
 from hiveacid.errors import HiveAcidError, MissingDirectoryError
 from hiveacid.spark.lease import collect_garbage
-from hiveacid.storage.listing import adopted_txn_id, read_metadata
+from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata
 from hiveacid.storage.staging import abandoned
-from hiveacid.table.layout import partition_name
+from hiveacid.table.layout import partition_name, partitions_on_disk
 from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _plan(
     aborted_only: bool = False,
 ) -> CleaningPlan:
     # the listing comes before the snapshot: what a writer publishes in between is not in it
-    entries = context.fs.list_tree(root)
+    entries = list_adopted(context.fs, table, root)
     txns = context.store.valid_txns()
     write_ids = context.store.valid_write_ids(txns, [table.name])[table.name]
     top = write_ids.high_watermark if high_watermark is None else high_watermark
@@ -140,24 +140,27 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     if table.kind is TableKind.PLAIN or not context.store.aborted_write_ids(name):
         return removed
     partitions = partitions_of(context, table)
-    roots = [table.location] if partitions is None else [p.location for p in partitions]
+    known = [table.location] if partitions is None else [p.location for p in partitions]
+    # a writer that died before its commit left its new partitions to nobody
+    found = [partition.location for partition in partitions_on_disk(context, table)]
     min_open = context.store.min_open_txn_id()
     reach: list[int] = []
-    for root in roots:
+    for root in dict.fromkeys((*known, *found)):
         try:
             plan = _plan(context, table, root, None, min_open, aborted_only=True)
             removed += _carry_out(context, root, plan)
-            covered = _base_write_id(context, table, root, context.store.valid_txns())
+            reach.append(int(plan.forget_aborted_up_to))
+            if root in known:
+                reach.append(_base_write_id(context, table, root, context.store.valid_txns()))
         except MissingDirectoryError:
             continue
-        reach.append(min(int(plan.forget_aborted_up_to), covered))
     if reach and min(reach) > 0:
         context.store.forget_aborted(name, None, WriteId(min(reach)))
     return removed
 
 
 def _base_write_id(context: Context, table: TableDefinition, root: str, txns: ValidTxnList) -> int:
-    entries = context.fs.list_tree(root)
+    entries = list_adopted(context.fs, table, root)
     write_ids = context.store.valid_write_ids(txns, [table.name])[table.name]
     metadata = read_metadata(context.fs, root, entries)
     base = select(entries, write_ids, txns, metadata, adopted_txn_id=adopted_txn_id(table)).base

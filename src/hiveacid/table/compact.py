@@ -97,8 +97,7 @@ def _run(
 ) -> CompactionReport:
     place = partition_name(table, partition.values) if partition else None
     client = context.transactions.client
-    request = CompactionRequest(table.name, place, kind.value)
-    job = context.store.enqueue_compaction(request, f"{client.host}-manual")
+    job = _queued(context, CompactionRequest(table.name, place, kind.value))
     claimed = context.store.claim_compaction(f"{client.host}-{client.agent}", job.id)
     if claimed is None:
         return CompactionReport(job.id, kind.value, place, "initiated", "another worker took the job")
@@ -107,6 +106,22 @@ def _run(
     except BaseException as error:
         context.store.end_compaction(job.id, "failed", str(error)[:500])
         raise
+
+
+def _queued(context: Context, request: CompactionRequest) -> Compaction:
+    """Queue a job, or return the same one that waits in the queue already: its owner may be gone.
+
+    What a dead worker claimed is given up first, as soon as ``hive.txn.timeout`` is over.
+    """
+    context.store.abort_timed_out()
+    silent_since = context.clock.now() - 1000 * context.settings.get(keys.TXN_TIMEOUT)
+    queue = [job for job in context.store.show_compactions() if job.request == request]
+    for job in queue:
+        if job.state == "working" and job.txn_id is None and (job.started or 0) < silent_since:
+            context.store.end_compaction(job.id, "failed", "its worker has not been heard of any more")
+    waiting = [job for job in queue if job.state == "initiated"]
+    client = context.transactions.client
+    return waiting[0] if waiting else context.store.enqueue_compaction(request, f"{client.host}-manual")
 
 
 def _work(

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import Partition, TableDefinition, TxnId, WriteId
-from hiveacid.core.names import BaseName, DeltaName
-from hiveacid.core.partitions import format_partition
+from hiveacid.core.names import BaseName, DeltaName, is_hidden
+from hiveacid.core.partitions import format_partition, parse_partition_values
+from hiveacid.errors import BadDirectoryNameError
 from hiveacid.ports import NewPartition, Operation, Written
 from hiveacid.spark.write import Kind
 from hiveacid.storage.staging import new_staging_directory
@@ -35,6 +36,25 @@ def staging(context: Context, table: TableDefinition, txn: Transaction) -> Itera
 def partition_name(table: TableDefinition, values: Values) -> str | None:
     """Return Hive's name ``p=1/q=2`` of a partition, None for an unpartitioned table."""
     return format_partition([c.name for c in table.partition_columns], values) if values else None
+
+
+def partitions_on_disk(context: Context, table: TableDefinition) -> list[Partition]:
+    """Find partitions by their directories ``p=1/q=2`` below the table."""
+    depth = len(table.partition_columns)
+    if not depth:
+        return []
+    names = [c.name for c in table.partition_columns]
+    found = []
+    for entry in context.fs.list_tree(table.location):
+        parts = entry.path.split("/")
+        if not entry.is_dir or len(parts) != depth or any(is_hidden(part) for part in parts):
+            continue
+        try:
+            values = parse_partition_values(names, entry.path)
+        except BadDirectoryNameError:
+            continue
+        found.append(Partition(values, f"{table.location}/{entry.path}"))
+    return found
 
 
 @dataclass
