@@ -24,6 +24,8 @@ _Item = TypeVar("_Item")
 
 TRIES = 12
 """How often a statement is tried that may be tried again; the waits in between add up to about 20 seconds."""
+FIRST_TRIES = 4
+"""The same for the first words with a server: a wrong address or password should not take so long to tell."""
 _LONGEST_WAIT = 4.0  # seconds
 
 
@@ -46,11 +48,15 @@ class Database:
             raise ConfigError(msg) from error
         event.listen(self._engine, "connect", _remember_process)
         event.listen(self._engine, "checkout", _refuse_other_process)
-        self.tries = TRIES
+        self.tries = FIRST_TRIES if self.dialect.own_time else TRIES
 
     def __str__(self) -> str:
         """Return the URL without its password."""
         return self._url.render_as_string(hide_password=True)
+
+    def settle_in(self) -> None:
+        """Be patient from now on: the database was reached once."""
+        self.tries = TRIES
 
     def now(self) -> int | None:
         """Return the time for a statement's parameter ``now``; None: the database's own time."""

@@ -73,6 +73,7 @@ class SqlStore:
             self._limits = replace(self._limits, txn_timeout=txn_timeout)
         self._database = Database(url, clock or SystemClock(), own_time=own_time)
         migrate(self._database)
+        self._database.settle_in()
 
     def __repr__(self) -> str:
         """Return the URL without its password."""
