@@ -5,16 +5,16 @@ After Hive's ``AllocateTableWriteIdsFunction`` and ``GetValidWriteIdsFunction``.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, or_, select
+from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, func, insert, or_, select
 
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.sql.database import Database, chunks
+from hiveacid.stores.sql.dialects import joined_ids
 from hiveacid.stores.sql.rows import hold_writers, places, same_place
 from hiveacid.stores.sql.tables import ABORTED, next_write_ids, txns, write_ids
 
@@ -89,17 +89,13 @@ def valid_write_ids(
     """Translate a snapshot; the one in hand decides, whatever happened since."""
     for table in tables:
         checks.table_name(table)
-    tops: dict[TableName, int] = {}
-    doubtful: dict[TableName, list[tuple[int, int | None]]] = defaultdict(list)
+    found: dict[TableName, ValidWriteIdList] = {}
     first = min(txns_seen.min_open, txns_seen.high_watermark + 1)
     for some in chunks(dict.fromkeys(tables)):
-        parameters: dict[str, object] = {"places": places(some), "first": first}
-        for row in _look(database, parameters):
+        for row in _look(database, {"places": places(some), "first": first}):
             name = TableName(row.database_name, row.table_name)
-            tops[name] = row.next_id - 1
-            if row.write_id is not None:
-                doubtful[name].append((row.write_id, row.txn_id))
-    return {table: _write_id_list(table, tops.get(table, 0), doubtful[table], txns_seen) for table in tables}
+            found[name] = _write_id_list(name, row.next_id - 1, _pairs(row.doubtful), txns_seen)
+    return {table: found.get(table) or ValidWriteIdList(table, WriteId(0)) for table in tables}
 
 
 def _look(database: Database, parameters: dict[str, object]) -> Sequence[Any]:
@@ -108,47 +104,48 @@ def _look(database: Database, parameters: dict[str, object]) -> Sequence[Any]:
 
 # Ids below the lowest one open in the snapshot were ended then and are so for ever: the store may be asked.
 _ABORTED_FOR_EVER = select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txns.c.state == ABORTED).exists()
-_DOUBTFUL = (
-    select(
-        next_write_ids.c.database_name,
-        next_write_ids.c.table_name,
-        next_write_ids.c.next_id,
-        write_ids.c.write_id,
-        write_ids.c.txn_id,
+_PAIR = cast(write_ids.c.write_id, Text) + "," + cast(func.coalesce(write_ids.c.txn_id, 0), Text)
+_DOUBTFUL = select(
+    next_write_ids.c.database_name,
+    next_write_ids.c.table_name,
+    next_write_ids.c.next_id,
+    select(joined_ids(_PAIR))
+    .where(
+        write_ids.c.database_name == next_write_ids.c.database_name,
+        write_ids.c.table_name == next_write_ids.c.table_name,
+        or_(
+            write_ids.c.txn_id.is_(None),
+            write_ids.c.txn_id >= bindparam("first", type_=BigInteger),
+            _ABORTED_FOR_EVER,
+        ),
     )
-    .select_from(
-        next_write_ids.outerjoin(
-            write_ids,
-            and_(
-                write_ids.c.database_name == next_write_ids.c.database_name,
-                write_ids.c.table_name == next_write_ids.c.table_name,
-                or_(
-                    write_ids.c.txn_id.is_(None),
-                    write_ids.c.txn_id >= bindparam("first", type_=BigInteger),
-                    _ABORTED_FOR_EVER,
-                ),
-            ),
-        )
-    )
-    .where(same_place(next_write_ids.c.database_name, next_write_ids.c.table_name))
-)
+    .scalar_subquery()
+    .label("doubtful"),
+).where(same_place(next_write_ids.c.database_name, next_write_ids.c.table_name))
+
+
+def _pairs(joined: str | None) -> Sequence[tuple[int, int]]:
+    """Read ``write id,transaction id,...``; transaction 0 is nobody."""
+    if not joined:
+        return ()
+    ids = list(map(int, joined.split(",")))
+    return list(zip(ids[::2], ids[1::2], strict=True))
 
 
 def _write_id_list(
-    table: TableName, top: int, doubtful: Sequence[tuple[int, int | None]], txns_seen: ValidTxnList
+    table: TableName, top: int, doubtful: Sequence[tuple[int, int]], txns_seen: ValidTxnList
 ) -> ValidWriteIdList:
     """Sort doubtful ids into open and aborted ones; what later transactions took at the top is cut off."""
-    later = {write_id for write_id, txn_id in doubtful if (txn_id or 0) > txns_seen.high_watermark}
+    later = {write_id for write_id, txn_id in doubtful if txn_id > txns_seen.high_watermark}
     while top in later:
         top -= 1
-    still_open, aborted = set(txns_seen.open), set(txns_seen.aborted)
-    open_ids: list[WriteId] = []
-    aborted_ids: list[WriteId] = []
-    for write_id, txn_id in doubtful:
-        if write_id > top:
-            continue
-        if txn_id is None or txn_id in aborted:
-            aborted_ids.append(WriteId(write_id))
-        elif txn_id in still_open or write_id in later:
-            open_ids.append(WriteId(write_id))
+    still_open, aborted = set(txns_seen.open), {0, *txns_seen.aborted}
+    aborted_ids = (
+        WriteId(write_id) for write_id, txn_id in doubtful if txn_id in aborted and write_id <= top
+    )
+    open_ids = (
+        WriteId(write_id)
+        for write_id, txn_id in doubtful
+        if write_id <= top and (txn_id in still_open or write_id in later)
+    )
     return ValidWriteIdList(table, WriteId(top), tuple(open_ids), tuple(aborted_ids))
