@@ -138,7 +138,9 @@ class ValidWriteIdList:
         Where that raises the high watermark, the ids in between belong to others and count as open.
         """
         between = (WriteId(other) for other in range(self.high_watermark + 1, write_id))
-        still_open = tuple(other for other in (*self.open, *between) if other != write_id)
+        still_open = tuple(
+            other for other in (*self.open, *between) if other != write_id and not self.is_aborted(other)
+        )
         return ValidWriteIdList(
             self.table,
             WriteId(max(self.high_watermark, write_id)),

@@ -80,6 +80,10 @@ def test_nothing_above_the_compactions_watermark_is_looked_at() -> None:
     assert deleted(found) == ["delta_1_1_0", "delta_2_2_0"]
 
 
+def test_a_later_minor_compaction_above_the_watermark_hides_nothing_yet() -> None:
+    assert deleted(plan("delta_1_1_0", "delta_2_2_0", "delta_1_9_v30", top=5)) == []
+
+
 def test_directories_of_aborted_writers_and_compactions_go() -> None:
     found = plan(
         *("delta_3_3_0", "base_4", "delta_1_2_v30", "delta_5_5_0"),

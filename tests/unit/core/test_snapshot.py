@@ -395,7 +395,7 @@ def test_ten_thousand_directories_take_well_under_a_second() -> None:
     entries = listing(*paths)
     aborted = ",".join(map(str, range(2, 5001, 3)))
     write_ids = parse_write_id_list(f"db.t:5000:9223372036854775807::{aborted}")
-    start = time.perf_counter()
+    start = time.process_time()
     found = select(entries, write_ids, None)
-    assert time.perf_counter() - start < 0.8
+    assert time.process_time() - start < 0.8
     assert len(found.deltas) + len(found.aborted) // 2 == 5000
