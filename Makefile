@@ -60,8 +60,9 @@ bench: java $(STAMPS)/demo $(STAMPS)/project  ## measure reading, changing and c
 	@$(BIN)/python bench/run.py $(ARGS)
 
 .PHONY: interop
-interop: java $(STAMPS)/test $(STAMPS)/project  ## tests beside real engines (fetches them; slow)
-	@$(BIN)/python -m pytest tests/interop $(ARGS)
+interop: java $(STAMPS)/test $(STAMPS)/project  ## tables that Hive and Trino wrote, read and changed (tests/golden)
+	@echo "== tables of other engines"
+	@$(BIN)/python -m pytest $(wildcard tests/spark/test_corpus.py tests/unit/golden tests/interop) $(ARGS)
 
 .PHONY: docs
 docs: $(STAMPS)/docs $(STAMPS)/project  ## build the documentation into site/

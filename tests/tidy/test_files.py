@@ -14,7 +14,7 @@ REGISTRY_HOSTS = re.compile(
     re.IGNORECASE,
 )
 NEIGHBOUR = re.compile(r"\.\./shared")
-MACHINE_PATHS = re.compile(r"/(work|root|home/\w+|tmp/w)/")
+MACHINE_PATHS = re.compile(r"/(work|root|home/(?!somebody\b|user\b)\w+|tmp/w)/")
 LARGEST_FILE = 5_000_000  # bytes
 
 
