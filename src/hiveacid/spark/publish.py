@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.core.buckets import decode
-from hiveacid.core.model import DEFAULT_PARTITION, TableKind
+from hiveacid.core.model import DEFAULT_PARTITION
 from hiveacid.core.names import ACID_VERSION_FILE, format_bucket_file
 from hiveacid.core.partitions import unescape
 from hiveacid.errors import BadFileError
 from hiveacid.orc.nest import acid_metadata, nest, retype
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.spark import flat
+from hiveacid.spark.scan import STRICT
 from hiveacid.spark.write import BUCKET, KIND, Kind
 
 if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition
     from hiveacid.ports import FileEntry, FileSystem
+    from hiveacid.spark.session import SparkFacts
 
 
 _BUCKET_COLUMN = 3
@@ -136,7 +139,7 @@ def publish_flat(
 
     def one(file: StagedFile) -> tuple[StagedFile, int, str] | None:
         rows = 0
-        if table.storage.input_format.endswith("OrcInputFormat"):
+        if footers_count(table):
             tail = read_tail(fs, file.path, file.size)
             rows = tail.number_of_rows
             start, data = retype(tail, table.columns)
@@ -173,6 +176,13 @@ def _collect(
     return Published(dict(rows), tuple(directories), done, size)
 
 
-def is_full_acid(table: TableDefinition) -> bool:
-    """Tell whether a table's files carry row ids."""
-    return table.kind is TableKind.FULL_ACID
+def count_rows(facts: SparkFacts, fs: FileSystem, table: TableDefinition, files: Sequence[StagedFile]) -> int:
+    """Count the rows of staged files whose footers tell nothing (text, Avro; Parquet's do, and Spark asks them)."""
+    if not files:
+        return 0
+    return flat.read(facts, table, [fs.spark_path(file.path) for file in files], STRICT).count()
+
+
+def footers_count(table: TableDefinition) -> bool:
+    """Tell whether publishing counts rows by itself (ORC)."""
+    return table.storage.input_format.endswith("OrcInputFormat")

@@ -254,12 +254,7 @@ def stage_flat(
 ) -> None:
     """Write rows of a table without ACID columns; ``places`` are its partition keys (named ``keys``)."""
     table = target.table
-    is_orc = flat.writer_format(table) == "orc"
-    names = [value_name(i) if is_orc else c.name for i, c in enumerate(table.columns)]
-    values = [
-        to_file(target.facts, F.col(f"`{c.name}`"), c.type).alias(name)
-        for name, c in zip(names, table.columns, strict=True)
-    ]
+    values = flat.file_values(target.facts, table)
     bucket_keys = list(keys)
     columns = [*values, *places]
     if table.bucketing:

@@ -13,7 +13,15 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.ports import NewPartition, Operation, Written
 from hiveacid.spark.failures import translated
-from hiveacid.spark.publish import Published, publish_acid, publish_flat, staged_files
+from hiveacid.spark.publish import (
+    Published,
+    StagedFile,
+    count_rows,
+    footers_count,
+    publish_acid,
+    publish_flat,
+    staged_files,
+)
 from hiveacid.spark.rows import fit, partition_texts, with_static
 from hiveacid.spark.write import Kind, Target, stage_empty, stage_insert
 from hiveacid.table.layout import Places, partition_name, staging, written
@@ -61,7 +69,7 @@ def insert(
     static = static_values(context, table, options.partition)
     ready = None if callable(rows) else _fitted(table, rows, static, options)
     with context.transactions.scope(context.settings, joined) as txn:
-        txn.lock([_lock(context, table, static, overwrite=options.overwrite)])
+        txn.lock([lock_of(context, table, static, overwrite=options.overwrite)])
         table = context.require(name)
         if callable(rows):
             ready = _fitted(table, rows(txn), static, options)
@@ -76,9 +84,10 @@ def _fitted(
         return fit(table, rows, static, options.columns, by_name=options.by_name)
 
 
-def _lock(
+def lock_of(
     context: Context, table: TableDefinition, static: Mapping[str, str | None], *, overwrite: bool
 ) -> LockComponent:
+    """Return the lock that an INSERT takes: on the partition if it names one, else on the table."""
     settings = context.settings
     if table.kind is TableKind.PLAIN:
         kind = LockType.EXCLUSIVE if overwrite else LockType.SHARED_WRITE
@@ -146,23 +155,25 @@ def write_rows(
     target = Target(context.facts, table, write_id, statements)
     with staging(context, table, txn) as directory, translated():
         stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
-        published = _publish(context, table, directory, places, fixed, overwrite=options.overwrite)
+        files = staged_files(context.fs, directory, Kind.INSERTED)
+        counted = None if footers_count(table) else count_rows(context.facts, context.fs, table, files)
+        published = _publish(context, table, files, places, fixed, overwrite=options.overwrite)
     if options.overwrite and not dynamic and transactional and not published.directories:
         published = _publish_empty(context, target, places, fixed, txn)
     _record(table, published, places, txn, overwrite=options.overwrite)
-    return WriteReport(inserted=published.total(Kind.INSERTED), write_id=write_id or None)
+    inserted = published.total(Kind.INSERTED) if counted is None else counted
+    return WriteReport(inserted=inserted, write_id=write_id or None)
 
 
 def _publish(
     context: Context,
     table: TableDefinition,
-    directory: str,
+    files: Sequence[StagedFile],
     places: Places,
     fixed: tuple[str | None, ...],
     *,
     overwrite: bool,
 ) -> Published:
-    files = staged_files(context.fs, directory, Kind.INSERTED)
     if table.kind is TableKind.FULL_ACID:
         return publish_acid(
             context.fs, table, files, lambda kind, values: places.directory(kind, values or fixed)
