@@ -39,11 +39,11 @@ def _show(frame: DataFrame, output: str) -> None:
         for (line,) in _rows(frame.toDF(*_numbered(frame)).selectExpr(_as_json(frame.columns))):
             click.echo(line)
         return
-    texts = frame.toDF(*_numbered(frame)).selectExpr(
-        *[f"CAST({name} AS STRING) AS {name}" for name in _numbered(frame)]
-    )
+    kinds = [kind for _, kind in frame.dtypes]
+    casts = [_as_text(name, kind) for name, kind in zip(_numbered(frame), kinds, strict=True)]
+    texts = frame.toDF(*_numbered(frame)).selectExpr(*casts)
     if output == "table":
-        right = [kind.partition("(")[0] in _RIGHT for _, kind in frame.dtypes]
+        right = [kind.partition("(")[0] in _RIGHT for kind in kinds]
         print_table(frame.columns, _rows(texts), right)
     elif output == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -64,6 +64,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], ri
     for row in rows:
         table.add_row(*[Text("NULL", style="dim") if cell is None else Text(cell) for cell in row])
     Console(width=None if terminal else _WIDEST, file=sys.stdout).print(table)
+
+
+def _as_text(name: str, kind: str) -> str:
+    """Return the expression of a value's text; binary ones in hexadecimal digits."""
+    return f"hex({name}) AS {name}" if kind == "binary" else f"CAST({name} AS STRING) AS {name}"
 
 
 def _numbered(frame: DataFrame) -> list[str]:

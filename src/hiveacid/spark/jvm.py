@@ -42,6 +42,21 @@ def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
     return _column(facts, catalyst.HiveHash(_sequence(facts, [_expression(facts, value)])))
 
 
+def try_cast(facts: SparkFacts, value: SparkColumn, target: str) -> SparkColumn:
+    """Cast to the type of a Spark name; NULL where a value does not parse, whatever ANSI mode is on.
+
+    On Connect with Spark 3.5, where nothing offers this, it is a plain cast: it fails under ANSI mode.
+    """
+    if hasattr(value, "try_cast"):
+        return value.try_cast(target)
+    if not facts.classic:
+        return value.cast(target)
+    catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
+    no_zone = _jvm(facts).scala.Option.empty()
+    parts = [_expression(facts, value), _type(facts, target), no_zone, catalyst.EvalMode.TRY()]
+    return _column(facts, catalyst.Cast(*parts))
+
+
 def _invoke(facts: SparkFacts, name: str, parts: list[Any], arguments: Sequence[SparkColumn]) -> SparkColumn:
     propagate_null = return_nullable = deterministic = True
     parts += [

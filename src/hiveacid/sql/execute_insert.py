@@ -14,12 +14,13 @@ from hiveacid.sql.placing import Edit, Placed, at, placed
 from hiveacid.sql.rows import written
 from hiveacid.sql.tokens import tokenize
 from hiveacid.sql.values import PartitionSpec, Slice
-from hiveacid.table.insert import InsertOptions, insert, static_values
+from hiveacid.table.insert import InsertOptions, insert, lock_of, static_values
 from hiveacid.table.layout import partition_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hiveacid.core.locks import LockComponent
     from hiveacid.core.model import TableName
     from hiveacid.sql.session import AcidSession
     from hiveacid.sql.statements import Insert, MultiInsert
@@ -31,18 +32,11 @@ def insert_rows(session: AcidSession, statement: Insert) -> DataFrame:
     """INSERT INTO or OVERWRITE with a query or VALUES."""
     name = session.find(statement.table)
     text = joined_text(statement.ctes, statement.query)
-    with session.binder(session.joined) as binder:
-        report = _insert(session, binder, statement, name, text, session.joined)
-    return written(session.context.facts, report)
+    return written(session.context.facts, _insert(session, statement, name, text, session.joined))
 
 
 def _insert(
-    session: AcidSession,
-    binder: Binder,
-    statement: Insert,
-    name: TableName,
-    text: Slice,
-    joined: Transaction | None,
+    session: AcidSession, statement: Insert, name: TableName, text: Slice, joined: Transaction | None
 ) -> WriteReport:
     options = InsertOptions(
         partition=partition_values(session, statement.partition),
@@ -51,9 +45,15 @@ def _insert(
         small=_is_values(text),
         if_not_exists=statement.if_not_exists,
     )
-    frame = _values(binder, text) if options.small else frame_of(binder, text)
+
+    def rows(txn: Transaction | None) -> DataFrame:
+        with session.binder(txn) as binder:
+            return _values(binder, text) if options.small else frame_of(binder, text)
+
+    # What is overwritten is read under its lock: it may be the source, too.
+    source = rows if statement.overwrite else rows(joined)
     with at(statement.table.line, statement.table.column), placed(Placed(text)):
-        return insert(session.context, name, frame, options, joined)
+        return insert(session.context, name, source, options, joined)
 
 
 def multi_insert(session: AcidSession, statement: MultiInsert) -> DataFrame:
@@ -63,20 +63,24 @@ def multi_insert(session: AcidSession, statement: MultiInsert) -> DataFrame:
     """
     context = session.context
     names = [session.find(leg.table) for leg in statement.legs]
-    _check_outputs(session, statement, names)
-    with context.transactions.scope(context.settings, session.joined) as txn, session.binder(txn) as binder:
+    locks = _locks(session, statement, names)
+    with context.transactions.scope(context.settings, session.joined) as txn:
+        txn.lock(locks)  # all at once, before the snapshot: what is overwritten may be a source, too
         reports = [
-            _insert(session, binder, leg, name, _leg_text(statement, leg), txn)
+            _insert(session, leg, name, _leg_text(statement, leg), txn)
             for name, leg in zip(names, statement.legs, strict=True)
         ]
     return written(context.facts, *reports)
 
 
-def _check_outputs(session: AcidSession, statement: MultiInsert, names: list[TableName]) -> None:
+def _locks(session: AcidSession, statement: MultiInsert, names: list[TableName]) -> list[LockComponent]:
+    """Return the legs' locks; refuse the same output twice."""
     seen: set[tuple[TableName, str | None]] = set()
+    locks = []
     for name, leg in zip(names, statement.legs, strict=True):
         table = session.context.require(name)
         static = static_values(session.context, table, partition_values(session, leg.partition))
+        locks.append(lock_of(session.context, table, static, overwrite=leg.overwrite))
         if len(static) < len(table.partition_columns):
             continue  # dynamic: what it writes to shows when it runs
         output = (name, partition_name(table, tuple(static[c.name] for c in table.partition_columns)))
@@ -88,6 +92,7 @@ def _check_outputs(session: AcidSession, statement: MultiInsert, names: list[Tab
                 column=leg.table.column,
             )
         seen.add(output)
+    return locks
 
 
 def _leg_text(statement: MultiInsert, leg: Insert) -> Slice:

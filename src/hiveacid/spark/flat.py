@@ -1,0 +1,163 @@
+"""Files without ACID columns: insert-only and plain tables, and what Hive calls original files.
+
+ORC and Parquet are matched by column names (ORC by position where a file has Hive's ``_col0`` or no name that
+the table knows). Timestamps are wall-clock times to Hive: in ORC and Parquet files they are kept in the zone
+of the JVM that wrote them, which is taken to be this one's (`timezone`); in text they stand as they read.
+Dates and timestamps before 1582-10-15 in Parquet are proleptic Gregorian, as Hive 3.1 and Trino write them;
+Hive 4's default is the hybrid calendar, which no Parquet reader here can tell per file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.core.storage_formats import FileKind, file_kind
+from hiveacid.core.types import LOCAL_TIMESTAMP
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark import avro, text
+from hiveacid.spark.text import quoted
+from hiveacid.spark.timezone import from_file, to_file
+from hiveacid.spark.types import column_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.spark.session import SparkFacts
+
+_HIVE_NAME = "_col"
+_CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+# Hive 3.1 reads timestamps as INT96 only and decimals as bytes only; its lists and maps are Spark's legacy ones.
+_PARQUET = {
+    "spark.sql.parquet.outputTimestampType": "INT96",
+    "spark.sql.parquet.writeLegacyFormat": "true",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+}
+
+
+def writer_format(table: TableDefinition) -> FileKind:
+    """Return what kind of files the table has. Raises UnsupportedFeatureError for kinds not known here."""
+    kind = file_kind(table.storage)
+    if kind is None:
+        raise UnsupportedFeatureError(
+            f"table {table.name}: files of {table.storage.input_format} with SerDe {table.storage.serde} "
+            "can be neither read nor written: use ORC, PARQUET, TEXTFILE or AVRO"
+        )
+    return kind
+
+
+def read(
+    facts: SparkFacts, table: TableDefinition, files: Sequence[str], strict: dict[str, str]
+) -> DataFrame:
+    """Return the table's data columns out of files (Spark URIs); ``_metadata`` can still be selected.
+
+    ``strict``: reader options. Raises UnsupportedFeatureError for kinds of file, SerDe properties or types
+    that are not known, and for Avro without Spark's Avro package.
+    """
+    kind = writer_format(table)
+    reader = facts.spark.read.options(**strict)
+    if kind is FileKind.TEXTFILE:
+        lines = reader.text(list(files))
+        layout = text.text_layout(table)
+        return lines.select(*text.parse_line(facts, layout, F.col("value"), table.columns))
+    if kind is FileKind.AVRO:
+        reader = reader.schema(avro.read_schema(table))
+        rows = avro.loaded(facts, lambda: reader.format("avro").load(list(files)))
+        return rows.select(*_values(facts, table, [column.name for column in table.columns]))
+    names = [column.name for column in table.columns]
+    if kind is FileKind.ORC and _by_position(reader, table, files):
+        names = [f"c{i}" for i in range(len(names))]  # any will do
+        reader = reader.option("orc.force.positional.evolution", "true")
+    types = [T.StructField(name, column_type(c)) for name, c in zip(names, table.columns, strict=True)]
+    reader = reader.schema(T.StructType(types))
+    found = reader.orc(list(files)) if kind is FileKind.ORC else reader.options(**_CALENDAR).parquet(*files)
+    return found.select(*_values(facts, table, names))
+
+
+def _values(facts: SparkFacts, table: TableDefinition, names: Sequence[str]) -> list[SparkColumn]:
+    return [
+        from_file(facts, F.col(quoted(name)).cast(column_type(c)), c.type).alias(c.name)
+        for name, c in zip(names, table.columns, strict=True)
+    ]
+
+
+def _by_position(reader: DataFrameReader, table: TableDefinition, files: Sequence[str]) -> bool:
+    """Tell whether the first file has names, but none that the table knows.
+
+    A name with a back-quote is not found by Spark's ORC reader: it gives NULLs.
+    """
+    known = {column.name.lower() for column in table.columns}
+    if any("`" in name for name in known):
+        return True
+    try:
+        names = {name.lower() for name in reader.orc(files[0]).schema.names}
+    except AnalysisException:  # no columns at all
+        return False
+    return bool(names) and not names & known and not any(name.startswith(_HIVE_NAME) for name in names)
+
+
+def file_values(facts: SparkFacts, table: TableDefinition) -> list[SparkColumn]:
+    """Return the columns that `write` wants out of a frame that has the table's columns.
+
+    Raises UnsupportedFeatureError where Hive keeps no such type in the table's kind of file.
+    """
+    kind = writer_format(table)
+    refused = [c.name for c in table.columns if LOCAL_TIMESTAMP in c.type]
+    if refused and kind in (FileKind.PARQUET, FileKind.AVRO):
+        raise UnsupportedFeatureError(
+            f"column {refused[0]}: Hive keeps no {LOCAL_TIMESTAMP} in {kind.upper()} files: use ORC"
+        )
+    values = [F.col(quoted(column.name)) for column in table.columns]
+    if kind is not FileKind.TEXTFILE:
+        values = [to_file(facts, value, c.type) for value, c in zip(values, table.columns, strict=True)]
+    names = [f"c{i}" if kind is FileKind.ORC else c.name for i, c in enumerate(table.columns)]
+    return [value.alias(name) for value, name in zip(values, names, strict=True)]
+
+
+def write(
+    facts: SparkFacts, table: TableDefinition, frame: DataFrame, directory: str, keys: Sequence[str]
+) -> None:
+    """Write files of the table's kind into ``directory``, which must not exist; one level of it for each key.
+
+    ``frame``: what `file_values` makes, and the key columns. Not to be called by two threads of one session at
+    once for Parquet: some of Spark's settings for it can only be made on the session.
+    """
+    kind = writer_format(table)
+    if kind is FileKind.TEXTFILE:
+        line = text.format_line(facts, text.text_layout(table), table.columns)
+        frame = frame.select(line.alias("value"), *keys)
+    writer = frame.write.mode("error").option("maxRecordsPerFile", 0)
+    if keys:
+        writer = writer.partitionBy(*keys)
+    match kind:
+        case FileKind.ORC:
+            writer.option("compression", "zlib").orc(directory)
+        case FileKind.PARQUET:
+            with _settings(facts.spark, _PARQUET):
+                writer.option("compression", "snappy").parquet(directory)
+        case FileKind.AVRO:
+            chosen = writer.option("avroSchema", avro.write_schema(table)).format("avro")
+            avro.loaded(facts, lambda: chosen.save(directory))
+        case FileKind.TEXTFILE:
+            writer.option("compression", "none").text(directory)
+
+
+@contextmanager
+def _settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    before = {key: spark.conf.get(key) for key in wanted}
+    changed = {key: value for key, value in wanted.items() if before[key] != value}
+    for key, value in changed.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in changed:
+            spark.conf.set(key, str(before[key]))

@@ -1,0 +1,93 @@
+"""Whether a plan made from a snapshot can still run: only then its files must stay.
+
+Python's garbage collector cannot tell, because a derived DataFrame does not keep its parent. In the JVM every
+plan, temporary view and cached plan that came from a scan shares the scan's `HadoopFsRelation`, so a weak
+reference to that is exact (design study, DESIGN §4).
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+
+from hiveacid.spark.catalyst import items
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.session import SparkFacts
+
+_RELATION = "HadoopFsRelation"
+
+
+class PlanWatch:
+    """Watches the plan of one DataFrame, which itself may be forgotten."""
+
+    def __init__(self, facts: SparkFacts, frame: DataFrame, lease: float | None = None) -> None:
+        """Look at a DataFrame that a scan has just made.
+
+        ``lease``: seconds after which the watch ends where use cannot be observed exactly (Spark Connect,
+        ``hiveacid.snapshot.lease``); None: never.
+        """
+        self._watch: _RelationWatch | _ClientWatch
+        self._watch = _RelationWatch(facts, frame) if facts.classic else _ClientWatch(frame, lease)
+
+    def alive(self) -> bool:
+        """Tell whether any plan made from the DataFrame can still run; False for one that reads no files.
+
+        Right after the last use the answer may still be yes, until the JVM has collected its garbage.
+        """
+        return self._watch.alive()
+
+
+class _RelationWatch:
+    """Weak references, kept in the JVM, to the file relations of a plan."""
+
+    def __init__(self, facts: SparkFacts, frame: DataFrame) -> None:
+        jvm: Any = facts.spark._jvm  # noqa: SLF001
+        plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+        self._lock = threading.Lock()
+        self._references = [
+            jvm.java.lang.ref.WeakReference(leaf.relation())
+            for leaf in items(plan.collectLeaves())
+            if leaf.nodeName().startswith("LogicalRelation")
+            and leaf.relation().getClass().getSimpleName() == _RELATION
+        ]
+
+    def alive(self) -> bool:
+        # Dead ones are dropped as they are met: usually the first answer is yes, after one round trip.
+        with self._lock:
+            try:
+                while self._references and self._references[-1].get() is None:
+                    self._references.pop()
+            except (Py4JError, OSError):  # the JVM is gone, and every plan with it
+                self._references.clear()
+            return bool(self._references)
+
+
+class _ClientWatch:
+    """The plan that a Connect client keeps: derived DataFrames share it, views on the server do not."""
+
+    def __init__(self, frame: DataFrame, lease: float | None) -> None:
+        self._used = True
+        self._until = None if lease is None else time.monotonic() + lease
+        weakref.finalize(getattr(frame, "_plan", frame), self._release)
+
+    def _release(self) -> None:
+        self._used = False
+
+    def alive(self) -> bool:
+        return self._used and (self._until is None or time.monotonic() < self._until)
+
+
+def collect_garbage(facts: SparkFacts) -> None:
+    """Let go of what nobody uses, here and in the JVM, so that watches tell the truth (before cleaning)."""
+    gc.collect()
+    if facts.classic:
+        jvm: Any = facts.spark._jvm  # noqa: SLF001
+        jvm.java.lang.System.gc()

@@ -1,0 +1,9 @@
+"""What may be left unread for a condition: the entry to the modules that know."""
+
+from __future__ import annotations
+
+from hiveacid.spark.conditions import Conjunct, Operator, Simple, conjuncts
+from hiveacid.spark.pruning import prune_partitions
+from hiveacid.spark.search_argument import search_argument
+
+__all__ = ["Conjunct", "Operator", "Simple", "conjuncts", "prune_partitions", "search_argument"]

@@ -1,0 +1,201 @@
+"""What Spark's own analysis says about a condition's text."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import types as T
+
+from hiveacid.errors import NoSuchColumnError, ParseError, SchemaMismatchError, StatementError
+from hiveacid.spark.conditions import Conjunct, conjuncts
+from hiveacid.spark.session import SparkFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = T.StructType(
+    [
+        T.StructField("id", T.IntegerType()),
+        T.StructField("big", T.LongType()),
+        T.StructField("small", T.ShortType()),
+        T.StructField("s", T.StringType()),
+        T.StructField("d", T.DateType()),
+        T.StructField("ts", T.TimestampType()),
+        T.StructField("amount", T.DecimalType(10, 2)),
+        T.StructField("f", T.FloatType()),
+        T.StructField("x", T.DoubleType()),
+        T.StructField("flag", T.BooleanType()),
+        T.StructField("st", T.StructType([T.StructField("a", T.IntegerType())])),
+        T.StructField("odd name", T.IntegerType()),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def facts(spark: SparkSession) -> SparkFacts:
+    return SparkFacts(spark)
+
+
+def simple(facts: SparkFacts, where: str) -> tuple[Any, ...] | None:
+    (only,) = conjuncts(facts, SCHEMA, where)
+    assert only.text == where
+    return only.simple and (only.simple.column, str(only.simple.operator), *only.simple.values)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("id = 5", ("id", "=", 5)),
+        ("5 < ID", ("id", ">", 5)),
+        ("5 >= id", ("id", "<=", 5)),
+        ("id <=> 3", ("id", "<=>", 3)),
+        ("id <=> NULL", ("id", "is null")),
+        ("id IS NULL", ("id", "is null")),
+        ("id IS NOT NULL", ("id", "is not null")),
+        ("id BETWEEN -1 AND 5L", ("id", "between", -1, 5)),
+        ("id IN (1, 2L, NULL)", ("id", "in", 1, 2)),
+        ("big = 3000000000", ("big", "=", 3000000000)),
+        ("small = 100000", ("small", "=", 100000)),
+        ("id = 5.0", ("id", "=", 5)),
+        ("id = '5'", ("id", "=", 5)),
+        ("s >= 'é😀'", ("s", ">=", "é😀")),
+        ("s = 'a' 'b'", ("s", "=", "ab")),
+        ("d = '2020-02-29'", ("d", "=", dt.date(2020, 2, 29))),
+        ("d < date'0001-01-01'", ("d", "<", dt.date(1, 1, 1))),
+        ("ts > timestamp'2020-01-01 00:00:00.000001Z'", ("ts", ">", dt.datetime(2020, 1, 1, 0, 0, 0, 1, dt.UTC))),
+        ("amount = 12.5", ("amount", "=", Decimal("12.5"))),
+        ("amount > 12.505", ("amount", ">", Decimal("12.505"))),
+        ("amount <= 3", ("amount", "<=", 3)),
+        ("f = cast(74.72 as float)", ("f", "=", 74.72000122070312)),
+        ("f = 74.72", ("f", "=", 74.72)),
+        ("x < -1.5", ("x", "<", -1.5)),
+        ("flag", ("flag", "=", True)),
+        ("NOT flag", ("flag", "=", False)),
+        ("`odd name` = 1", ("odd name", "=", 1)),
+        ("t.id = 1", ("id", "=", 1)),
+        ("id = 1 -- AND s = 2", ("id", "=", 1)),
+        # not simple, but understood
+        ("id <> 5", None),
+        ("id + 1 = 5", None),
+        ("id = big", None),
+        ("id BETWEEN 1 AND big", None),
+        ("id NOT BETWEEN 1 AND 2", None),
+        ("s = 5", None),
+        ("s LIKE 'a%'", None),
+        ("st.a = 5", None),
+        ("id = NULL", None),
+        ("upper(s) BETWEEN 'a' AND 'b'", None),
+        ("cast(d as timestamp) = timestamp'2020-01-01'", None),
+        ("cast(id as tinyint) = 5", None),
+        ("cast(big as double) = 5.0D", None),
+        ("id = 1 OR id = 2", None),
+        ("NOT (flag AND id = 1)", None),
+    ],
+)
+def test_simple_forms(facts: SparkFacts, where: str, expected: tuple[Any, ...] | None) -> None:
+    if where.startswith("t."):
+        (only,) = conjuncts(facts, SCHEMA, where, alias="t")
+        assert only.simple is not None
+        assert only.simple.values == (1,)
+    else:
+        assert simple(facts, where) == expected
+
+
+def test_columns_are_those_of_the_schema(facts: SparkFacts) -> None:
+    known = conjuncts(facts, SCHEMA, "ID = big AND ST.a > 1 AND 1 = 1 AND `Odd Name` IN (id, 2)")
+    assert [c.columns for c in known] == [{"id", "big"}, {"st"}, frozenset(), {"odd name", "id"}]
+    assert simple(facts, "ID = 1") == ("id", "=", 1)
+    (typed,) = conjuncts(facts, SCHEMA, "amount = 1")
+    assert typed.simple is not None
+    assert typed.simple.type == T.DecimalType(10, 2)
+
+
+@pytest.mark.parametrize(
+    ("where", "texts"),
+    [
+        ("id = 1 AND s = 'x'", ["id = 1", "s = 'x'"]),
+        ("(id = 1 AND (s = 'a AND b' OR flag)) AND (flag)", ["id = 1", "s = 'a AND b' OR flag", "flag"]),
+        ("id BETWEEN 1 AND 2 AND flag", ["id BETWEEN 1 AND 2", "flag"]),
+        ("id BETWEEN 1 AND 2", ["id BETWEEN 1 AND 2"]),
+        ("id NOT BETWEEN 1 AND 2 AND flag", ["id NOT BETWEEN 1 AND 2", "flag"]),
+        ("CASE WHEN id = 1 AND flag THEN true END AND flag", ["CASE WHEN id = 1 AND flag THEN true END", "flag"]),
+        ("flag /* AND */ AND -- AND\n id = 1", ["flag /* AND */", "-- AND\n id = 1"]),
+        ("flag and\tNOT flag", ["flag", "NOT flag"]),
+        ("exists(array(1), v -> v > 1 AND v < id) AND flag", ["exists(array(1), v -> v > 1 AND v < id)", "flag"]),
+        ("id = 1 AND flag OR s = 'x'", ["id = 1 AND flag OR s = 'x'"]),
+        ("'😀' = s AND s = 'é'", ["'😀' = s", "s = 'é'"]),
+    ],
+)
+def test_texts_are_the_users_own(facts: SparkFacts, where: str, texts: list[str]) -> None:
+    assert [c.text.strip() for c in conjuncts(facts, SCHEMA, where)] == texts
+
+
+def test_and_that_is_a_name_is_no_cut(facts: SparkFacts) -> None:
+    schema = T.StructType([T.StructField("and", T.BooleanType()), T.StructField("between", T.BooleanType())])
+    assert [c.text for c in conjuncts(facts, schema, "`and` AND and")] in (["`and`", "and"], ["`and` AND and"])
+    assert [c.columns for c in conjuncts(facts, schema, "between AND `and`")] in (
+        [{"between"}, {"and"}],
+        [{"between", "and"}],
+    )
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id IN (SELECT 1)",
+        "EXISTS (SELECT 1)",
+        "id = (SELECT max(id) FROM no_such_table)",
+        "rand() < 0.5",
+        "monotonically_increasing_id() = 1",
+        "d < current_date()",
+        "ts > now() - interval 1 day",
+        "current_user() = s",
+    ],
+)
+def test_what_depends_on_more_than_the_row_is_left_out(facts: SparkFacts, where: str) -> None:
+    assert conjuncts(facts, SCHEMA, where) == []
+    assert [c.text for c in conjuncts(facts, SCHEMA, f"{where} AND id = 1 AND ({where})")] == ["id = 1"]
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "message"),
+    [
+        ("nope = 1", NoSuchColumnError, "column nope does not exist; did you mean one of: .*id"),
+        ("id = 1 AND t.nope = 1", NoSuchColumnError, "column t.nope does not exist"),
+        ("st.b = 1", NoSuchColumnError, "field b does not exist; did you mean one of: a"),
+        ("id = array(1)", SchemaMismatchError, "incompatible types"),
+        ("id", SchemaMismatchError, "is not a boolean"),
+        ("sum(id) > 3", StatementError, "WHERE condition"),
+        ("no_such_function(id) = 1", StatementError, "no_such_function"),
+        ("id = ", ParseError, "end of input"),
+        ("id = 1; DROP TABLE t", ParseError, ""),
+        ("", ParseError, ""),
+    ],
+)
+def test_errors_say_what_is_wrong(facts: SparkFacts, where: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message) as raised:
+        conjuncts(facts, SCHEMA, where)
+    assert "\n" not in str(raised.value)
+    assert "SQLSTATE" not in str(raised.value)
+    assert "LocalRelation" not in str(raised.value)
+
+
+def test_parse_errors_have_their_place(facts: SparkFacts) -> None:
+    with pytest.raises(ParseError) as raised:
+        conjuncts(facts, SCHEMA, "id = 1 AND\n s ==== 'x'")
+    assert raised.value.line == 2
+
+
+def test_nothing_is_known_without_a_jvm() -> None:
+    class Remote:
+        version = "4.0.0"
+
+    assert conjuncts(SparkFacts(Remote()), SCHEMA, "id = 1") == []  # type: ignore[arg-type]
+
+
+def test_answers_are_values(facts: SparkFacts) -> None:
+    assert conjuncts(facts, SCHEMA, "id = 1") == conjuncts(facts, SCHEMA, "id = 1")
+    assert hash(Conjunct("id = 1", frozenset({"id"}), None)) == hash(Conjunct("id = 1", frozenset({"id"}), None))

@@ -1,0 +1,173 @@
+"""A plan keeps its snapshot as long as it can run, in whatever shape, and no longer."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from hiveacid.spark.lease import PlanWatch, _ClientWatch, collect_garbage
+from hiveacid.spark.session import SparkFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture(scope="module")
+def directory(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("lease") / "files")
+    spark.range(1000, numPartitions=1).write.orc(path)
+    return path
+
+
+@pytest.fixture
+def facts(spark: SparkSession) -> SparkFacts:
+    return SparkFacts(spark)
+
+
+def ends(facts: SparkFacts, watch: PlanWatch) -> bool:
+    """Wait for the JVM's collector, which may need several turns."""
+    for _ in range(40):
+        collect_garbage(facts)
+        if not watch.alive():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def stays(facts: SparkFacts, watch: PlanWatch) -> bool:
+    for _ in range(2):
+        collect_garbage(facts)
+        time.sleep(0.05)
+    return watch.alive()
+
+
+def scanned(spark: SparkSession, path: str) -> DataFrame:
+    return spark.read.orc(path).where("id > 5")
+
+
+def test_frame_keeps_its_snapshot_and_frees_it(facts: SparkFacts, directory: str) -> None:
+    frame = scanned(facts.spark, directory)
+    watch = PlanWatch(facts, frame)
+    assert stays(facts, watch)
+    assert frame.count() == 994
+    del frame
+    assert ends(facts, watch)
+
+
+def test_derived_frame_keeps_the_snapshot_of_its_parent(facts: SparkFacts, directory: str) -> None:
+    frame = scanned(facts.spark, directory)
+    watch = PlanWatch(facts, frame)
+    derived = frame.groupBy((F.col("id") % 3).alias("rest")).count().where("rest = 1")
+    del frame
+    assert stays(facts, watch)
+    assert derived.first()["count"] == 331
+    del derived
+    assert ends(facts, watch)
+
+
+def test_join_keeps_both_sides(facts: SparkFacts, directory: str) -> None:
+    left, right = scanned(facts.spark, directory), scanned(facts.spark, directory)
+    watches = [PlanWatch(facts, left), PlanWatch(facts, right)]
+    joined = left.join(right, "id")
+    del left, right
+    assert all(stays(facts, watch) for watch in watches)
+    del joined
+    assert all(ends(facts, watch) for watch in watches)
+
+
+def test_temporary_view_keeps_the_snapshot(facts: SparkFacts, directory: str) -> None:
+    frame = scanned(facts.spark, directory)
+    watch = PlanWatch(facts, frame)
+    frame.createOrReplaceTempView("lease_view")
+    del frame
+    assert stays(facts, watch)
+    assert facts.spark.sql("SELECT count(*) FROM lease_view").first()[0] == 994
+    facts.spark.catalog.dropTempView("lease_view")
+    assert ends(facts, watch)
+
+
+def test_view_over_a_view_keeps_the_snapshot(facts: SparkFacts, directory: str) -> None:
+    frame = scanned(facts.spark, directory)
+    watch = PlanWatch(facts, frame)
+    frame.createOrReplaceTempView("lease_inner")
+    facts.spark.sql("SELECT id + 1 AS n FROM lease_inner").createOrReplaceTempView("lease_outer")
+    facts.spark.catalog.dropTempView("lease_inner")
+    del frame
+    assert stays(facts, watch)
+    facts.spark.catalog.dropTempView("lease_outer")
+    assert ends(facts, watch)
+
+
+def test_cached_frame_keeps_the_snapshot(facts: SparkFacts, directory: str) -> None:
+    frame = scanned(facts.spark, directory).cache()
+    watch = PlanWatch(facts, frame)
+    assert frame.count() == 994
+    other = scanned(facts.spark, directory)  # an equal plan, by which the cache can be let go
+    del frame
+    assert stays(facts, watch)
+    other.unpersist()
+    del other
+    assert ends(facts, watch)
+
+
+def test_union_of_several_relations_is_watched_as_a_whole(facts: SparkFacts, directory: str) -> None:
+    parts = [scanned(facts.spark, directory) for _ in range(3)]
+    frame = parts[0].unionByName(parts[1]).unionByName(parts[2])
+    watch = PlanWatch(facts, frame)
+    del frame, parts[0], parts[1]
+    assert stays(facts, watch)  # the second part alone
+    parts.clear()
+    assert ends(facts, watch)
+
+
+def test_frame_without_files_holds_nothing(facts: SparkFacts) -> None:
+    frame = facts.spark.createDataFrame([(1,)], "id int")
+    assert not PlanWatch(facts, frame).alive()
+    assert frame.count() == 1
+
+
+class _Plan:
+    """What stands behind a Connect DataFrame; derived plans refer to it."""
+
+
+class _ConnectFrame:
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+
+
+def test_client_watch_follows_the_plan_not_the_frame() -> None:
+    plan = _Plan()
+    frame = _ConnectFrame(plan)
+    watch = _ClientWatch(frame, None)  # type: ignore[arg-type]
+    derived = [plan]
+    del frame, plan
+    gc.collect()
+    assert watch.alive()
+    derived.clear()
+    gc.collect()
+    assert not watch.alive()
+
+
+def test_client_watch_ends_with_its_lease() -> None:
+    frame = _ConnectFrame(_Plan())
+    watch = _ClientWatch(frame, 0.2)  # type: ignore[arg-type]
+    assert watch.alive()
+    time.sleep(0.25)
+    assert not watch.alive()
+    assert _ClientWatch(frame, 60).alive()  # type: ignore[arg-type]
+
+
+def test_asking_costs_little(facts: SparkFacts, directory: str) -> None:
+    frame = scanned(facts.spark, directory)
+    watch = PlanWatch(facts, frame)
+    begun = time.perf_counter()
+    for _ in range(100):
+        assert watch.alive()
+    assert time.perf_counter() - begun < 5
+    assert frame is not None
+
+

@@ -1,0 +1,278 @@
+"""Spark's own parser says which tables a query names, and where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hiveacid.errors import ParseError, UnsupportedFeatureError
+from hiveacid.spark.relations import (
+    Relation,
+    find_relations,
+    find_relations_in_expression,
+    rewrite,
+    substituted,
+)
+from hiveacid.spark.session import SparkFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def facts(spark: SparkSession) -> SparkFacts:
+    return SparkFacts(spark)
+
+
+def named(facts: SparkFacts, text: str) -> list[str]:
+    """Return the tables as the text spells them: what stands at their places."""
+    return [text[relation.start : relation.end] for relation in find_relations(facts, text)]
+
+
+@pytest.mark.parametrize(
+    ("query", "tables"),
+    [
+        ("SELECT * FROM db.t", ["db.t"]),
+        ("TABLE db.t", ["db.t"]),
+        ("FROM db.t SELECT a", ["db.t"]),
+        ("SELECT 1", []),
+        ("VALUES (1), (2)", []),
+        ("SELECT 'FROM x' -- FROM y\n/* FROM z */ FROM t", ["t"]),
+        ("SELECT * FROM `d``b`.`a.b`, cat . db /* x */ . t", ["`d``b`.`a.b`", "cat . db /* x */ . t"]),
+        ("SELECT '🙂é' FROM `t🙂` JOIN db.u ON '😀' = u.a", ["`t🙂`", "db.u"]),
+        ("SELECT * FROM a JOIN b USING (id), c LEFT ANTI JOIN d ON true CROSS JOIN e", ["a", "b", "c", "d", "e"]),
+        ("SELECT * FROM a UNION (SELECT * FROM b INTERSECT TABLE c) EXCEPT SELECT * FROM d", list("abcd")),
+        ("SELECT * FROM ((a)) JOIN (b JOIN c) JOIN (SELECT * FROM d) x", list("abcd")),
+        ("SELECT (SELECT max(x) FROM a) FROM b WHERE x IN (SELECT y FROM c) OR EXISTS (TABLE d)", list("abcd")),
+        (
+            "SELECT sum(x) OVER (ORDER BY (SELECT 1 FROM a)) FROM b GROUP BY (SELECT 2 FROM c) "
+            "HAVING max(x) > (SELECT 3 FROM d) ORDER BY (SELECT 4 FROM e)",
+            list("abcde"),
+        ),
+        ("SELECT CASE WHEN x IN (SELECT y FROM a) THEN 1 END FROM b", ["a", "b"]),
+        ("SELECT * FROM a, LATERAL (SELECT * FROM b WHERE b.x = a.x)", ["a", "b"]),
+        ("SELECT * FROM a LATERAL VIEW explode(xs) e AS x", ["a"]),
+        ("SELECT * FROM a PIVOT (sum(x) FOR y IN (1, 2))", ["a"]),
+        ("SELECT * FROM a UNPIVOT (v FOR k IN (x, y))", ["a"]),
+        ("SELECT * FROM range(3), explode(array(1)), a", ["a"]),
+        ("SELECT * FROM f(TABLE(a)), g(TABLE(SELECT * FROM b))", ["a", "b"]),
+        ("SELECT /*+ BROADCAST(b) */ * FROM a", ["a"]),
+        ("SELECT * FROM parquet.`/x/y`", ["parquet.`/x/y`"]),
+        ("EXPLAIN SELECT * FROM a", ["a"]),
+        ("DESCRIBE QUERY SELECT * FROM a", ["a"]),
+        ("CREATE TEMPORARY VIEW v AS SELECT * FROM a", ["a"]),
+        ("CACHE TABLE v AS SELECT * FROM a", ["a"]),
+        ("INSERT INTO target SELECT * FROM a", ["a"]),
+    ],
+)
+def test_every_table_is_found_at_its_place(facts: SparkFacts, query: str, tables: list[str]) -> None:
+    assert named(facts, query) == tables
+
+
+@pytest.mark.parametrize(
+    ("query", "tables"),
+    [
+        ("WITH q AS (SELECT * FROM a) SELECT * FROM q, Q, b", ["a", "b"]),
+        ("WITH a AS (SELECT * FROM b), b AS (SELECT * FROM a) SELECT * FROM a, b, c", ["b", "c"]),
+        ("WITH t AS (SELECT * FROM t) SELECT * FROM t", ["t"]),
+        ("WITH q AS (SELECT 1 x) SELECT * FROM db.q", ["db.q"]),
+        ("WITH q AS (SELECT 1 x) SELECT * FROM a WHERE x IN (SELECT x FROM q)", ["a"]),
+        ("WITH q AS (SELECT 1 x) SELECT (WITH r AS (SELECT * FROM q) SELECT max(x) FROM r, s)", ["s"]),
+        ("SELECT * FROM (WITH q AS (SELECT 1 x) SELECT * FROM q) JOIN q", ["q"]),
+        (
+            "WITH q AS (SELECT 1 x) SELECT * FROM (WITH q AS (SELECT * FROM q), r AS (TABLE a) TABLE q), r",
+            ["a", "r"],
+        ),
+    ],
+)
+def test_names_of_ctes_are_not_tables(facts: SparkFacts, query: str, tables: list[str]) -> None:
+    assert named(facts, query) == tables
+
+
+def test_recursive_cte_sees_itself(facts: SparkFacts) -> None:
+    query = "WITH RECURSIVE r AS (SELECT 1 x UNION ALL SELECT x + 1 FROM r WHERE x < 3) SELECT * FROM r, a"
+    if facts.version < (4, 1):
+        with pytest.raises(ParseError):
+            find_relations(facts, query)
+    else:
+        assert named(facts, query) == ["a"]
+
+
+def test_parts_and_aliases(facts: SparkFacts) -> None:
+    query = "SELECT * FROM Db.`T x` AS a, u b (c, d), (v) w, X.y.z"
+    found = find_relations(facts, query)
+    assert [(r.parts, r.name, r.has_alias) for r in found] == [
+        (("db", "t x"), "T x", True),
+        (("u",), "u", True),
+        (("v",), "v", True),
+        (("x", "y", "z"), "z", False),
+    ]
+
+
+def test_time_travel_stands_on_the_relation(facts: SparkFacts) -> None:
+    query = (
+        "SELECT * FROM a VERSION AS OF 3, b FOR TIMESTAMP AS OF (now() - interval 1 day) AS x, "
+        "c SYSTEM_VERSION /* of */ AS OF 'v' TABLESAMPLE (1 ROWS)"
+    )
+    first, second, third = find_relations(facts, query)
+    assert first.travel is not None
+    assert second.travel is not None
+    assert third.travel is not None
+    assert (first.travel.kind, first.travel.value) == ("VERSION", "3")
+    assert (second.travel.kind, second.travel.value) == ("TIMESTAMP", "(now() - interval 1 day)")
+    assert third.travel.value.endswith("'v'")
+    assert query[first.travel.start : first.travel.end] == "VERSION AS OF 3"
+    assert query[second.travel.start : second.travel.end].startswith("FOR TIMESTAMP")
+    changed = rewrite(query, {first: "v1", second: "v2", third: "v3"})
+    assert changed == "SELECT * FROM `v1` AS `a`, `v2` AS x, `v3` TABLESAMPLE (1 ROWS) AS `c`"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT t.id FROM db.t", "SELECT t.id FROM `v0` AS `t`"),
+        ("SELECT x.id FROM db.t x", "SELECT x.id FROM `v0` x"),
+        ("SELECT db.t.id, db.t.*, db . T . id FROM db.t", "SELECT t.id, t.*, T . id FROM `v0` AS `t`"),
+        ("SELECT a.db.t.id FROM db.t", "SELECT a.db.t.id FROM `v0` AS `t`"),
+        ("SELECT * FROM t TABLESAMPLE (5 PERCENT)", "SELECT * FROM `v0` TABLESAMPLE (5 PERCENT) AS `t`"),
+        (
+            "SELECT * FROM t TABLESAMPLE (5 ROWS) REPEATABLE (3) WHERE t.a = ')'",
+            "SELECT * FROM `v0` TABLESAMPLE (5 ROWS) REPEATABLE (3) AS `t` WHERE t.a = ')'",
+        ),
+        ("SELECT * FROM t TABLESAMPLE (5 ROWS) x", "SELECT * FROM `v0` TABLESAMPLE (5 ROWS) x"),
+        ("SELECT * FROM t, t u, db.t", "SELECT * FROM `v0` AS `t`, `v1` u, `v2` AS `t`"),
+        ("SELECT * FROM (db.t)", "SELECT * FROM (`v0` AS `t`)"),
+        ("TABLE db.t", "TABLE `v0`"),
+        ("SELECT x IN (TABLE/* */db.t)", "SELECT x IN (TABLE/* */`v0`)"),
+        ("SELECT * FROM f(TABLE(db.t))", "SELECT * FROM f(TABLE(`v0`))"),
+        ("SELECT '😀' FROM t WHERE t.a = '😀'", "SELECT '😀' FROM `v0` AS `t` WHERE t.a = '😀'"),
+        ("SELECT * FROM t PIVOT (sum(a) FOR b IN (1))", "SELECT * FROM `v0` AS `t` PIVOT (sum(a) FOR b IN (1))"),
+        ("SELECT * FROM `a``b`", "SELECT * FROM `v0` AS `a``b`"),
+        ("SELECT t.a FROM IDENTIFIER('db.t')", "SELECT t.a FROM `v0` AS `t`"),
+    ],
+)
+def test_views_take_the_places_of_tables(facts: SparkFacts, query: str, expected: str) -> None:
+    relations = find_relations(facts, query)
+    changed = rewrite(query, {relation: f"v{place}" for place, relation in enumerate(relations)})
+    assert changed == expected
+    assert len(find_relations(facts, changed)) == len(relations)
+
+
+def test_rewritten_query_gives_the_same_answer(spark: SparkSession, facts: SparkFacts) -> None:
+    spark.range(5).createOrReplaceTempView("relations_view")
+    query = (
+        "WITH q AS (SELECT t.id FROM db.t WHERE t.id > 1) "
+        "SELECT db.u.id, (SELECT max(t.id) FROM db.t) FROM db.u JOIN q ON q.id = u.id "
+        "WHERE EXISTS (SELECT 1 FROM db.t x WHERE x.id = db.u.id) ORDER BY u.id"
+    )
+    changed = rewrite(query, dict.fromkeys(find_relations(facts, query), "relations_view"))
+    assert [tuple(row) for row in spark.sql(changed).collect()] == [(2, 4), (3, 4), (4, 4)]
+
+
+def test_only_some_relations_may_be_replaced(facts: SparkFacts) -> None:
+    query = "SELECT * FROM a JOIN db.b JOIN c"
+    relation = find_relations(facts, query)[1]
+    assert rewrite(query, {relation: "view"}) == "SELECT * FROM a JOIN `view` AS `b` JOIN c"
+    assert rewrite(query, {}) == query
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("a + 1", []),
+        ("'FROM t'", []),
+        ("(SELECT max(id) FROM db.u) + 1 -- FROM c", ["db.u"]),
+        ("id IN (SELECT id FROM db.u x)\n AND EXISTS (TABLE w)", ["db.u", "w"]),
+        ("(WITH q AS (SELECT * FROM w) SELECT max(a) FROM q)", ["w"]),
+        ("CASE WHEN '😀' = (SELECT a FROM `t😀`) THEN 1 END", ["`t😀`"]),
+    ],
+)
+def test_tables_of_an_expression(facts: SparkFacts, text: str, tables: list[str]) -> None:
+    found = find_relations_in_expression(facts, text)
+    assert [text[r.start : r.end] for r in found] == tables
+    changed = rewrite(text, dict.fromkeys(found, "v"))
+    assert all(table not in changed.replace(f"`{table}`", "") for table in tables if "." in table)
+
+
+def test_errors_have_a_place(facts: SparkFacts, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ParseError) as raised:
+        find_relations(facts, "SELECT *\n FROM a b c d")
+    assert (raised.value.line, raised.value.column) == (2, 11)
+    assert str(raised.value) == "Syntax error at or near 'c' (line 2, column 11)"
+    with pytest.raises(ParseError) as raised:
+        find_relations_in_expression(facts, "a +")
+    assert (raised.value.line, raised.value.column) == (1, 4)
+    assert "SQLQueryContextLogger" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["a, b", "a) FROM t WHERE (b", "", "SELECT 1"])
+def test_what_is_no_expression_is_refused(facts: SparkFacts, text: str) -> None:
+    with pytest.raises(ParseError):
+        find_relations_in_expression(facts, text)
+
+
+def test_names_known_only_at_run_time_are_refused(facts: SparkFacts) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="string literal"):
+        find_relations(facts, "SELECT * FROM IDENTIFIER(concat('db', '.t'))")
+
+
+def test_variables_come_first(facts: SparkFacts) -> None:
+    facts.spark.conf.set("hiveacid.test.table", "db.t")
+    query = "SELECT * FROM ${hiveacid.test.table} AS x"
+    with pytest.raises(UnsupportedFeatureError, match="variables"):
+        find_relations(facts, query)
+    assert named(facts, substituted(facts, query)) == ["db.t"]
+    assert named(facts, "SELECT '$', '{}' FROM a") == ["a"]
+
+
+def test_long_unions_do_not_exhaust_the_stack(facts: SparkFacts) -> None:
+    query = " UNION ALL ".join(f"SELECT * FROM t{place}" for place in range(300))
+    assert named(facts, query) == [f"t{place}" for place in range(300)]
+
+
+# Random queries, built together with the tables they name.
+
+_NAMES = st.sampled_from(["t", "db.t", "`a b`", "u", "cat.db.w", "`t😀`"])
+
+
+@st.composite
+def queries(draw: st.DrawFn, depth: int = 2) -> tuple[str, list[str]]:
+    sources: list[str] = []
+    tables: list[str] = []
+    for _ in range(draw(st.integers(1, 2))):
+        if depth and draw(st.booleans()):
+            text, inner = draw(queries(depth - 1))
+            sources.append(f"({text}) s{len(sources)}")
+            tables += inner
+        else:
+            name = draw(_NAMES)
+            sources.append(name + draw(st.sampled_from(["", " x", " AS y", " TABLESAMPLE (3 ROWS)"])))
+            tables.append(name)
+    text = f"SELECT '{draw(st.sampled_from(['', 'FROM t', '😀']))}' FROM {', '.join(sources)}"
+    if depth and draw(st.booleans()):
+        inner_text, inner = draw(queries(depth - 1))
+        text += f" WHERE a IN ({inner_text})"
+        tables += inner
+    if draw(st.booleans()):
+        text = f"WITH cte AS (SELECT 1) {text} -- FROM t\n"
+        text = f"{text} UNION TABLE cte"
+    return text, tables
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(queries())
+def test_random_queries(facts: SparkFacts, made: tuple[str, list[str]]) -> None:
+    text, tables = made
+    found = find_relations(facts, text)
+    assert [text[r.start : r.end] for r in found] == tables
+    changed = rewrite(text, dict.fromkeys(found, "view"))
+    again = find_relations(facts, changed)
+    assert [(r.parts, r.has_alias) for r in again] == [(("view",), True)] * len(tables)
+
+
+def test_relation_is_a_value() -> None:
+    assert Relation(("t",), 0, 1, False, "t") == Relation(("t",), 0, 1, False, "t")
+    assert len({Relation(("t",), 0, 1, False, "t"), Relation(("t",), 5, 6, False, "t")}) == 2
