@@ -7,6 +7,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum, auto
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sqlalchemy import URL, BigInteger, Connection, Engine, Insert, Text, create
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.dml import ReturningInsert
 from sqlalchemy.sql.functions import FunctionElement
 
 from hiveacid.core.model import TableName
@@ -131,8 +133,7 @@ class Dialect(ABC):
         self, connection: Connection, insert: Insert, parameters: Mapping[str, object]
     ) -> list[int]:
         """Run an INSERT into a table with a serial ``id`` and return the ids given, ascending."""
-        returning = insert.returning(insert.table.c["id"])
-        return sorted(connection.scalars(returning, parameters).all())
+        return sorted(connection.scalars(_returning_ids(insert), parameters).all())
 
     def take_write_ids(self, connection: Connection, table: TableName, count: int) -> int:
         """Take the table's next ``count`` write ids and return the first; others wait until the commit."""
@@ -148,6 +149,12 @@ _TAKE = text(
     " ON CONFLICT (database_name, table_name)"
     " DO UPDATE SET next_id = hiveacid_next_write_ids.next_id + :count RETURNING next_id"
 )
+
+
+@cache
+def _returning_ids(insert: Insert) -> ReturningInsert[Any]:
+    """Return the statement with its ids; made once, for the few statements there are."""
+    return insert.returning(insert.table.c["id"])
 
 
 _COUNT = text("UPDATE hiveacid_counters SET value = value + 1 WHERE name = :name RETURNING value")

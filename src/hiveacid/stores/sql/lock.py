@@ -60,8 +60,11 @@ def _lock(
     made = connection.execute(_ENQUEUE if found else _ENQUEUE_GRANTED, parameters)
     (lock_id,) = made.inserted_primary_key or (0,)
     rows = [_row(lock_id, number, txn_id, one) for number, one in enumerate(wanted, 1)]
-    connection.execute(insert(lock_components), rows)
+    connection.execute(_COMPONENTS, rows)
     return LockAnswer(LockId(lock_id), LockState(state), None if found is None else str(found))
+
+
+_COMPONENTS = insert(lock_components)
 
 
 def _row(lock_id: int, number: int, txn_id: TxnId, one: LockComponent) -> dict[str, object]:

@@ -48,8 +48,11 @@ def _allocate(
     if without:
         first = database.dialect.take_write_ids(connection, table, len(without))
         given |= {txn_id: WriteId(first + step) for step, txn_id in enumerate(without)}
-        connection.execute(insert(write_ids), [_row(table, given[txn_id], txn_id) for txn_id in without])
+        connection.execute(_INSERT, [_row(table, given[txn_id], txn_id) for txn_id in without])
     return given
+
+
+_INSERT = insert(write_ids)
 
 
 def _row(table: TableName, write_id: int, txn_id: TxnId | None) -> dict[str, object]:
@@ -80,7 +83,7 @@ def _seed(
     if database.dialect.take_write_ids(connection, table, high_watermark) != 1:
         raise refusals.ids_given(table)
     if ids:
-        connection.execute(insert(write_ids), [_row(table, write_id, None) for write_id in ids])
+        connection.execute(_INSERT, [_row(table, write_id, None) for write_id in ids])
 
 
 def valid_write_ids(
