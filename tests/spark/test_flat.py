@@ -42,7 +42,11 @@ VALUES = {  # name: type, three values as Spark SQL writes them
     "moment": ("timestamp", "timestamp'1900-01-01 00:00:00.000001'", "timestamp'2024-02-29 23:59:59.5'"),
     "list": ("array<int>", "array(1, null, -3)", "array()"),
     "pairs": ("map<string,bigint>", "map('a', 1L, 'b', null)", "map()"),
-    "record": ("struct<x:int,y:string>", "named_struct('x', 1, 'y', 's')", "named_struct('x', null, 'y', 't')"),
+    "record": (
+        "struct<x:int,y:string>",
+        "named_struct('x', 1, 'y', 's')",
+        "named_struct('x', null, 'y', 't')",
+    ),
     "deep": (
         "array<struct<k:string,m:map<int,array<double>>>>",
         "array(named_struct('k', 'q', 'm', map(1, array(1.5D, 2.0D))))",
@@ -52,7 +56,9 @@ VALUES = {  # name: type, three values as Spark SQL writes them
 }
 
 
-def table_of(storage: StorageFormat, columns: dict[str, str] | None = None, **properties: str) -> TableDefinition:
+def table_of(
+    storage: StorageFormat, columns: dict[str, str] | None = None, **properties: str
+) -> TableDefinition:
     named = columns or {name: value[0] for name, value in VALUES.items()}
     return TableDefinition(
         TableName("d", "t"),
@@ -81,7 +87,9 @@ def shown(frame: DataFrame) -> list[str]:
     return sorted(row[0] for row in frame.select(F.to_json(F.struct("*"), options)).collect())
 
 
-def write(spark: SparkSession, table: TableDefinition, frame: DataFrame, target: Path, keys: Sequence[str] = ()) -> list[str]:
+def write(
+    spark: SparkSession, table: TableDefinition, frame: DataFrame, target: Path, keys: Sequence[str] = ()
+) -> list[str]:
     """Write as a table's writer does; return the URIs of the files."""
     facts = SparkFacts(spark)
     placed = frame.select(*flat.file_values(facts, table), *[F.col(key) for key in keys])
@@ -128,13 +136,17 @@ def test_files_can_be_told_apart_by_their_metadata(spark: SparkSession, tmp_path
     frame = spark.range(4).select(F.col("id").cast("int").alias("a"), F.lit("x  ").alias("b")).repartition(2)
     files = write(spark, table, frame, tmp_path / "t")
     found = read(spark, table, files).select("b", F.col("_metadata.file_path").alias("path"), "a")
-    assert {row["path"].rpartition("/")[2] for row in found.collect()} == {f.rpartition("/")[2] for f in files}
+    assert {row["path"].rpartition("/")[2] for row in found.collect()} == {
+        f.rpartition("/")[2] for f in files
+    }
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_keys_become_directories(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table = table_of(FORMATS[kind], {"a": "int"})
-    frame = spark.range(3).select(F.col("id").cast("int").alias("a"), F.concat(F.lit("k"), "id").alias("__p0"))
+    frame = spark.range(3).select(
+        F.col("id").cast("int").alias("a"), F.concat(F.lit("k"), "id").alias("__p0")
+    )
     write(spark, table, frame, tmp_path / "t", ["__p0"])
     assert [path.parent.name for path in data_files(tmp_path / "t")] == ["__p0=k0", "__p0=k1", "__p0=k2"]
     assert shown(read(spark, table, uris(data_files(tmp_path / "t"))[1:2])) == ['{"a":1}']
@@ -142,7 +154,7 @@ def test_keys_become_directories(spark: SparkSession, tmp_path: Path, kind: str)
 
 def test_existing_directories_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
     table = table_of(TEXTFILE, {"a": "int"})
-    with pytest.raises(Exception, match="PATH_ALREADY_EXISTS|already exists"):
+    with pytest.raises(Exception, match=r"PATH_ALREADY_EXISTS|already exists"):
         write(spark, table, spark.range(1).select(F.col("id").cast("int").alias("a")), tmp_path)
 
 
@@ -206,7 +218,15 @@ def test_text_is_what_hive_writes(spark: SparkSession, tmp_path: Path, zone: str
     write(spark, table, all_values(spark, table).limit(1).coalesce(1), tmp_path / "t")
     (line,) = data_files(tmp_path / "t")[0].read_text(encoding="utf-8").splitlines()
     assert line.split("\x01") == [
-        *["true", "-Infinity", "-99999999.99", "ab  ", "AP8QAQIK", "0001-01-01", "1900-01-01 00:00:00.000001"],
+        *[
+            "true",
+            "-Infinity",
+            "-99999999.99",
+            "ab  ",
+            "AP8QAQIK",
+            "0001-01-01",
+            "1900-01-01 00:00:00.000001",
+        ],
         *["1\x02\\N\x02-3", "a\x031\x02b\x03\\N", "1\x02s", "q\x031\x051.5\x062.0"],
     ]
 
@@ -241,7 +261,9 @@ def test_files_of_real_hive_read_as_hive_read_them(
 ) -> None:
     location = unpack(golden, tmp_path / "t")
     names = sorted({row["input__file__name"] for row in golden.rows})
-    found = read(spark, table_of(storage, {"a": "int", "b": "string"}), uris([location / name for name in names]))
+    found = read(
+        spark, table_of(storage, {"a": "int", "b": "string"}), uris([location / name for name in names])
+    )
     with_path = found.select("a", "b", F.substring_index("_metadata.file_path", "/t/", -1)).collect()
     expected = [(row["a"], row["b"], row["input__file__name"]) for row in golden.rows]
     assert sorted(map(tuple, with_path), key=str) == sorted(expected, key=str)

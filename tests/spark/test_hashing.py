@@ -268,7 +268,7 @@ BUCKETED = [
 
 
 @pytest.mark.parametrize(("engine", "scenario", "snapshot", "column", "text"), BUCKETED)
-def test_rows_of_real_engines_lie_in_our_buckets(  # noqa: PLR0917 - one argument a cell of the table above
+def test_rows_of_real_engines_lie_in_our_buckets(
     spark: SparkSession, engine: str, scenario: str, snapshot: str, column: str, text: str
 ) -> None:
     golden = find(engine, scenario, snapshot)

@@ -120,8 +120,15 @@ class HiveSerDe:
         return list(json.loads(utils.getJSONString(row, self.serde.getObjectInspector())).values())
 
 
-NESTED = ["string", "array<string>", "map<string,int>", "struct<a:string,b:array<string>,c:map<string,string>>"]
-SIGNS = st.sampled_from(["\x01", "\x02", "\x03", "\x04", "\x05", "\\", "\\N", "n", "r", "N", "a", "7", "é", ",", ""])
+NESTED = [
+    "string",
+    "array<string>",
+    "map<string,int>",
+    "struct<a:string,b:array<string>,c:map<string,string>>",
+]
+SIGNS = st.sampled_from(
+    ["\x01", "\x02", "\x03", "\x04", "\x05", "\\", "\\N", "n", "r", "N", "a", "7", "é", ",", ""]
+)
 LINES = st.lists(SIGNS, max_size=24).map("".join)
 
 
@@ -155,7 +162,9 @@ ROWS = st.tuples(
     st.none() | st.lists(TEXT, min_size=2, max_size=3),
     st.none() | st.dictionaries(TEXT, st.none() | st.integers(-99, 99), max_size=3),
     st.none()
-    | st.tuples(TEXT, st.none() | st.lists(TEXT, min_size=2, max_size=3), st.dictionaries(TEXT, TEXT, max_size=2)),
+    | st.tuples(
+        TEXT, st.none() | st.lists(TEXT, min_size=2, max_size=3), st.dictionaries(TEXT, TEXT, max_size=2)
+    ),
 )
 
 
@@ -224,9 +233,19 @@ def test_bytes_above_ascii_delimit_and_other_bytes_survive(spark: SparkSession) 
 
 def test_base64_or_else_the_bytes_themselves(spark: SparkSession) -> None:
     """As in Hive 4.0.1; Spark's own decoder would take anything."""
-    texts = {"YWJj": b"abc", "YWJ": b"ab", "abc!": b"abc!", "": b"", "YW Jj": b"YW Jj", "Y": b"Y", "YQ==": b"a"}
+    texts = {
+        "YWJj": b"abc",
+        "YWJ": b"ab",
+        "abc!": b"abc!",
+        "": b"",
+        "YW Jj": b"YW Jj",
+        "Y": b"Y",
+        "YQ==": b"a",
+    }
     frame = spark.createDataFrame([(text,) for text in texts], "value string")
-    columns = parse_line(SparkFacts(spark), text_layout(table_of(["binary"])), F.col("value"), table_of(["binary"]).columns)
+    columns = parse_line(
+        SparkFacts(spark), text_layout(table_of(["binary"])), F.col("value"), table_of(["binary"]).columns
+    )
     assert [bytes(row[0]) for row in frame.select(*columns).collect()] == list(texts.values())
 
 

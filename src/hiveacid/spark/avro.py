@@ -98,7 +98,8 @@ def _avro(kind: HiveType, numbers: Iterator[int], column: str) -> Any:
         case Struct(fields=fields):
             name = f"record_{next(numbers)}"
             inner = [
-                {"name": f.name, "type": ["null", _avro(f.type, numbers, column)], "default": None} for f in fields
+                {"name": f.name, "type": ["null", _avro(f.type, numbers, column)], "default": None}
+                for f in fields
             ]
             return {"type": "record", "name": name, "fields": inner}
     raise UnsupportedFeatureError(f"column {column}: Hive keeps no {kind} in Avro files")

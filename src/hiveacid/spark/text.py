@@ -66,11 +66,15 @@ def text_layout(table: TableDefinition) -> TextLayout:
     _refuse_unknown(table, found)
     separators = [
         _delimiter(found.get("field.delim", found.get("serialization.format")), "\x01"),
-        _delimiter(found.get("collection.delim", found.get("colelction.delim")), "\x02"),  # sic, before Hive 3
+        _delimiter(
+            found.get("collection.delim", found.get("colelction.delim")), "\x02"
+        ),  # sic, before Hive 3
         _delimiter(found.get("mapkey.delim"), "\x03"),
         *map(chr, _MORE),
     ]
-    count = _EXTENDED if found.get("hive.serialization.extend.nesting.levels", "").lower() == "true" else _LEVELS
+    count = (
+        _EXTENDED if found.get("hive.serialization.extend.nesting.levels", "").lower() == "true" else _LEVELS
+    )
     if found.get("hive.serialization.extend.additional.nesting.levels", "").lower() == "true":
         count = len(separators)
     needed = max(_depth(parse_type(column.type), 1) for column in table.columns)
@@ -274,8 +278,8 @@ def format_line(facts: SparkFacts, layout: TextLayout, columns: Sequence[Column]
     """Return the line of a row whose columns stand in the frame under their names.
 
     As Hive writes it, but for what Hive could not read back: a value that holds a delimiter or a line break
-    fails the statement (``[HIVEACID_DATA]``) where the table has no ESCAPED BY, and a line break is escaped
-    where it has one.
+    fails the statement (``[HIVEACID_DATA]``) where the table has no ESCAPED BY; where it has one, line breaks
+    and a text that looks like NULL are escaped, too. Without it such a text becomes NULL, as in Hive.
     """
     writer = _Writer(facts, layout)
     values = [writer.value(F.col(quoted(c.name)), parse_type(c.type), 1, c.name) for c in columns]
@@ -296,8 +300,12 @@ class _Writer:
     layout: TextLayout
 
     def value(self, value: SparkColumn, kind: HiveType, level: int, column: str) -> SparkColumn:
-        null = self.layout.null if not self.layout.ascii else self.layout.null.encode(BYTES).decode()
-        return F.coalesce(self._not_null(value, kind, level, column), F.lit(null))
+        return F.coalesce(self._not_null(value, kind, level, column), F.lit(self._null))
+
+    @property
+    def _null(self) -> str:
+        null = self.layout.null
+        return null.encode(BYTES).decode() if self.layout.ascii else null
 
     def _not_null(self, value: SparkColumn, kind: HiveType, level: int, column: str) -> SparkColumn:
         separators = self.layout.separators
@@ -344,11 +352,12 @@ class _Writer:
         for byte in _escaped(self.layout):
             text = F.replace(text, F.lit(byte), F.lit(escape + byte))
         text = F.replace(text, F.lit("\n"), F.lit(escape + "n"))
-        return F.replace(text, F.lit("\r"), F.lit(escape + "r"))
+        text = F.replace(text, F.lit("\r"), F.lit(escape + "r"))
+        if self._null[:1] in ("", "n", "r"):  # an escape before these would mean something else
+            return text
+        return F.when(text == self._null, F.concat(F.lit(escape), text)).otherwise(text)
 
-    def _checked(
-        self, text: SparkColumn, separators: Sequence[str], breaks: str, column: str
-    ) -> SparkColumn:
+    def _checked(self, text: SparkColumn, separators: Sequence[str], breaks: str, column: str) -> SparkColumn:
         refused = "".join(f"\\x{ord(c):02x}" for c in (*separators, *breaks))
         if not refused:
             return text
