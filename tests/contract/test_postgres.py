@@ -272,7 +272,7 @@ def test_a_restarted_server(server: PostgresServer, store: SqlStore, engine: Eng
 
 def test_a_server_that_is_not_there_and_one_that_says_no(server: PostgresServer) -> None:
     """A retryable error of ours, without the password."""
-    for url in (server.url(password="wr0ng/" + PASSWORD), server.url("nosuchdatabase")):  # noqa: S106
+    for url in (server.url(password="wr0ng/" + PASSWORD), server.url("nosuchdatabase")):
         with pytest.raises(StoreUnavailableError) as caught:
             SqlStore(url)
         said = str(caught.value)

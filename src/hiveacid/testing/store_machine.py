@@ -292,7 +292,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def snapshots_believe_the_ledger(self) -> None:
-        """New snapshots and those held by open transactions: committed ids are seen, others never."""
+        """Compare what snapshots, new and held ones, make visible: committed ids always, others never."""
         kind, now = self.both(lambda store: store.valid_txns())
         assert kind == "answer"
         self.held = {one: seen for one, seen in self.held.items() if self.model.txn_state(one) == "open"}
