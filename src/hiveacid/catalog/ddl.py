@@ -31,7 +31,7 @@ from hiveacid.errors import (
     SchemaMismatchError,
 )
 from hiveacid.spark.rows import no_rows
-from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN
+from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
 from hiveacid.storage.local import absolute
 from hiveacid.table.insert import InsertOptions, static_values, write_rows
 from hiveacid.table.layout import partition_name, partitions_on_disk
@@ -317,10 +317,10 @@ def adopt(
         create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
     partitions = partitions_on_disk(context, table)
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
-    highest, visible = _ids_on_disk(context, roots)
+    highest, base, visible = _ids_on_disk(context, roots)
     visibility = max(visible, default=0)
     invalid = sorted(one for one in visible if txns is not None and not txns.is_valid(TxnId(one)))
-    properties = dict(table.properties) | {ADOPTED_TXN: str(visibility)}
+    properties = dict(table.properties) | {ADOPTED_TXN: str(visibility), HISTORY_FROM: str(base)}
     if invalid:
         properties[ADOPTED_INVALID] = ",".join(map(str, invalid))
     adopted = replace(table, properties=tuple(sorted(properties.items())))
@@ -337,15 +337,16 @@ def adopt(
         context.store.seed_write_ids(table.name, WriteId(highest), ())
 
 
-def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, set[int]]:
-    """Return the highest write id and all visibility transaction ids in directory names."""
-    write_id = 0
+def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[int]]:
+    """Return the highest write id, that of a base, and all visibility transaction ids in directory names."""
+    write_id = base = 0
     visible: set[int] = set()
     for root in roots:
         for directory in read_listing(context.fs.list_tree(root)).directories:
             name = directory.name
             top = name.write_id if isinstance(name, BaseName) else name.max_write_id
             write_id = max(write_id, int(top))
+            base = max(base, int(name.write_id)) if isinstance(name, BaseName) else base
             if name.visibility_txn_id:
                 visible.add(int(name.visibility_txn_id))
-    return write_id, visible
+    return write_id, base, visible

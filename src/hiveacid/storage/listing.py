@@ -15,6 +15,8 @@ from hiveacid.ports import FileEntry, FileSystem
 
 ADOPTED_TXN = "hiveacid.adopted.txn"
 ADOPTED_INVALID = "hiveacid.adopted.invalid.txns"
+HISTORY_FROM = "hiveacid.history.from"
+"""Table property: snapshots before this write id are not whole any more (the cleaner took their files)."""
 _THREADS = 16
 
 

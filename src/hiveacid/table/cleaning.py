@@ -12,7 +12,7 @@ from hiveacid.core.names import BaseName
 from hiveacid.core.snapshot import select
 from hiveacid.errors import HiveAcidError, MissingDirectoryError
 from hiveacid.spark.lease import collect_garbage
-from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata
+from hiveacid.storage.listing import HISTORY_FROM, adopted_txn_id, list_adopted, read_metadata
 from hiveacid.storage.staging import abandoned
 from hiveacid.table.layout import partition_name, partitions_on_disk
 from hiveacid.table.read import partitions_of
@@ -70,7 +70,7 @@ def _clean_job(context: Context, job_id: int) -> list[str]:
     root, _ = found
     try:
         plan = _plan(context, table, root, job.high_watermark, min_open, unsettled)
-        removed = _carry_out(context, root, plan)
+        removed = _carry_out(context, table, root, plan)
     except MissingDirectoryError:
         removed, plan = [], None
     if plan is None or not plan.postponed:
@@ -117,14 +117,23 @@ def _plan(
     )
 
 
-def _carry_out(context: Context, root: str, plan: CleaningPlan) -> list[str]:
+def _carry_out(context: Context, table: TableDefinition, root: str, plan: CleaningPlan) -> list[str]:
     removed = []
+    if plan.history_from is not None:
+        _note_history(context, table.name, plan.history_from)
     for deletion in plan.deletions:
         path = f"{root}/{deletion.path}"
         context.fs.delete_tree(path)
         logger.info("removed %s (%s)", path, deletion.reason)
         removed.append(path)
     return removed
+
+
+def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
+    """Remember, before anything is deleted, from which write id on the table's history is whole."""
+    table = context.catalog.get_table(name)
+    if table is not None and int(table.property(HISTORY_FROM) or 0) < earliest:
+        context.catalog.alter_table(name, table.with_properties({HISTORY_FROM: str(int(earliest))}))
 
 
 def clean_aborted(context: Context, name: TableName) -> list[str]:
@@ -148,7 +157,7 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     for root in dict.fromkeys((*known, *found)):
         try:
             plan = _plan(context, table, root, None, min_open, aborted_only=True)
-            removed += _carry_out(context, root, plan)
+            removed += _carry_out(context, table, root, plan)
             reach.append(int(plan.forget_aborted_up_to))
             if root in known:
                 reach.append(_base_write_id(context, table, root, context.store.valid_txns()))

@@ -12,13 +12,13 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.originals import OriginalRows, number_originals
 from hiveacid.core.snapshot import AcidDirectory
 from hiveacid.core.write_ids import ValidWriteIdList
-from hiveacid.errors import BadFileError
+from hiveacid.errors import BadFileError, NotEnoughHistoryError
 from hiveacid.orc.tail import ACID_FIELDS, OrcTail, read_tail
 from hiveacid.spark.deletes import DeleteBounds, measure
 from hiveacid.spark.originals import Numbered
 from hiveacid.spark.predicates import prune_partitions, search_argument
 from hiveacid.spark.scan import Source, deletes_of, scan
-from hiveacid.storage.listing import Location, list_locations
+from hiveacid.storage.listing import HISTORY_FROM, Location, list_locations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,6 +46,7 @@ def read_snapshot(
     """
     write_ids = txn.valid_write_ids(table.name)
     if as_of is not None:
+        _require_history(table, as_of)
         write_ids = write_ids.at(as_of)
     partitions = partitions_of(context, table, txn)
     if where is not None and partitions is not None:
@@ -53,6 +54,15 @@ def read_snapshot(
     locations = locate(context, table, partitions, write_ids, txn)
     arguments = search_argument(context.facts, table, where, alias=alias) if where is not None else None
     return frame_of(context, table, locations, write_ids, arguments=arguments)
+
+
+def _require_history(table: TableDefinition, as_of: WriteId) -> None:
+    earliest = int(table.property(HISTORY_FROM) or 0)
+    if as_of < earliest:
+        raise NotEnoughHistoryError(
+            f"{table.name} as of write id {as_of}: what it held then was compacted or overwritten, and cleaned; "
+            f"the earliest state that is whole is write id {earliest}"
+        )
 
 
 def locate(
