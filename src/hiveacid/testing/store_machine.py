@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -61,6 +62,15 @@ ENDS = ("ready for cleaning", "succeeded", "failed", "refused", "did not initiat
 Answer = tuple[str, object]
 
 
+def _make_table(name: TableName, store: Store) -> object:
+    store.create_table(table(name))
+    return None
+
+
+def _partitions(name: TableName, store: Store) -> object:
+    return store.list_partitions(name)
+
+
 class StoreMachine(RuleBasedStateMachine):
     """Walks over two stores at once."""
 
@@ -77,7 +87,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.held: dict[TxnId, ValidTxnList] = {}
         self.both(lambda store: store.create_database(database()))
         for name in (ORDERS, STOCK):
-            self.both(lambda store, name=name: store.create_table(table(name)))
+            self.both(partial(_make_table, name))
 
     def make_store(self, clock: Clock) -> Store:
         """Return the store to compare, with the default limits and this clock."""
@@ -288,7 +298,7 @@ class StoreMachine(RuleBasedStateMachine):
             ]
         )
         for name in names:
-            self.both(lambda store, name=name: store.list_partitions(name))
+            self.both(partial(_partitions, name))
 
     @invariant()
     def snapshots_believe_the_ledger(self) -> None:
