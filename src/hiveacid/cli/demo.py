@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hiveacid.cli.options import errors_end, output_option
 
-MONTHS = 3
+MONTHS = 2
 SESSION = MappingProxyType({"spark.driver.memory": "2g"})
 
 
