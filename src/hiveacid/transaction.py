@@ -232,6 +232,10 @@ class Transaction:
                 f"for a later write beside base_{self._write_ids.get(table)}; commit first"
             )
 
+    def makes(self, table: TableName) -> bool:
+        """Tell whether a table only comes into being with this transaction's commit."""
+        return any(made.name == table for made in self._tables)
+
     def new_partitions(self, table: TableName) -> list[NewPartition]:
         """Return partitions of a table that this transaction made."""
         return [new for new in self._partitions if new.table == table]

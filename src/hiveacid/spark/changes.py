@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hiveacid.core.types import parse_type
+from hiveacid.core.types import parse_type, quote_name
 from hiveacid.spark.rows import Expression, as_column
 from hiveacid.spark.scan import ROW_ID
 from hiveacid.spark.types import store_cast
@@ -27,17 +27,19 @@ def updated_rows(
     valued = frame.select("*", *[as_column(assignments[c]).alias(n) for c, n in new.items()])
     types = {field.name: field.dataType for field in valued.schema.fields}
     columns = [
-        store_cast(F.col(f"`{new[c.name]}`"), types[new[c.name]], parse_type(c.type), c.name).alias(c.name)
+        store_cast(F.col(quote_name(new[c.name])), types[new[c.name]], parse_type(c.type), c.name).alias(
+            c.name
+        )
         if c.name in new
-        else F.col(f"`{c.name}`")
+        else F.col(quote_name(c.name))
         for c in table.columns
     ]
-    places = [F.col(f"`{c.name}`") for c in table.partition_columns]
+    places = [F.col(quote_name(c.name)) for c in table.partition_columns]
     return valued.select(F.lit(int(Action.UPDATE)).alias(ACTION), ROW_ID, *columns, *places)
 
 
 def deleted_rows(table: TableDefinition, frame: DataFrame) -> DataFrame:
     """Return the selected rows' ids; no user column is read."""
     nothing = [F.lit(None).cast(frame.schema[c.name].dataType).alias(c.name) for c in table.columns]
-    places = [F.col(f"`{c.name}`") for c in table.partition_columns]
+    places = [F.col(quote_name(c.name)) for c in table.partition_columns]
     return frame.select(F.lit(int(Action.DELETE)).alias(ACTION), ROW_ID, *nothing, *places)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hiveacid.core.types import parse_type
+from hiveacid.core.types import parse_type, quote_name
 from hiveacid.spark.rows import Expression, as_column
 from hiveacid.spark.scan import ROW_ID
 from hiveacid.spark.types import spark_type, store_cast
@@ -74,7 +74,7 @@ class MergePlan:
         columns = (*self.table.columns, *self.table.partition_columns)
         return chosen.select(
             action.alias(ACTION),
-            F.col(f"`{self.target_alias}`.`{ROW_ID}`").alias(ROW_ID),
+            F.col(f"{quote_name(self.target_alias)}.{quote_name(ROW_ID)}").alias(ROW_ID),
             *[self._value(types, column).alias(column.name) for column in columns],
         )
 
@@ -109,7 +109,7 @@ class MergePlan:
         in_partition = column in self.table.partition_columns
         keeps = in_partition or any(clause.action is Action.UPDATE for clause in self.clauses)
         nothing = F.lit(None).cast(spark_type(parse_type(column.type)))
-        result = F.col(f"`{self.target_alias}`.`{column.name}`") if keeps else nothing
+        result = F.col(f"{quote_name(self.target_alias)}.{quote_name(column.name)}") if keeps else nothing
         for index, clause in enumerate(self.clauses):
             expression = (clause.values or {}).get(column.name)
             if expression is not None:

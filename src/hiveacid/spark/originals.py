@@ -15,6 +15,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from hiveacid.core.listing import DataFile
+from hiveacid.core.types import quote_name
 from hiveacid.spark import flat
 from hiveacid.spark.paths import FileGroup, group_files, partition_columns, place
 
@@ -64,7 +65,7 @@ def _with_row_ids(
 ) -> DataFrame:
     table = source.table
     named = frame.select(
-        *[F.col(f"`{c.name}`") for c in table.columns],
+        *[F.col(quote_name(c.name)) for c in table.columns],
         *partition_columns(table, group),
         place(table, group).alias("__place"),
         F.col("_metadata.file_path").alias("__file"),

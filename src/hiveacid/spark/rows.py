@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
-from hiveacid.core.types import parse_type
+from hiveacid.core.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
 from hiveacid.spark.types import spark_type, store_cast
 
@@ -71,7 +71,9 @@ def fit(
     fields = dict(zip(given, frame.schema.fields, strict=True))
     renamed = frame.toDF(*given)
     values = [
-        store_cast(F.col(f"`{c.name}`"), fields[c.name].dataType, parse_type(c.type), c.name).alias(c.name)
+        store_cast(F.col(quote_name(c.name)), fields[c.name].dataType, parse_type(c.type), c.name).alias(
+            c.name
+        )
         if c.name in fields
         else F.lit(None).cast(spark_type(parse_type(c.type))).alias(c.name)
         for c in wanted
@@ -119,7 +121,7 @@ def with_static(table: TableDefinition, rows: DataFrame, static: Mapping[str, st
     columns = [
         F.lit(static[c.name]).cast(spark_type(parse_type(c.type))).alias(c.name)
         if c.name in static
-        else F.col(f"`{c.name}`")
+        else F.col(quote_name(c.name))
         for c in (*table.columns, *table.partition_columns)
     ]
     return rows.select(*columns)

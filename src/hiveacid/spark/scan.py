@@ -18,6 +18,7 @@ from pyspark.sql import types as T
 
 from hiveacid.core.listing import DataFile
 from hiveacid.core.model import Column, TableDefinition, TableKind
+from hiveacid.core.types import quote_name
 from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
 from hiveacid.spark import flat
 from hiveacid.spark.deletes import DeleteBounds, delete_key
@@ -196,7 +197,7 @@ def _select_raw(source: Source, frame: DataFrame, *more: SparkColumn) -> DataFra
     names = [c.name for c in (*source.table.columns, *source.table.partition_columns)]
     identity = [_row_id().alias(ROW_ID), F.col("__file").alias(FILE_NAME)]
     current = F.col("originalTransaction").alias(CURRENT)
-    return frame.select(*[F.col(f"`{name}`") for name in names], *identity, current, *more)
+    return frame.select(*[F.col(quote_name(name)) for name in names], *identity, current, *more)
 
 
 def _select_events(source: Source, frame: DataFrame, group: FileGroup) -> DataFrame:
@@ -243,7 +244,7 @@ def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
     options = STRICT if table.kind is TableKind.PLAIN else STRICT | _CALENDAR
     for group in group_files(source.fs, table, locations, flat_of):
         frame = flat.read(source.facts, table, group.files, options)
-        users = [F.col(f"`{c.name}`") for c in table.columns]
+        users = [F.col(quote_name(c.name)) for c in table.columns]
         name = F.col("_metadata.file_path").alias(FILE_NAME)
         frames.append(frame.select(*users, *partition_columns(table, group), name))
     return (

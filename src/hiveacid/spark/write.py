@@ -17,6 +17,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition, TableKind, WriteId
+from hiveacid.core.types import quote_name
 from hiveacid.spark import flat
 from hiveacid.spark.hashing import bucket_number
 from hiveacid.spark.scan import CURRENT, ROW_ID
@@ -100,7 +101,7 @@ def stage_insert(
     table, facts = target.table, target.facts
     keys = [partition_key(i) for i in range(len(table.partition_columns))] if dynamic else []
     columns = [
-        partition_text(F.col(f"`{c.name}`")).alias(key)
+        partition_text(F.col(quote_name(c.name))).alias(key)
         for key, c in zip(keys, table.partition_columns, strict=False)
     ]
     if table.kind is not TableKind.FULL_ACID:
@@ -110,7 +111,8 @@ def stage_insert(
         columns.append(_bucket(target).alias(BUCKET))
         keys.append(BUCKET)
     values = [
-        to_file(facts, F.col(f"`{c.name}`"), c.type).alias(value_name(i)) for i, c in enumerate(table.columns)
+        to_file(facts, F.col(quote_name(c.name)), c.type).alias(value_name(i))
+        for i, c in enumerate(table.columns)
     ]
     placed = _place(frame.select(*values, *columns), keys, bucketed=table.bucketing is not None, small=small)
     bucket = F.col(BUCKET) if table.bucketing else F.spark_partition_id()
@@ -141,11 +143,11 @@ def stage_changes(target: Target, frame: DataFrame, directory: str, *, check_car
         F.col(ACTION),
         F.col(ROW_ID).alias("__id"),
         *[
-            partition_text(F.col(f"`{c.name}`")).alias(key)
+            partition_text(F.col(quote_name(c.name))).alias(key)
             for key, c in zip(places, table.partition_columns, strict=True)
         ],
         *[
-            to_file(target.facts, F.col(f"`{c.name}`"), c.type).alias(value_name(i))
+            to_file(target.facts, F.col(quote_name(c.name)), c.type).alias(value_name(i))
             for i, c in enumerate(table.columns)
         ],
         _new_bucket(target).alias("__new"),
@@ -190,7 +192,7 @@ def stage_kept(target: Target, frame: DataFrame, directory: str) -> None:
     ``frame``: user columns, ``ROW__ID`` and the current write id under ``CURRENT``.
     """
     values = [
-        to_file(target.facts, F.col(f"`{c.name}`"), c.type).alias(value_name(i))
+        to_file(target.facts, F.col(quote_name(c.name)), c.type).alias(value_name(i))
         for i, c in enumerate(target.table.columns)
     ]
     _stage_keyed(frame.select(ROW_ID, CURRENT, *values), directory, operation=0, columns=len(values))
@@ -298,7 +300,7 @@ def _bucket(target: Target) -> SparkColumn:
     names = [name.lower() for name in table.bucketing.columns]
     return bucket_number(
         target.facts,
-        [F.col(f"`{name}`") for name in names],
+        [F.col(quote_name(name)) for name in names],
         [types[name] for name in names],
         table.bucketing_version,
         table.bucketing.count,
@@ -311,7 +313,7 @@ def _new_bucket(target: Target) -> SparkColumn:
     # rows without a row id (inserts) spread by their values; which part a row falls into doesn't matter
     atomic = [c.name for c in target.table.columns if "<" not in c.type][:4]
     spread = F.hash(
-        F.col(f"{ROW_ID}.rowid"), F.col(f"{ROW_ID}.writeid"), *[F.col(f"`{name}`") for name in atomic]
+        F.col(f"{ROW_ID}.rowid"), F.col(f"{ROW_ID}.writeid"), *[F.col(quote_name(name)) for name in atomic]
     )
     return F.pmod(spread, F.lit(_SPREAD))
 

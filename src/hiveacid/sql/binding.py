@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TableKind, TableName, WriteId
 from hiveacid.core.types import position, quote_name
-from hiveacid.errors import (
-    CatalogError,
-    NoSuchTableError,
-    ParseError,
-    StatementError,
-    UnsupportedFeatureError,
-)
+from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.relations import Relation, find_relations, find_relations_in_expression
 from hiveacid.spark.views import create_view, drop_view, is_temporary_view, spark_knows
 from hiveacid.sql.hidden import HIDDEN, MARKER, HiddenColumns
@@ -121,19 +115,12 @@ class Binder:
         )
         columns = [c.name for c in (*table.columns, *table.partition_columns)]
         scan = Scan(self.context, view.table, self.joined, columns=(*columns, *more), as_of=view.as_of)
-        frame = self._hinted(scan, view.hint) or scan_frame(scan, self.reader)
+        if view.hint is not None:
+            scan = replace(scan, hint=view.hint.condition, hint_alias=view.hint.alias)
+        frame = scan_frame(scan, self.reader)
         if not view.hidden:
             return frame
         return frame.selectExpr("*", f"CAST(NULL AS TINYINT) AS {MARKER}{len(more)}")
-
-    def _hinted(self, scan: Scan, hint: Hint | None) -> DataFrame | None:
-        """Return the rows without files that a condition excludes; None where there is none, or a wrong one."""
-        if hint is None:
-            return None
-        try:
-            return scan_frame(replace(scan, hint=hint.condition, hint_alias=hint.alias), self.reader)
-        except (CatalogError, StatementError):  # Spark will say so about the query itself, and where
-            return None
 
     def drop_views(self) -> None:
         """Forget the views; what was analysed with them goes on."""

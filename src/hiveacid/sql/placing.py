@@ -99,7 +99,7 @@ def _improved(
 ) -> HiveAcidError:
     better = _explained(cause) or error
     message = _VIEW.sub("", re.sub(r" \(line \d+, column \d+\)$", "", str(better)))
-    found = _place(str(cause), pieces, before)
+    found = _place(cause, pieces, before)
     if isinstance(better, StatementError):
         line, column = found or (None, None)
         return type(better)(message, line=line, column=column)
@@ -118,14 +118,14 @@ def _explained(cause: BaseException) -> HiveAcidError | None:
         return None
 
 
-def _place(said: str, pieces: Sequence[Placed], before: int) -> tuple[int, int] | None:
-    mark = _PLACE.search(said)
+def _place(cause: BaseException, pieces: Sequence[Placed], before: int) -> tuple[int, int] | None:
+    mark = _PLACE.search(str(cause))
     if mark is None:
         return None
     line, column = int(mark["line"]), int(mark["column"]) - bool(mark["late"])
     for piece in pieces:
         offset = _offset(piece.text, line, column - (before if line == 1 else 0))
-        if offset is not None and (len(pieces) == 1 or _is_about(said, piece, offset)):
+        if offset is not None and (len(pieces) == 1 or _is_about(cause, piece.text, offset)):
             return piece.place(offset)
     return None
 
@@ -137,9 +137,13 @@ def _offset(text: str, line: int, column: int) -> int | None:
     return sum(len(one) + 1 for one in lines[: line - 1]) + column
 
 
-def _is_about(said: str, piece: Placed, offset: int) -> bool:
-    """Tell whether Spark's message is about this piece: it names the word that stands at the offset."""
-    if "== SQL" in said and piece.text.split("\n", 1)[0] not in said:
-        return False
-    word = next((token.name for token in tokenize(piece.text) if token.start == offset), None)
-    return word is not None and word in said
+def _is_about(cause: BaseException, text: str, offset: int) -> bool:
+    """Tell whether Spark's complaint is about this text: what it quotes stands at the offset."""
+    contexts = getattr(cause, "getQueryContext", list)()  # not there in PySpark 3.5
+    if any(text.startswith(str(c.fragment()), offset) for c in contexts if c.fragment()):
+        return True
+    said = str(cause)
+    if "== SQL" in said:
+        return text.split("\n", 1)[0] in said
+    word = next((token.name for token in tokenize(text) if token.start == offset), None)
+    return word is not None and f"`{word}`" in said

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import WriteId
+from hiveacid.core.types import quote_name
 from hiveacid.spark.failures import translated
 from hiveacid.spark.lease import PlanWatch
 from hiveacid.spark.rows import Expression, filtered
@@ -81,7 +82,7 @@ def _columns(request: Scan, table: TableDefinition) -> list[str]:
     names = [c.name for c in (*table.columns, *table.partition_columns)]
     wanted = names if request.columns is None else list(request.columns)
     hidden = [ROW_ID] if request.row_ids else []
-    return [f"`{name}`" if name.lower() in names else name for name in (*hidden, *wanted)]
+    return [quote_name(name) if name.lower() in names else name for name in (*hidden, *wanted)]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
+from hiveacid.core.types import quote_name
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.spark.failures import translated
 from hiveacid.spark.merge import Clause, MergePlan, When
@@ -102,4 +103,4 @@ class Merge:
         fixed = {c.name for c in table.partition_columns}
         fixed |= set(table.bucketing.columns if table.bucketing else ())
         wanted = [n for n in names if n in own and (action is Action.INSERT or n not in fixed)]
-        return {name: f"`{self.source_alias}`.`{name}`" for name in wanted}
+        return {name: f"{quote_name(self.source_alias)}.{quote_name(name)}" for name in wanted}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
@@ -12,7 +13,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.originals import OriginalRows, number_originals
 from hiveacid.core.snapshot import AcidDirectory
 from hiveacid.core.write_ids import ValidWriteIdList
-from hiveacid.errors import BadFileError, NotEnoughHistoryError
+from hiveacid.errors import BadFileError, CatalogError, NotEnoughHistoryError, StatementError
 from hiveacid.orc.tail import ACID_FIELDS, OrcTail, read_tail
 from hiveacid.spark.deletes import DeleteBounds, measure
 from hiveacid.spark.originals import Numbered
@@ -48,11 +49,14 @@ def read_snapshot(
     if as_of is not None:
         _require_history(table, as_of)
         write_ids = write_ids.at(as_of)
-    partitions = partitions_of(context, table, txn)
-    if where is not None and partitions is not None:
-        partitions = prune_partitions(context.facts, table, partitions, where, alias=alias)
+    partitions, arguments = partitions_of(context, table, txn), None
+    if where is not None:
+        # A condition that makes no sense is refused, with its place, where the rows are filtered by it.
+        with suppress(CatalogError, StatementError):
+            if partitions is not None:
+                partitions = prune_partitions(context.facts, table, partitions, where, alias=alias)
+            arguments = search_argument(context.facts, table, where, alias=alias)
     locations = locate(context, table, partitions, write_ids, txn)
-    arguments = search_argument(context.facts, table, where, alias=alias) if where is not None else None
     return frame_of(context, table, locations, write_ids, arguments=arguments)
 
 
@@ -128,7 +132,8 @@ def partitions_of(
     """Return all partitions, those that the transaction itself made included; None if unpartitioned."""
     if not table.partition_columns:
         return None
-    known = context.catalog.list_partitions(table.name)
+    new = txn is not None and txn.makes(table.name)
+    known = () if new else context.catalog.list_partitions(table.name)
     made = [new.partition for new in txn.new_partitions(table.name)] if txn is not None else []
     values = {partition.values for partition in known}
     return (*known, *{p.values: p for p in made if p.values not in values}.values())
