@@ -47,7 +47,7 @@ def try_cast(facts: SparkFacts, value: SparkColumn, target: str) -> SparkColumn:
 
     On Connect with Spark 3.5, where nothing offers this, it is a plain cast: it fails under ANSI mode.
     """
-    if hasattr(value, "try_cast"):
+    if facts.version >= _SPARK_4:  # in 3.5 any attribute of a column is a field of it
         return value.try_cast(target)
     if not facts.classic:
         return value.cast(target)

@@ -216,9 +216,13 @@ class _Parser:
 
         def first_of_each(entries: SparkColumn) -> SparkColumn:
             keys = F.transform(entries, lambda one: one.getField("key"))
-            return F.filter(
-                entries, lambda one, place: F.array_position(keys, one.getField("key")) == place + F.lit(1)
-            )
+
+            def is_first(one: SparkColumn, place: SparkColumn) -> SparkColumn:
+                key = one.getField("key")
+                before = F.slice(keys, F.lit(1), place)
+                return key.isNotNull() & ~F.exists(before, lambda other: other.eqNullSafe(key))
+
+            return F.filter(entries, is_first)
 
         return F.map_from_entries(let(F.transform(self._items(text, level), entry), first_of_each))
 
