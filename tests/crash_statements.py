@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,6 +40,16 @@ def create(acid: AcidSession, name: str) -> None:
 def rows(acid: AcidSession, name: str) -> Rows:
     """Return what the table holds, sorted."""
     return sorted(tuple(row) for row in acid.table(name).scan(columns=("id", "v", "p")).to_df().collect())
+
+
+def leftovers(acid: AcidSession, name: str) -> set[str]:
+    """Return what lies in the table's directory and nobody knows: neither read, nor replaced by a later write."""
+    table = acid.table(name)
+    deltas = table.inspect.deltas().collect()
+    known = {f"{row.partition}/{row.directory}" for row in deltas if row.state in ("used", "obsolete")}
+    root = Path(table.definition.location)
+    found = {path.relative_to(root).as_posix() for path in root.glob("*/*") if path.is_dir()}
+    return (found - known) | {path.name for path in root.glob(".hiveacid*")}
 
 
 def insert(acid: AcidSession, name: str) -> None:
@@ -85,7 +96,9 @@ def merged(before: Rows) -> Rows:
 
 def overwrite(acid: AcidSession, name: str) -> None:
     """Replace two partitions."""
-    acid.sql(f"INSERT OVERWRITE TABLE {name} SELECT id, concat(v, '#'), p FROM {name} WHERE p IN (1, 2) AND id < 100")
+    acid.sql(
+        f"INSERT OVERWRITE TABLE {name} SELECT id, concat(v, '#'), p FROM {name} WHERE p IN (1, 2) AND id < 100"
+    )
 
 
 def overwritten(before: Rows) -> Rows:
@@ -124,7 +137,18 @@ def unchanged(before: Rows) -> Rows:
     return before
 
 
+def insert_many(acid: AcidSession, name: str) -> None:
+    """Insert rows that take Spark some seconds."""
+    acid.sql(f"INSERT INTO {name} PARTITION (p = 1) SELECT id, sha2(id, 512) FROM range(3000000)")
+
+
+def with_many(before: Rows) -> Rows:
+    """Say what `insert_many` does; it is meant to be killed before it is done."""
+    raise NotImplementedError
+
+
 STATEMENTS = {
+    "insert many": Statement(insert_many, with_many),
     "insert": Statement(insert, inserted),
     "update": Statement(update, updated),
     "merge": Statement(merge, merged),

@@ -1,22 +1,17 @@
-"""Tables of Hive and Trino: taken over as they lie on disk, read exactly, then changed and compacted."""
+"""Tables of Hive and Trino, taken over as they lie on disk, read exactly as the engine read them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from engine_rows import IDENTITY, Row, hive_rows, positional, rows_of, same, trino_rows, without_ids
-from golden_tables import Golden, RowId, scenarios, unpack
-from sort_merge_reader import read_table
+from golden_tables import Golden, scenarios
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Callable
 
-    from hiveacid import AcidSession
     from hiveacid.table.acid_table import AcidTable
 
 _BY_POSITION = {
@@ -38,37 +33,11 @@ def cases(goldens: tuple[Golden, ...]) -> list[Any]:
     ]
 
 
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AcidSession]:
-    """Return one connection for all tables of this file: each gets a name of its own."""
-    import hiveacid  # noqa: PLC0415
-
-    connection = hiveacid.connect(spark, warehouse=str(tmp_path_factory.mktemp("corpus")))
-    connection.sql("CREATE DATABASE acid")
-    yield connection
-    connection.close()
-
-
-@pytest.fixture
-def adopt(warehouse: AcidSession, tmp_path: Path) -> Iterator[Callable[[Golden], AcidTable]]:
-    adopted: list[AcidTable] = []
-
-    def take_over(golden: Golden) -> AcidTable:
-        location = unpack(golden, tmp_path / "t")
-        table = warehouse.adopt(
-            golden.show_create_table, location=str(location), valid_write_ids=golden.valid_write_ids or None
-        )
-        adopted.append(table)
-        return table
-
-    yield take_over
-    for table in adopted:
-        warehouse.sql(f"DROP TABLE {table.name}")
-
-
 @pytest.mark.parametrize("golden", cases(tuple(g for g in scenarios() if g.engine.startswith("hive"))))
-def test_hive_tables_read_as_hive_reads_them(golden: Golden, adopt: Callable[[Golden], AcidTable]) -> None:
-    table = adopt(golden)
+def test_hive_tables_read_as_hive_reads_them(
+    golden: Golden, adopt_golden: Callable[[Golden], AcidTable]
+) -> None:
+    table = adopt_golden(golden)
     with_ids = golden.transactional == "full"
     frame = table.scan(row_ids=with_ids).to_df()
     expected = hive_rows(golden, frame.schema)
@@ -76,20 +45,17 @@ def test_hive_tables_read_as_hive_reads_them(golden: Golden, adopt: Callable[[Go
 
 
 @pytest.mark.parametrize("golden", scenarios(engine="trino-476"), ids=str)
-def test_trino_tables_read_as_trino_reads_them(golden: Golden, adopt: Callable[[Golden], AcidTable]) -> None:
-    table = adopt(golden)
+def test_trino_tables_read_as_trino_reads_them(
+    golden: Golden, adopt_golden: Callable[[Golden], AcidTable]
+) -> None:
+    table = adopt_golden(golden)
     frame = table.scan(row_ids=True).to_df()
     rows = positional(rows_of(frame), frame.schema)
     assert same(without_ids(rows)) == same(trino_rows(golden, frame.schema))
-    keys = [(partition_of(table, row), row[IDENTITY]) for row in rows]
-    assert same({"key": key} for key in keys) == same(
-        {"key": (merged["partition"] or "", merged["row_id"])} for merged in golden.merged
-    )
+    keys = [{"key": (partition_of(table, row), row[IDENTITY])} for row in rows]
+    assert same(keys) == same({"key": (m["partition"] or "", m["row_id"])} for m in golden.merged)
 
 
 def partition_of(table: AcidTable, row: Row) -> str:
-    """Return the directory of a row's partition; no value in these tables needs escaping but the NULL."""
-    return "/".join(
-        f"{column.name}={'__HIVE_DEFAULT_PARTITION__' if row[column.name] is None else row[column.name]}"
-        for column in table.definition.partition_columns
-    )
+    """Return the directory of a row's partition; Trino's tables here need no escaping."""
+    return "/".join(f"{c.name}={row[c.name]}" for c in table.definition.partition_columns)

@@ -9,7 +9,33 @@ from hiveacid.errors import CatalogError, SchemaMismatchError, UnsupportedFeatur
 from hiveacid.spark.types import column_type
 
 _RESERVED_PREFIX = "__hiveacid"
+_NOT_IN_NAMES = frozenset("/\\.:`\x7f")
+_FIRST_PRINTABLE = 0x20
+_LONGEST_DIRECTORY = 240  # bytes; file systems allow 255, and a renamed table's directory gets a suffix
 _VIRTUAL = {"row__id", "input__file__name", "block__offset__inside__file"}
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise CatalogError for a name that could not be a directory's, or not be said in SQL.
+
+    Hive allows letters, digits and underscores (``MetaStoreUtils.validateName``); blanks and signs do no harm
+    here, but a dot separates databases from tables, and a directory must stay where it belongs.
+    """
+    broken = sorted({sign for sign in name if sign in _NOT_IN_NAMES or ord(sign) < _FIRST_PRINTABLE})
+    if broken:
+        raise CatalogError(
+            f"{what} {name!r} cannot be: {' '.join(map(repr, broken))} may not be part of a name"
+        )
+    if name != name.strip() or not name:
+        raise CatalogError(f"{what} {name!r} cannot be: it is empty, or begins or ends with a blank")
+    if len(name.encode()) > _LONGEST_DIRECTORY:
+        raise CatalogError(f"{what} {name[:40]!r}… cannot be: it has more than {_LONGEST_DIRECTORY} bytes")
+
+
+def check_location(location: str, warehouse: str) -> None:
+    """Raise CatalogError for a directory that holds the warehouse: dropping the table would delete it all."""
+    if f"{warehouse}/".startswith(f"{location.rstrip('/')}/"):
+        raise CatalogError(f"a table cannot have the location {location}: the warehouse itself lies there")
 
 
 def check_definition(table: TableDefinition) -> None:

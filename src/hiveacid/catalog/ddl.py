@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hiveacid.catalog.checks import check_definition, check_properties
+from hiveacid.catalog.checks import check_definition, check_location, check_name, check_properties
 from hiveacid.core.listing import read_listing
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import (
@@ -58,6 +58,7 @@ def create_database(context: Context, database: DatabaseDefinition, *, if_not_ex
     """Create a database below the warehouse (``name.db``) or at its location."""
     if context.catalog.get_database(database.name) is not None and if_not_exists:
         return
+    check_name("a database called", database.name)
     location = database.location or f"{context.warehouse}/{database.name}.db"
     context.catalog.create_database(replace(database, location=absolute(location)))
 
@@ -99,7 +100,9 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     """
     if context.catalog.get_table(table.name) is not None:
         raise AlreadyExistsError(f"table {table.name} exists already")
+    check_name("a table called", table.name.name)
     where = table.location or default_location(context, table.name)
+    check_location(absolute(where), context.warehouse)
     seconds = context.clock.now() // 1000
     properties = {"bucketing_version": "2", "transient_lastDdlTime": str(seconds)} | dict(table.properties)
     if table.kind is TableKind.FULL_ACID:
@@ -213,6 +216,7 @@ def rename_table(context: Context, name: TableName, new: TableName) -> None:
     """Rename a table; its files stay where they are, so that running readers go on."""
     if context.catalog.get_database(new.database) is None:
         raise NoSuchDatabaseError(f"database {new.database} does not exist")
+    check_name("a table called", new.name)
     alter(context, name, lambda table: replace(table, name=new))
 
 
@@ -311,6 +315,8 @@ def adopt(
     """
     if not context.fs.exists(table.location):
         raise MissingDirectoryError("the table's directory does not exist", path=table.location)
+    check_name("a table called", table.name.name)
+    check_location(table.location, context.warehouse)
     if context.catalog.get_table(table.name) is not None:
         raise AlreadyExistsError(f"table {table.name} exists already")
     if context.catalog.get_database(table.name.database) is None:

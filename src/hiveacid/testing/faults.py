@@ -22,6 +22,7 @@ from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from hiveacid.config import keys
 from hiveacid.transaction import Heartbeats, Snapshots, Transactions
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from hiveacid.table.context import Context
 
 _Session = TypeVar("_Session", bound="Connection")
-_NEVER = 1e9  # seconds
 
 
 class SimulatedCrash(BaseException):
@@ -190,16 +190,22 @@ class FaultyFileSystem(FaultyPort):
         super().__init__(fs, "fs", faults)
 
 
-def faulty(session: _Session, faults: Faults, store: object | None = None) -> _Session:
+def faulty(
+    session: _Session, faults: Faults, store: object | None = None, *, heartbeats: bool = False
+) -> _Session:
     """Return a session like this one whose every call to storage and store goes through ``faults``.
 
-    It sends no heartbeats and keeps no snapshots by itself: a session that is killed must fall silent.
-    ``store``: use this one instead of the session's.
+    ``store``: use this one instead of the session's. ``heartbeats``: keep its transactions alive from a
+    thread, as usual; without them a session that `crash` has struck is silent at once.
     """
     context = session.context
     wrapped_store = cast("Any", FaultyStore(store or context.store, faults))
+    beats = Heartbeats if heartbeats else _NoHeartbeats
     transactions = Transactions(
-        wrapped_store, _NoHeartbeats(wrapped_store, _NEVER), context.clock, context.transactions.client
+        wrapped_store,
+        beats(wrapped_store, context.settings.get(keys.TXN_TIMEOUT) / 2),
+        context.clock,
+        context.transactions.client,
     )
     wrapped: Context = replace(
         context,

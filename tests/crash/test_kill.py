@@ -1,0 +1,89 @@
+"""Drivers that die by kill -9 in the middle of a statement, as processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import crash_statements as st
+import crash_victim
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid import AcidSession
+
+# table: statement, verb, which of its calls, when
+DEATHS = {
+    "while_spark_stages": ("insert many", "spark", 0, "before"),
+    "first_footer": ("update", "fs.replace_tail", 1, "after"),
+    "not_recorded": ("merge", "store.add_written", 1, "before"),
+    "first_file": ("overwrite", "fs.move_file", 1, "after"),
+    "not_committed": ("transaction", "store.commit_txn", 1, "before"),
+    "committed": ("major", "store.commit_txn", 1, "after"),
+}
+_PATIENCE = 240  # seconds
+
+
+@pytest.fixture(scope="module")
+def acid(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AcidSession]:
+    import hiveacid  # noqa: PLC0415
+
+    warehouse = str(tmp_path_factory.mktemp("kill") / "wh")
+    connection = hiveacid.connect(spark, warehouse=warehouse, settings=crash_victim.TIMEOUT)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def dead(acid: AcidSession) -> dict[str, int]:
+    """Start all processes at once, each on a table of its own; return how each of them ended."""
+    for name in DEATHS:
+        st.create(acid, name)
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(crash_victim.__file__).parent), *filter(None, sys.path)]
+    )
+    started = {
+        name: subprocess.Popen(
+            [sys.executable, crash_victim.__file__, acid.context.warehouse, name, *map(str, death)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name, death in DEATHS.items()
+    }
+    ended = {}
+    for name, process in started.items():
+        output, _ = process.communicate(timeout=_PATIENCE)
+        if process.returncode != -signal.SIGKILL:
+            print(f"== {name}\n{output[-3000:]}")  # noqa: T201 - shown when the test fails
+        ended[name] = process.returncode
+    return ended
+
+
+@pytest.mark.parametrize("name", DEATHS)
+def test_what_a_killed_driver_leaves(acid: AcidSession, dead: dict[str, int], name: str) -> None:
+    assert dead[name] == -signal.SIGKILL
+    rows = list(st.FIRST)
+    assert st.rows(acid, name) == rows
+    acid.sql(f"UPDATE {name} SET v = 'next' WHERE p < 3")
+    rows = [(i, "next" if p < 3 else v, p) for i, v, p in rows]
+    assert st.rows(acid, name) == rows
+    acid.clean()
+    assert not st.leftovers(acid, name)
+    assert st.rows(acid, name) == rows
+
+
+def test_what_was_committed_before_the_kill_is_there(acid: AcidSession, dead: dict[str, int]) -> None:
+    assert dead["committed"] == -signal.SIGKILL
+    deltas = acid.table("committed").inspect.deltas().collect()
+    assert "base" in {row.kind for row in deltas if row.partition == "p=1" and row.state == "used"}
