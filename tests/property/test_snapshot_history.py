@@ -254,7 +254,7 @@ class History:
             txn_ids = [self.location.open_txn() for _ in range(random.randrange(2, 5))]
             write_ids = [self.location.allocate(txn_id) for txn_id in txn_ids]
             first, last = WriteId(write_ids[0]), WriteId(write_ids[-1])
-            path = DeltaName(False, first, last, None).format()  # noqa: FBT003 - an insert delta
+            path = DeltaName(False, first, last, None).format()
             self.batch = Batch(txn_ids, write_ids, path)
 
     def stream(self, random: Random) -> None:

@@ -169,5 +169,3 @@ def test_asking_costs_little(facts: SparkFacts, directory: str) -> None:
         assert watch.alive()
     assert time.perf_counter() - begun < 5
     assert frame is not None
-
-

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, StorageFormat, TableDefinition, TableName
+from hiveacid.core.model import (
+    DEFAULT_PARTITION,
+    Column,
+    Partition,
+    StorageFormat,
+    TableDefinition,
+    TableName,
+)
 from hiveacid.errors import NoSuchColumnError
 from hiveacid.spark import pruning
 from hiveacid.spark.predicates import prune_partitions
@@ -38,7 +45,7 @@ def table(*columns: tuple[str, str]) -> TableDefinition:
     )
 
 
-def parts(*values: str | None | tuple[str | None, ...]) -> list[Partition]:
+def parts(*values: str | tuple[str | None, ...] | None) -> list[Partition]:
     return [Partition(v if isinstance(v, tuple) else (v,), f"/nowhere/{i}") for i, v in enumerate(values)]
 
 
@@ -99,7 +106,12 @@ TEXTS = ["a", "a ", "B", "é", "\uffee", "😀", DEFAULT_PARTITION, "5"]
         ("double", ["1.5", "NaN", "-0.0"], "p = 0", ["-0.0"]),
         ("boolean", ["true", "false"], "p", ["true"]),
         ("boolean", ["true", "false", DEFAULT_PARTITION], "NOT p", ["false"]),
-        ("timestamp", ["2020-01-01 00:00:00", "2020-01-01 00:00:00.5"], "p > '2020-01-01'", ["2020-01-01 00:00:00.5"]),
+        (
+            "timestamp",
+            ["2020-01-01 00:00:00", "2020-01-01 00:00:00.5"],
+            "p > '2020-01-01'",
+            ["2020-01-01 00:00:00.5"],
+        ),
     ],
 )
 def test_partitions_that_match_stay(
@@ -153,7 +165,11 @@ _TEXTS = {
 def cases(draw: st.DrawFn) -> tuple[str, list[str | None], str]:
     kind = draw(st.sampled_from(sorted(_TEXTS)))
     values = draw(st.lists(st.none() | _TEXTS[kind], min_size=1, max_size=8))
-    literal = (st.sampled_from(values) | _TEXTS[kind]).filter(lambda v: v is not None).map(lambda v: _quoted(kind, v))
+    literal = (
+        (st.sampled_from(values) | _TEXTS[kind])
+        .filter(lambda v: v is not None)
+        .map(lambda v: _quoted(kind, v))
+    )
     match draw(st.integers(0, 3)):
         case 0:
             where = f"p {draw(st.sampled_from(['=', '<=>', '<', '<=', '>', '>=']))} {draw(literal)}"
@@ -168,12 +184,16 @@ def cases(draw: st.DrawFn) -> tuple[str, list[str | None], str]:
 
 def _quoted(kind: str, value: str | None) -> str:
     text = str(value)
-    return text if kind == "int" else ("date" if kind == "date" else "") + "'" + text.replace("'", "\\'") + "'"
+    return (
+        text if kind == "int" else ("date" if kind == "date" else "") + "'" + text.replace("'", "\\'") + "'"
+    )
 
 
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.lists(cases(), min_size=1, max_size=4))
-def test_python_answers_as_spark_does(facts: SparkFacts, made: list[tuple[str, list[str | None], str]]) -> None:
+def test_python_answers_as_spark_does(
+    facts: SparkFacts, made: list[tuple[str, list[str | None], str]]
+) -> None:
     for kind, values, where in made:
         definition, all_parts = table(("p", kind)), parts(*values)
         known = pruning.conjuncts(facts, pruning.visible_columns(definition), where)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import re
 import string
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
-from hiveacid.spark.predicates import search_argument
+from hiveacid.spark.sarg import Leaf, leaf_of
 from hiveacid.spark.scan import _GUARD, ABSENT
+from hiveacid.spark.search_argument import ArgumentBuilder, search_argument
 from hiveacid.spark.session import SparkFacts
+from hiveacid.spark.simple import Operator, Simple
 from hiveacid.spark.timezone import from_file
 from hiveacid.spark.types import column_type
 
@@ -41,8 +44,8 @@ COLUMNS = {
     "s": ("string", "concat(substr('aeiouAEIOU09', 1 + id div 1000, 1), lpad(id, 5, '0'))"),
     "u": (
         "string",
-        "concat(element_at(array('', ' ', 'a', 'a ', 'Kö', 'Kz', 'z', 'é', '\\u4e2d', '\\uffee', '😀', 'zz'),"
-        " cast(1 + id div 1000 as int)), if(id % 3 = 0, '', cast(id % 7 as string)))",
+        """concat(element_at(array('', ' ', 'a', 'a ', 'Kö', 'Kz', 'z', 'é', '\\u4e2d', '\\uffee', '😀', 'zz'),
+        cast(1 + id div 1000 as int)), if(id % 3 = 0, '', cast(id % 7 as string)))""",
     ),
     "long": ("string", "concat(repeat('x', 1100), lpad(id, 5, '0'))"),
     "v": ("varchar(10)", "concat('v', lpad(id, 5, '0'))"),
@@ -52,7 +55,11 @@ COLUMNS = {
     "p": ("decimal(12,3)", "cast((id - 6000) * 0.125 as decimal(12,3))"),
     "q": ("decimal(38,10)", "cast(id * 12345678901.5 as decimal(38,10))"),
     "f": ("float", "cast(if(id % 2000 = 3, 'NaN', if(id % 2000 = 5, '-0.0', (id - 6000) / 8)) as float)"),
-    "x": ("double", "cast(if(id % 3000 = 3, 'NaN', if(id div 1000 = 6, if(id%2=0,-0.0D,0.0D), id / 3)) as double)"),
+    "x": (
+        "double",
+        "cast(if(id % 3000 = 1003, 'NaN', if(id div 1000 = 6, if(id%2=0,-0.0D,0.0D), id / 3)) as double)",
+    ),
+    "g": ("float", "cast(id * 0.1D as float)"),
     "flag": ("boolean", "id < 5000"),
     "bucket": ("int", "cast(id as int)"),
     "rowid": ("bigint", "id"),
@@ -195,7 +202,7 @@ HAND_PICKED = [
     "d BETWEEN '2000-01-01' AND '2000-01-03'", "ts = timestamp'1970-01-01 00:00:00'", "ts < '1967-01-01'",
     "ts BETWEEN '1980-01-01' AND '1980-02-01'", "p = 0", "p = 0.125", "p > 700", "p < -749.999", "p = 1.1255",
     "p IN (1.125, 2, 3.25)", "q = 12345678901.5", "q > 1e14", "f = -0.0", "f = 0", "f <= 0", "f < 0",
-    "f = 74.75", "f = cast(74.75 as float)", "f > 700", "f >= cast('NaN' as float)", "f <= cast('NaN' as float)",
+    "f = 74.75", "f = cast(74.75 as float)", "g = cast(299.9 as float)", "g = 299.9", "f > 700", "f >= cast('NaN' as float)", "f <= cast('NaN' as float)",
     "x = 0", "x = -0.0D", "x <= 0", "x < 0.0D", "x >= 0", "x > 3999", "x = cast('NaN' as double)",
     "x BETWEEN -0.0D AND 0.0D", "x BETWEEN 0.0D AND -0.0D", "x < cast('Infinity' as double)", "flag", "NOT flag",
     "flag = false", "bucket = 5", "rowid = 11000", "bucket < 10 AND i > 0", "i = 5 AND s = 'A06005'",
@@ -290,17 +297,46 @@ def test_partition_columns_are_not_asked_of_orc(files: Files) -> None:
     assert search_argument(files.facts, table, "dt = '2020-01-01' AND i = 1")["orc.sarg.column.names"] == "i"
 
 
+def test_row_groups_whose_statistics_lack_a_minimum_are_read(files: Files) -> None:
+    """Presto leaves the minimum of long strings out, and ORC then takes all values for NULLs (ORC 1.9 to 2.3)."""
+    jvm: Any = files.spark._jvm
+    proto = jvm.org.apache.orc.OrcProto
+    strings = proto.StringStatistics.newBuilder().setMaximum("z").setSum(700).build()
+    message = proto.ColumnStatistics.newBuilder().setNumberOfValues(10).setStringStatistics(strings).build()
+    statistics = jvm.org.apache.orc.impl.ColumnStatisticsImpl.deserialize(
+        jvm.org.apache.orc.TypeDescription.fromString("string"), message
+    )
+    truth = jvm.java.lang.Class.forName("org.apache.hadoop.hive.ql.io.sarg.SearchArgument$TruthValue")
+
+    def needed(leaf: Leaf) -> bool:
+        builder = ArgumentBuilder(files.facts)
+        builder.add(leaf)
+        argument = builder.build()
+        leaves = argument.getLeaves()
+        values = jvm.java.lang.reflect.Array.newInstance(truth, leaves.size())
+        for place, each in enumerate(leaves):
+            values[place] = jvm.org.apache.orc.impl.RecordReaderImpl.evaluatePredicate(statistics, each, None)
+        return bool(argument.evaluate(values).isNeeded())
+
+    for operator in ("EQUAL", "LESS", "LESS_OR_EQUAL", "GREATER", "GREATER_OR_EQUAL", "IN"):
+        leaf = leaf_of(Simple("s", Operator[operator], ("x",), T.StringType()), "string")
+        assert leaf is not None
+        assert needed(leaf), operator
+        assert not needed(replace(leaf, or_null=False)), "ORC has learnt better: the guard may go"
+
+
 # Random conditions over random literals near the data and far from it.
 
 _SQL_TEXT = st.text(st.sampled_from("aeiouz09 Kö中\uffee😀\x7f" + string.ascii_uppercase), max_size=4)
-_DATES = st.dates(datetime.date(1, 1, 1), datetime.date(9999, 12, 31)) | st.dates(
-    datetime.date(1994, 12, 1), datetime.date(2028, 1, 1)
+_DATES = st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31)) | st.dates(
+    dt.date(1994, 12, 1), dt.date(2028, 1, 1)
 )
 _LITERALS: dict[str, st.SearchStrategy[str]] = {
     "t": st.integers(-140, 140).map(str),
     "m": st.integers(-33000, 33000).map(str),
     "i": st.integers(-6100, 6100).map(str) | st.floats(-6000, 6000, width=16).map(lambda v: f"{v:.1f}"),
-    "b": st.integers(-(2**63) + 1, 2**63 - 1).map(str) | st.integers(0, 12000).map(lambda v: f"{v * 1000003}L"),
+    "b": st.integers(-(2**63) + 1, 2**63 - 1).map(str)
+    | st.integers(0, 12000).map(lambda v: f"{v * 1000003}L"),
     "s": _SQL_TEXT.map(lambda v: f"'{v}'") | st.integers(0, 12000).map(lambda v: f"'a{v:05}'"),
     "u": _SQL_TEXT.map(lambda v: f"'{v}'"),
     "v": st.integers(0, 12000).map(lambda v: f"'v{v:05}'"),
@@ -312,7 +348,8 @@ _LITERALS: dict[str, st.SearchStrategy[str]] = {
     "q": st.integers(0, 12000).map(lambda v: f"{v * 123456789015}e-1BD"),
     "f": st.floats(-760, 760, width=32).map(lambda v: f"cast('{v!r}' as float)")
     | st.sampled_from(["cast('NaN' as float)", "0", "cast('-0.0' as float)", "cast('-Infinity' as float)"]),
-    "x": st.floats(-10, 4010).map(lambda v: f"cast('{v!r}' as double)") | st.sampled_from(["0", "-0.0D", "'NaN'"]),
+    "x": st.floats(-10, 4010).map(lambda v: f"cast('{v!r}' as double)")
+    | st.sampled_from(["0", "-0.0D", "'NaN'"]),
 }
 
 
@@ -335,7 +372,9 @@ def conditions(draw: st.DrawFn) -> str:
 
 
 @settings(max_examples=4, suppress_health_check=list(HealthCheck))
-@given(st.lists(conditions() | st.tuples(conditions(), conditions()).map(" AND ".join), min_size=30, max_size=30))
+@given(
+    st.lists(conditions() | st.tuples(conditions(), conditions()).map(" AND ".join), min_size=30, max_size=30)
+)
 def test_no_row_is_lost_for_random_conditions(files: Files, wanted: list[str]) -> None:
     without_loss(files, wanted)
 

@@ -61,7 +61,9 @@ def shown(frame: DataFrame) -> list[str]:
     """Return rows as text, values as Spark casts them to strings."""
     names = [f"c{place}" for place in range(len(frame.columns))]
     rows = frame.toDF(*names).selectExpr(*[f"CAST({name} AS STRING)" for name in names]).collect()
-    return [" | ".join("NULL" if cell is None else cell or "(empty)" for cell in row).rstrip() for row in rows]
+    return [
+        " | ".join("NULL" if cell is None else cell or "(empty)" for cell in row).rstrip() for row in rows
+    ]
 
 
 def fits(found: str, expected: str) -> bool:
@@ -71,7 +73,9 @@ def fits(found: str, expected: str) -> bool:
 
 def check(acid: AcidSession, block: Block) -> None:
     def filled(text: str) -> str:
-        return text.replace("$WAREHOUSE", acid.context.warehouse).replace("$USER", this_client().user).rstrip()
+        return (
+            text.replace("$WAREHOUSE", acid.context.warehouse).replace("$USER", this_client().user).rstrip()
+        )
 
     text = filled(block.text)
     match block.words:

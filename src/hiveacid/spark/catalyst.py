@@ -38,7 +38,7 @@ def parser_of(facts: SparkFacts) -> Any:
 
 def session_of(facts: SparkFacts) -> Any:
     """Return the JVM's session."""
-    return facts.spark._jsparkSession  # type: ignore[attr-defined] # noqa: SLF001
+    return facts.spark._jsparkSession  # noqa: SLF001
 
 
 def items(sequence: Any) -> Iterator[Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hiveacid.spark.conditions import Conjunct, Operator, Simple, conjuncts
+from hiveacid.spark.conditions import Conjunct, conjuncts
 from hiveacid.spark.pruning import prune_partitions
 from hiveacid.spark.search_argument import search_argument
+from hiveacid.spark.simple import Operator, Simple
 
 __all__ = ["Conjunct", "Operator", "Simple", "conjuncts", "prune_partitions", "search_argument"]

@@ -14,7 +14,9 @@ from pyspark.sql import types as T
 
 from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition
 from hiveacid.core.types import Primitive, parse_type
-from hiveacid.spark.conditions import Conjunct, Operator, Simple, Value, conjuncts
+from hiveacid.spark.conditions import Conjunct, conjuncts
+from hiveacid.spark.constants import Value
+from hiveacid.spark.simple import Operator, Simple
 from hiveacid.spark.types import column_type
 from hiveacid.spark.visible import visible_columns
 
@@ -141,7 +143,7 @@ def _ordered(value: Value) -> int | date | bytes:
     return value.encode() if isinstance(value, str) else value  # type: ignore[return-value]
 
 
-def _matches(operator: Operator, value: int | date | bytes, values: Sequence[int | date | bytes]) -> bool:  # noqa: PLR0911
+def _matches(operator: Operator, value: int | date | bytes, values: Sequence[int | date | bytes]) -> bool:
     match operator:
         case Operator.EQUAL | Operator.NULL_SAFE_EQUAL | Operator.IN:
             return value in values

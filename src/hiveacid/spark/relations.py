@@ -118,7 +118,9 @@ def _qualifiers(text: str, relations: Sequence[Relation]) -> Iterator[tuple[int,
         for parts in known:
             window = dotted[index : index + 2 * len(parts)]
             names, dots = window[::2], window[1::2]
-            if [n.name.lower() for n in names] == list(parts) and [d.text for d in dots] == ["."] * len(parts):
+            if [n.name.lower() for n in names] == list(parts) and [d.text for d in dots] == ["."] * len(
+                parts
+            ):
                 yield word.start, names[-1].start, ""
 
 
@@ -168,7 +170,9 @@ class _Finder:
 
     def find(self, plan: Any) -> list[Relation]:
         # Most queries have neither WITH nor subqueries in expressions: then half of the calls are spared.
-        self._inner = bool(re.search(r"\bwith\b", self._text, re.IGNORECASE)) or plan.subqueriesAll().size() > 0
+        self._inner = (
+            bool(re.search(r"\bwith\b", self._text, re.IGNORECASE)) or plan.subqueriesAll().size() > 0
+        )
         todo = [_Visit(plan, frozenset())]
         while todo:
             todo += self._visit(todo.pop())
@@ -189,7 +193,9 @@ class _Finder:
             case _ if kind in _HIDDEN_PLANS:
                 yield _Visit(getattr(node, _HIDDEN_PLANS[kind])(), scope)
             case _:
-                aliased = kind == "SubqueryAlias" or (visit.aliased and kind == "UnresolvedSubqueryColumnAliases")
+                aliased = kind == "SubqueryAlias" or (
+                    visit.aliased and kind == "UnresolvedSubqueryColumnAliases"
+                )
                 yield from (_Visit(child, scope, aliased) for child in items(node.children()))
                 if self._inner:
                     yield from (_Visit(child, scope) for child in items(node.innerChildren()))

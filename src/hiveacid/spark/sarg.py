@@ -24,19 +24,19 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from hiveacid.core.types import Primitive, parse_type
-from hiveacid.spark.conditions import Operator, Simple
+from hiveacid.spark.simple import Operator, Simple
 
 _ROOT = {"operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row"}
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")  # ORC reads dots as nesting and digits as column ids
 _MOST_VALUES = 200
 _LONG = 1 << 63
 _FIRST_DAY, _LAST_DAY = date(1600, 1, 1), date(9990, 1, 1)
-_FIRST_TIME, _LAST_TIME = (datetime(d.year, 1, 1, tzinfo=timezone.utc) for d in (_FIRST_DAY, _LAST_DAY))
+_FIRST_TIME, _LAST_TIME = (datetime(d.year, 1, 1, tzinfo=UTC) for d in (_FIRST_DAY, _LAST_DAY))
 
 
 @dataclass(frozen=True)

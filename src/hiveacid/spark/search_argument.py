@@ -46,7 +46,7 @@ def search_argument(
 def options(facts: SparkFacts, leaves: Sequence[Leaf]) -> dict[str, str]:
     """Return the reader options of a search argument: all leaves must hold."""
     jvm: Any = facts.spark._jvm  # noqa: SLF001
-    builder = _Builder(facts)
+    builder = ArgumentBuilder(facts)
     for leaf in leaves:
         builder.add(leaf)
     columns = sorted({leaf.column for leaf in leaves})
@@ -56,20 +56,23 @@ def options(facts: SparkFacts, leaves: Sequence[Leaf]) -> dict[str, str]:
     return {key: str(configuration.get(key)) for key in (_SARG, _NAMES)} | _NO_ROW_FILTER
 
 
-class _Builder:
+class ArgumentBuilder:
     """ORC's builder, reached by reflection: Py4J sends small numbers as Integer where only Long will do."""
 
     def __init__(self, facts: SparkFacts) -> None:
+        jvm: Any = facts.spark._jvm  # noqa: SLF001
         self._facts = facts
-        self._jvm: Any = facts.spark._jvm  # noqa: SLF001
-        self._class = self._jvm.java.lang.Class
-        self._builder = self._jvm.org.apache.hadoop.hive.ql.io.sarg.SearchArgumentFactory.newBuilder().startAnd()
+        self._jvm = jvm
+        self._class = jvm.java.lang.Class
+        self._builder = jvm.org.apache.hadoop.hive.ql.io.sarg.SearchArgumentFactory.newBuilder().startAnd()
         self._types = {str(t.toString()): t for t in self._class.forName(_TYPE).getEnumConstants()}
 
     def build(self) -> Any:
+        """Return the ``SearchArgument``."""
         return self._builder.end().build()
 
     def add(self, leaf: Leaf) -> None:
+        """Ask for one more condition that must hold."""
         self._builder.startOr()
         if leaf.null is False:
             self._builder.startNot()
@@ -100,7 +103,9 @@ class _Builder:
     def _compare(self, verb: str, leaf: Leaf, *values: Any) -> None:
         names = ["java.lang.String", _TYPE, *["java.lang.Object"] * len(values)]
         signature = _array(self._facts, "java.lang.Class", [self._class.forName(name) for name in names])
-        arguments = _array(self._facts, "java.lang.Object", [leaf.column, self._types[leaf.type], *[None] * len(values)])
+        arguments = _array(
+            self._facts, "java.lang.Object", [leaf.column, self._types[leaf.type], *[None] * len(values)]
+        )
         for place, value in enumerate(values, start=2):
             if leaf.type == "LONG":
                 long = _array(self._facts, "java.lang.Long", [value])

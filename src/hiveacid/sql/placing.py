@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from hiveacid.core.types import position
 from hiveacid.errors import CatalogError, ConfigError, HiveAcidError, StatementError
@@ -139,7 +140,7 @@ def _offset(text: str, line: int, column: int) -> int | None:
 
 def _is_about(cause: BaseException, text: str, offset: int) -> bool:
     """Tell whether Spark's complaint is about this text: what it quotes stands at the offset."""
-    contexts = getattr(cause, "getQueryContext", list)()  # not there in PySpark 3.5
+    contexts: list[Any] = getattr(cause, "getQueryContext", list)()  # not there in PySpark 3.5
     if any(text.startswith(str(c.fragment()), offset) for c in contexts if c.fragment()):
         return True
     said = str(cause)
