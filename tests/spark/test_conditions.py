@@ -184,7 +184,7 @@ def test_what_depends_on_more_than_the_row_is_left_out(facts: SparkFacts, where:
         ("no_such_function(id) = 1", StatementError, "no_such_function"),
         ("id = ", ParseError, "end of input"),
         ("id = 1; DROP TABLE t", ParseError, "';'"),
-        ("", ParseError, "end of input"),
+        ("", ParseError, "empty statement|end of input"),
     ],
 )
 def test_errors_say_what_is_wrong(
