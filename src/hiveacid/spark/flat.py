@@ -41,6 +41,7 @@ _PARQUET = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
+_AVRO = {"spark.sql.avro.datetimeRebaseModeInWrite": "CORRECTED"}
 
 
 def writer_format(table: TableDefinition) -> FileKind:
@@ -128,7 +129,7 @@ def write(
     """Write files of the table's kind into ``directory``, which must not exist; one level of it for each key.
 
     ``frame``: what `file_values` makes, and the key columns. Not to be called by two threads of one session at
-    once for Parquet: some of Spark's settings for it can only be made on the session.
+    once for Parquet or Avro: some of Spark's settings for them can only be made on the session.
     """
     kind = writer_format(table)
     if kind is FileKind.TEXTFILE:
@@ -145,7 +146,8 @@ def write(
                 writer.option("compression", "snappy").parquet(directory)
         case FileKind.AVRO:
             chosen = writer.option("avroSchema", avro.write_schema(table)).format("avro")
-            avro.loaded(facts, lambda: chosen.save(directory))
+            with _settings(facts.spark, _AVRO):
+                avro.loaded(facts, lambda: chosen.save(directory))
         case FileKind.TEXTFILE:
             writer.option("compression", "none").text(directory)
 
