@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,10 +40,8 @@ def sql(
     printed on standard error with its code and place.
     """
     script = _script(text, file, source)
-    from hiveacid.sql.tokens import split  # noqa: PLC0415 - not before --help had its say
-
     with errors_end():
-        statements = split(script)
+        statements = list(_statements(script))
         with place.session() as session:
             good = [_run(session, one, line, output, keep_going=keep_going) for one, line in statements]
     if not all(good):
@@ -61,6 +60,17 @@ def _script(text: str | None, file: Path | None, source: str | None) -> str:
     if source is None and sys.stdin.isatty():
         raise click.UsageError("no statements: give -e SQL or -f FILE, or pipe them in")
     return sys.stdin.read()
+
+
+def _statements(script: str) -> Iterator[tuple[str, int]]:
+    """Cut a script; each statement is indented as it was, so that columns in messages are those of the script."""
+    from hiveacid.sql.tokens import split  # noqa: PLC0415 - not before --help had its say
+
+    behind = 0
+    for text, line in split(script):
+        start = script.index(text, behind)
+        behind = start + len(text)
+        yield " " * (start - script.rfind("\n", 0, start) - 1) + text, line
 
 
 def _run(session: AcidSession, text: str, line: int, output: str, *, keep_going: bool) -> bool:

@@ -1,0 +1,214 @@
+"""The command line: what goes where, and with which exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+import hiveacid
+from hiveacid.cli.main import main
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLE = "CREATE TABLE t (id INT, item STRING) PARTITIONED BY (p INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a warehouse with one table; the commands find the running Spark session."""
+    place = str(tmp_path_factory.mktemp("cli") / "warehouse")
+    with hiveacid.connect(spark, warehouse=place) as acid:
+        acid.sql(TABLE)
+        acid.sql("INSERT INTO t VALUES (1, 'tea', 1), (2, NULL, 2)")
+        acid.sql("INSERT INTO t VALUES (3, 'a\tb\n\"c\"', 1)")
+    return place
+
+
+def run(*arguments: str, text: str | None = None, **environment: str) -> Result:
+    return CliRunner().invoke(main, arguments, input=text, env={"HIVEACID_WAREHOUSE": None, **environment})
+
+
+def lines(result: Result) -> list[dict[str, object]]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_json_is_one_object_a_row_and_nothing_else(warehouse: str) -> None:
+    query = "SELECT id, item, map('k', 1.50) AS m, array(DATE '2026-01-02') a, X'00FF' y, 1 AS id FROM t ORDER BY t.id"
+    found = lines(run("sql", "-w", warehouse, "-o", "json", "-e", query))
+    assert found[0] == {"id": 1, "item": "tea", "m": {"k": 1.5}, "a": ["2026-01-02"], "y": "AP8=", "id_2": 1}
+    assert found[1]["item"] is None
+    assert found[2]["item"] == 'a\tb\n"c"'
+
+
+def test_several_statements_run_one_after_the_other(warehouse: str) -> None:
+    script = "USE default; -- first\nSELECT 'a;b' AS x;\n\nSHOW TABLES;"
+    result = run("sql", "-o", "json", text=script, HIVEACID_WAREHOUSE=warehouse)
+    assert lines(result) == [{"x": "a;b"}, {"tab_name": "t"}]
+
+
+def test_the_first_error_ends_the_run_with_its_code_and_place(warehouse: str) -> None:
+    result = run(
+        "sql", "-w", warehouse, "-o", "csv", "-", text="SELECT 1 AS a;\nSELECT *\n FROM nosuch; SELECT 2 AS b"
+    )
+    assert result.exit_code == 1
+    assert result.stdout == "a\n1\n"
+    assert result.stderr.startswith("error 10001: table nosuch does not exist")
+    assert "(line 3, column 7)" in result.stderr
+
+
+def test_keep_going_runs_the_rest_and_still_fails(warehouse: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text("SELEC 1; SELECT 1 / 0 AS a; SELECT 2 AS b;", encoding="utf-8")
+    result = run("sql", "-w", warehouse, "-k", "-o", "tsv", "-f", str(script))
+    assert result.exit_code == 1
+    assert result.stdout.endswith("b\n2\n")
+    assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["error 40000", "error DATA"]
+
+
+def test_csv_and_tsv_keep_odd_texts(warehouse: str) -> None:
+    query = "SELECT item, id FROM t ORDER BY id"
+    rows = list(csv.reader(io.StringIO(run("sql", "-w", warehouse, "-o", "csv", "-e", query).stdout)))
+    assert rows == [["item", "id"], ["tea", "1"], ["", "2"], ['a\tb\n"c"', "3"]]
+    tsv = run("sql", "-w", warehouse, "-o", "tsv", "-e", query).stdout
+    assert tsv == 'item\tid\ntea\t1\nNULL\t2\na\\tb\\n"c"\t3\n'
+
+
+def test_a_table_for_people(warehouse: str) -> None:
+    shown = run(
+        "sql", "-w", warehouse, "-e", "SELECT id, item, X'0A' AS y FROM t WHERE id < 3 ORDER BY id"
+    ).stdout
+    assert shown.splitlines()[1:6:2] == ["| id | item | y  |", "|  1 | tea  | 0A |", "+----+------+----+"]
+    assert "|  2 | NULL | 0A |" in shown
+
+
+def test_wrong_calls_end_with_2(warehouse: str) -> None:
+    for arguments in (
+        ["sql", "-e", "SELECT 1"],
+        ["sql", "-w", warehouse, "-e", "SELECT 1", "-"],
+        ["sql", "-w", warehouse, "somewhere"],
+        ["sql", "-w", warehouse, "-o", "xml", "-e", "SELECT 1"],
+        ["sql", "-w", warehouse, "--conf", "nonsense", "-e", "SELECT 1"],
+        ["compact", "t", "-w", warehouse, "--partition", "nonsense"],
+        ["txn", "abort", "-w", warehouse, "many"],
+        ["nosuch"],
+    ):
+        result = run(*arguments)
+        assert (result.exit_code, result.stdout) == (2, ""), arguments
+        assert "Usage:" in result.stderr
+
+
+def test_tables_are_listed_described_and_looked_into(warehouse: str) -> None:
+    assert lines(run("table", "list", "-w", warehouse, "-o", "json")) == [{"tab_name": "t"}]
+    assert {"col_name": "item", "data_type": "string", "comment": ""} in lines(
+        run("table", "describe", "default.t", "-w", warehouse, "-o", "json")
+    )
+    assert {row["partition"] for row in lines(run("table", "files", "t", "-w", warehouse, "-o", "json"))} == {
+        "p=1",
+        "p=2",
+    }
+    states = lines(run("table", "deltas", "t", "-w", warehouse, "-o", "json"))
+    assert {row["state"] for row in states} == {"used"}
+    missing = run("table", "describe", "nosuch", "-w", warehouse)
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert missing.stderr.startswith("error 10001: ")
+
+
+def test_transactions_and_locks_are_shown_and_ended(warehouse: str, spark: SparkSession) -> None:
+    with hiveacid.connect(spark, warehouse=warehouse) as other:
+        other.sql("BEGIN")
+        other.sql("INSERT INTO t PARTITION (p=1) VALUES (9, 'never')")
+        (lock,) = lines(run("locks", "-w", warehouse, "-o", "json"))
+        assert (lock["lock_type"], lock["lock_state"]) == ("SHARED_WRITE", "ACQUIRED")
+        txn_id = str(lock["transaction_id"])
+        opened = lines(run("txn", "list", "-w", warehouse, "-o", "json"))
+        assert {"txnid": txn_id, "state": "OPEN"}.items() <= next(
+            r for r in opened if r["txnid"] == txn_id
+        ).items()
+        assert run("txn", "abort", "99999", txn_id, "-w", warehouse).exit_code == 1
+        assert run("txn", "abort", txn_id, "-w", warehouse).exit_code == 0
+        assert lines(run("locks", "-w", warehouse, "-o", "json")) == []
+
+
+def test_a_partition_is_compacted_and_then_has_nothing_to_do(warehouse: str) -> None:
+    (done,) = lines(run("compact", "t", "--minor", "--partition", "p=1", "-w", warehouse, "-o", "json"))
+    assert (done["kind"], done["partition"]) == ("minor", "p=1")
+    again = run("compact", "t", "--minor", "--partition", "p=1", "-w", warehouse)
+    assert again.exit_code == 1
+    assert again.stderr.startswith("error 10432: ")
+    query = "SELECT count(*) AS n FROM t"
+    assert lines(run("sql", "-w", warehouse, "-o", "json", "-e", query)) == [{"n": 3}]
+
+
+def test_the_doctor_finds_this_machine_in_order(warehouse: str) -> None:
+    checks = lines(run("doctor", "-w", warehouse, "-o", "json"))
+    assert {check["check"] for check in checks} >= {
+        "python",
+        "java",
+        "pyspark",
+        "warehouse",
+        "clock",
+        "disk",
+        "store",
+    }
+    assert lines(run("doctor", "-o", "json"))
+
+
+def test_the_doctor_says_what_is_wrong(tmp_path: Path) -> None:
+    result = run(
+        "doctor", "-o", "json", JAVA_HOME=str(tmp_path / "nowhere"), PYSPARK_PYTHON=str(tmp_path / "nothing")
+    )
+    assert result.exit_code == 1
+    wrong = [check for check in map(json.loads, result.stdout.splitlines()) if not check["ok"]]
+    assert [check["check"] for check in wrong] == ["java", "PYSPARK_PYTHON"]
+    assert all(check["advice"] for check in wrong)
+
+
+@pytest.mark.parametrize(
+    "command", ["", "sql", "table", "table files", "txn abort", "locks", "compact", "doctor", "demo"]
+)
+def test_every_command_explains_itself(command: str) -> None:
+    result = run(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: ")
+
+
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hiveacid", *arguments]
+    environment = {key: value for key, value in os.environ.items() if key != "HIVEACID_WAREHOUSE"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+
+
+def test_help_needs_no_spark() -> None:
+    code = "import sys; from hiveacid.cli.main import main; main(['sql', '--help'], standalone_mode=False); print(sorted({'pyspark', 'sqlglot', 'sqlalchemy', 'rich'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_process_of_its_own_prints_rows_and_nothing_else(tmp_path: Path) -> None:
+    script = f"{TABLE}; INSERT INTO t VALUES (1, 'ü', 1); SELECT * FROM t; SELECT nope FROM t"
+    done = process("sql", "-w", str(tmp_path / "wh"), "-o", "json", "-e", script)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {
+            "num_affected_rows": 1,
+            "num_inserted_rows": 1,
+            "num_updated_rows": 0,
+            "num_deleted_rows": 0,
+            "write_id": 1,
+        },
+        {"id": 1, "item": "ü", "p": 1},
+    ]
+    assert done.stderr == (
+        "error 10002: column nope does not exist; did you mean one of: p, id, item (line 1, column 173)\n"
+    )
+    assert done.returncode == 1
