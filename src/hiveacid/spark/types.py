@@ -171,7 +171,7 @@ def _strict(
 def _try_cast(value: SparkColumn, have: T.DataType, target: T.DataType) -> SparkColumn:
     # Column.try_cast came with Spark 4; ``try_cast`` as SQL text can't take a Column, so 3.5 goes through
     # round trips: a value survives its way there and back, or it did not fit.
-    if hasattr(value, "try_cast"):
+    if hasattr(type(value), "try_cast"):
         return value.try_cast(target)
     there = value.cast(target)
     if isinstance(have, _NUMERIC) and isinstance(target, _NUMERIC):
