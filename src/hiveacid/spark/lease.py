@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.session import SparkFacts
 
 _RELATION = "HadoopFsRelation"
+_TURNS, _PAUSE = 3, 0.1
 
 
 class PlanWatch:
@@ -86,8 +87,14 @@ class _ClientWatch:
 
 
 def collect_garbage(facts: SparkFacts) -> None:
-    """Let go of what nobody uses, here and in the JVM, so that watches tell the truth (before cleaning)."""
+    """Let go of what nobody uses, here and in the JVM, so that watches tell the truth (before cleaning).
+
+    Py4J tells the JVM of forgotten objects in the background, so one turn of both collectors is too early.
+    """
     gc.collect()
     if facts.classic:
         jvm: Any = facts.spark._jvm  # noqa: SLF001
-        jvm.java.lang.System.gc()
+        for _ in range(_TURNS):
+            jvm.java.lang.System.gc()
+            time.sleep(_PAUSE)
+            gc.collect()
