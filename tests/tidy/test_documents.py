@@ -13,6 +13,7 @@ DOCUMENTS = tuple(
     name for name in tracked_files() if name.endswith(".md") and not name.startswith("tests/golden/")
 )
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+SHORT_PATH = re.compile(r"`((?:cli|sql|catalog|table|spark|stores|storage|orc|core)/[\w/]+\.py)`")
 CODE_PATH = re.compile(r"`((?:src|tests|tools|bench|docs|requirements)/[\w./-]+)`")
 
 
@@ -28,6 +29,12 @@ def test_links_lead_somewhere(name: str) -> None:
 def test_named_files_exist(name: str) -> None:
     named = CODE_PATH.findall((ROOT / name).read_text(encoding="utf-8"))
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_walks_name_files_that_exist() -> None:
+    named = SHORT_PATH.findall((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    assert len(named) > 10
+    assert [path for path in named if not (ROOT / "src/hiveacid" / path).exists()] == []
 
 
 def test_generated_pages_are_up_to_date() -> None:
