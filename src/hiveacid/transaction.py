@@ -129,7 +129,7 @@ class Heartbeats:
                 if waited >= self._interval:
                     waited = 0.0
                     self.beat()
-            except HiveAcidError:
+            except Exception:
                 logger.warning("heartbeat failed; trying again", exc_info=True)
 
 
@@ -190,6 +190,13 @@ class Transaction:
             self._lists[table] = self.store.valid_write_ids(self.snapshot(), [table])[table]
         own = self._write_ids.get(table)
         return self._lists[table] if own is None else self._lists[table].with_own(own)
+
+    def saw_less_than(self, table: TableName, now: ValidWriteIdList) -> bool:
+        """Tell whether ``now`` has a committed write id that this transaction's snapshot has not."""
+        seen = self.valid_write_ids(table)
+        fresh = range(int(seen.high_watermark) + 1, int(now.high_watermark) + 1)
+        own = self._write_ids.get(table)
+        return any(now.is_valid(one) and one != own for one in (*seen.open, *fresh))
 
     def write_id(self, table: TableName) -> WriteId:
         """Return the transaction's write id for a table, allocated at the first call."""
@@ -266,8 +273,10 @@ class Transaction:
         if self.ended:
             return
         self._end()
-        self.store.abort_txns([self.txn_id], reason)
-        self._clean()
+        aborted = self.txn_id in self.store.abort_txns([self.txn_id], reason)
+        # an interrupted commit may have gone through after all: then its files are the table's
+        if aborted or self.store.txn_state(self.txn_id) == "aborted":
+            self._clean()
 
     def _clean(self) -> None:
         for action in self._on_abort:
@@ -385,8 +394,8 @@ class Snapshots:
                     holders.append(pin)
                     return newest
             txn = self._transactions.begin(settings, TxnKind.READ_ONLY)
-            txn.snapshot()
             self._held.append((txn, [pin]))
+            txn.snapshot()
             return txn
 
     def _is_present(self, txn: Transaction) -> bool:

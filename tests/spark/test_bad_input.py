@@ -68,7 +68,7 @@ WRONG = {
     "ALTER TABLE t DROP PARTITION (p = 99)": (e.NoSuchPartitionError, "partition"),
     "INSERT INTO t PARTITION (q = 1) VALUES (1, 'x', 1, NULL)": (e.NoSuchColumnError, "q"),
     "INSERT INTO t (a, nope) VALUES (1, 2)": (e.NoSuchColumnError, "nope"),
-    "INSERT INTO t (a, a) VALUES (1, 2)": (e.SchemaMismatchError, "twice"),
+    "INSERT INTO t (a, a) VALUES (1, 2)": (e.ParseError, "twice"),
     "UPDATE t SET nope = 1": (e.NoSuchColumnError, "nope"),
     "UPDATE t SET s = nope": (e.NoSuchColumnError, "nope"),
     "UPDATE t SET s = 'x' WHERE nope = 1": (e.NoSuchColumnError, "nope"),
@@ -108,9 +108,9 @@ WRONG = {
     "FROM t INSERT INTO t PARTITION (p = 1) SELECT a, s, d, st INSERT INTO t PARTITION (p = 1) SELECT a, s, d, st": (e.OutputTwiceError, "twice"),
     # definitions
     "CREATE TABLE t (a INT)": (e.AlreadyExistsError, "t"),
-    "CREATE TABLE new (a INT, a INT)": (e.SchemaMismatchError, "twice"),
+    "CREATE TABLE new (a INT, a INT)": (e.ParseError, "twice"),
     "CREATE TABLE new (a NONSENSE)": (e.HiveAcidError, "(?i)nonsense"),
-    "CREATE TABLE new (a INT) CLUSTERED BY (b) INTO 2 BUCKETS STORED AS ORC": (e.SchemaMismatchError, "b"),
+    "CREATE TABLE new (a INT) CLUSTERED BY (b) INTO 2 BUCKETS STORED AS ORC": (e.ParseError, "b is not"),
     "CREATE TABLE new (a INT) STORED AS PARQUET TBLPROPERTIES ('transactional'='true')": (e.CatalogError, "ORC"),
     "CREATE TABLE new STORED AS ORC TBLPROPERTIES ('transactional'='true') AS SELECT nope FROM t": (e.NoSuchColumnError, "nope"),
     "CREATE TABLE new STORED AS ORC TBLPROPERTIES ('transactional'='true') AS SELECT CAST(s AS INT) AS a FROM t": (e.DataError, "'a'"),
@@ -206,7 +206,7 @@ def test_a_damaged_file_is_named(acid: AcidSession, own: AcidTable, damage: obje
     before = files(acid.context.warehouse)
     statements = [
         lambda: own.update({"s": "concat(s, 'x')"}),
-        lambda: acid.sql("DELETE FROM own WHERE s = 'x'"),
+        lambda: acid.sql("DELETE FROM own WHERE s LIKE '%x'"),
         lambda: own.compact("major", partition={"p": 0}),
         lambda: acid.sql("INSERT OVERWRITE TABLE own SELECT a + 1, s, p FROM own"),
     ]
@@ -302,6 +302,7 @@ def test_the_first_committer_wins(acid: AcidSession, own: AcidTable) -> None:
 
 
 def test_a_lock_that_is_not_given_in_time(acid: AcidSession, own: AcidTable) -> None:
+    acid.set("hive.txn.xlock.write", "true")
     acid.set("hive.lock.numretries", "2")
     acid.set("hive.lock.sleep.between.retries", "1s")
     with acid.transaction() as txn:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog import ddl
+from hiveacid.catalog.checks import STORE_DIRECTORY
 from hiveacid.config import Settings, keys
 from hiveacid.core.model import DatabaseDefinition, TxnId, WriteId
 from hiveacid.errors import ConfigError, NoSuchDatabaseError, UnsupportedFeatureError
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 
 logger = logging.getLogger(__name__)
-
-STORE_DIRECTORY = ".hiveacid"
 
 
 def make_context(

@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hiveacid.catalog.checks import check_definition, check_location, check_name, check_properties
+from hiveacid.catalog.checks import (
+    all_tables,
+    check_definition,
+    check_location,
+    check_name,
+    check_properties,
+    refuse_reserved,
+)
 from hiveacid.core.listing import read_listing
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import (
@@ -85,11 +92,7 @@ def default_location(context: Context, name: TableName) -> str:
     if database is None:
         raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
     plain = f"{database.location}/{name.name}"
-    tables = (
-        context.catalog.get_table(TableName(name.database, t))
-        for t in context.catalog.list_tables(name.database)
-    )
-    taken = {table.location for table in tables if table is not None}
+    taken = {table.location for table in all_tables(context)}
     return plain if plain not in taken else f"{plain}-{uuid.uuid4().hex[:8]}"
 
 
@@ -102,7 +105,8 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
         raise AlreadyExistsError(f"table {table.name} exists already")
     check_name("a table called", table.name.name)
     where = table.location or default_location(context, table.name)
-    check_location(absolute(where), context.warehouse)
+    check_location(absolute(where), context, table.name)
+    refuse_reserved(table.name, [key for key, _ in table.properties])
     seconds = context.clock.now() // 1000
     properties = {"bucketing_version": "2", "transient_lastDdlTime": str(seconds)} | dict(table.properties)
     if table.kind is TableKind.FULL_ACID:
@@ -240,16 +244,21 @@ def add_partitions(
 ) -> None:
     """Add empty partitions, each at its location or below the table."""
     table = context.require(name)
-    known = {p.values for p in partitions_of(context, table) or ()}
-    added = []
+    existing = partitions_of(context, table) or ()
+    known = {p.values for p in existing}
+    added: list[Partition] = []
     for spec, location in specs:
         values = partition_values(context, table, spec)
         if values in known:
             if if_not_exists:
                 continue
             raise AlreadyExistsError(f"partition {partition_name(table, values)} of {name} exists already")
-        where = location or f"{table.location}/{partition_name(table, values)}"
-        added.append(Partition(values, absolute(where)))
+        where = absolute(location or f"{table.location}/{partition_name(table, values)}")
+        if location is not None and not where.startswith(f"{table.location}/"):
+            check_location(where, context)
+        if any(where == other.location for other in (*existing, *added)):
+            raise CatalogError(f"another partition of {name} has the location {where}")
+        added.append(Partition(values, where))
     for partition in added:
         context.fs.make_directory(partition.location)
     context.catalog.add_partitions(name, added)
@@ -285,6 +294,8 @@ def truncate(
     """
     table = context.require(name)
     static = static_values(context, table, spec)
+    if table.external:
+        raise CatalogError(f"TRUNCATE of {name}: the table is external, its files belong to others")
     with context.transactions.scope(context.settings, joined) as txn:
         txn.lock([LockComponent(LockType.EXCL_WRITE, name.database, name.name)])
         table = context.require(name)
@@ -316,7 +327,7 @@ def adopt(
     if not context.fs.exists(table.location):
         raise MissingDirectoryError("the table's directory does not exist", path=table.location)
     check_name("a table called", table.name.name)
-    check_location(table.location, context.warehouse)
+    check_location(table.location, context, table.name)
     if context.catalog.get_table(table.name) is not None:
         raise AlreadyExistsError(f"table {table.name} exists already")
     if context.catalog.get_database(table.name.database) is None:
@@ -332,15 +343,29 @@ def adopt(
     adopted = replace(table, properties=tuple(sorted(properties.items())))
     check_definition(adopted)
     context.catalog.create_table(adopted)
-    context.catalog.add_partitions(table.name, partitions)
-    if table.kind is TableKind.PLAIN:
-        return
+    try:
+        context.catalog.add_partitions(table.name, partitions)
+        if table.kind is not TableKind.PLAIN:
+            _seed(context, table.name, write_ids, WriteId(highest), visibility, txns)
+    except BaseException:
+        context.catalog.drop_table(table.name)  # a table without its write ids would show no rows
+        raise
+
+
+def _seed(
+    context: Context,
+    name: TableName,
+    write_ids: ValidWriteIdList | None,
+    highest: WriteId,
+    visibility: int,
+    txns: ValidTxnList | None,
+) -> None:
     context.store.seed_txns(TxnId(max(visibility, int(txns.high_watermark) if txns else 0)))
     if write_ids is not None:
         lost = tuple(sorted({*write_ids.open, *write_ids.aborted}))
-        context.store.seed_write_ids(table.name, write_ids.high_watermark, lost)
+        context.store.seed_write_ids(name, write_ids.high_watermark, lost)
     elif highest:
-        context.store.seed_write_ids(table.name, WriteId(highest), ())
+        context.store.seed_write_ids(name, highest, ())
 
 
 def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[int]]:

@@ -67,3 +67,32 @@ def parse_partition_values(columns: Sequence[str], name: str) -> tuple[str | Non
         msg = f"not a partition by ({', '.join(columns)})"
         raise BadDirectoryNameError(msg, path=name)
     return tuple(value for _, value in pairs)
+
+
+def is_canonical(value: str, hive: str) -> bool:
+    """Tell whether a partition value's text is the one that this project writes for the value.
+
+    Rows are routed to partitions by that text: a partition named otherwise (``p=01`` for an INT, ``p=1.5`` for
+    a DECIMAL(10,2)) can be read, but a row of it would be written to another one.
+    """
+    kind, _, arguments = hive.partition("(")
+    if kind == "decimal":
+        scale = int(arguments.rstrip(")").partition(",")[2] or 0)
+        fraction = rf"\.\d{{{scale}}}" if scale else ""
+        return re.fullmatch(rf"-?(0|[1-9]\d*){fraction}", value) is not None
+    if kind == "char":
+        return value == value.rstrip(" ")
+    pattern = _CANONICAL.get(kind)
+    return pattern is None or re.fullmatch(pattern, value) is not None
+
+
+_WHOLE = r"0|-?[1-9]\d*"
+_CANONICAL = {
+    "tinyint": _WHOLE,
+    "smallint": _WHOLE,
+    "int": _WHOLE,
+    "bigint": _WHOLE,
+    "boolean": "true|false",
+    "date": r"\d{4}-\d\d-\d\d",
+    "timestamp": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d*[1-9])?",
+}

@@ -23,7 +23,7 @@ def updated_rows(
     table: TableDefinition, frame: DataFrame, assignments: Mapping[str, Expression]
 ) -> DataFrame:
     """Return the selected rows with their new values; a value that does not fit fails the job."""
-    new = {column: f"__new_{column}" for column in assignments}
+    new = {column: f"__hiveacid_new_{column}" for column in assignments}
     valued = frame.select("*", *[as_column(assignments[c]).alias(n) for c, n in new.items()])
     types = {field.name: field.dataType for field in valued.schema.fields}
     columns = [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hiveacid.core.model import Column, TableDefinition
 
-_IN_TARGET, _IN_SOURCE, _CLAUSE = "__in_target", "__in_source", "__clause"
+_IN_TARGET, _IN_SOURCE, _CLAUSE = "__hiveacid_target", "__hiveacid_source", "__hiveacid_clause"
 
 
 class When(StrEnum):

@@ -45,7 +45,7 @@ class RawSource:
 def raw_frames(
     source: RawSource, locations: Sequence[Location], numbered: Numbered
 ) -> Iterable[tuple[FileGroup, DataFrame]]:
-    """Yield scans: user and partition columns, ``originalTransaction``, ``bucket``, ``rowId``, ``__place``, ``__file``."""
+    """Yield scans: user and partition columns, ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_place``, ``__hiveacid_file``."""
 
     def files_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
         return ((one.file, False) for one in numbered.get(location.root, ()))
@@ -67,26 +67,35 @@ def _with_row_ids(
     named = frame.select(
         *[F.col(quote_name(c.name)) for c in table.columns],
         *partition_columns(table, group),
-        place(table, group).alias("__place"),
-        F.col("_metadata.file_path").alias("__file"),
-        F.col("_metadata.file_block_start").alias("__block"),
-        F.monotonically_increasing_id().alias("__order"),
+        place(table, group).alias("__hiveacid_place"),
+        F.col("_metadata.file_path").alias("__hiveacid_file"),
+        F.col("_metadata.file_block_start").alias("__hiveacid_block"),
+        F.monotonically_increasing_id().alias("__hiveacid_order"),
     )
-    number = F.row_number().over(Window.partitionBy("__file").orderBy("__block", "__order")) - 1
+    number = (
+        F.row_number().over(
+            Window.partitionBy("__hiveacid_file").orderBy("__hiveacid_block", "__hiveacid_order")
+        )
+        - 1
+    )
     # how Spark spells scheme and authority differs; the last components tell the files of a group apart
     depth = group.depth + (len(table.partition_columns) if group.location is None else 0)
-    decoded = F.url_decode(F.replace(F.col("__file"), F.lit("+"), F.lit("%2B")))
+    decoded = F.url_decode(F.replace(F.col("__hiveacid_file"), F.lit("+"), F.lit("%2B")))
     tail = F.substring_index(decoded, "/", -depth)
     ids = source.facts.spark.createDataFrame(
         [
             ("/".join(file.split("/")[-depth:]), int(one.write_id), one.bucket_property, one.first_row_id)
             for file, one in zip(group.files, rows, strict=True)
         ],
-        "__path string, originalTransaction bigint, bucket int, __first bigint",
+        "__hiveacid_path string, originalTransaction bigint, bucket int, __hiveacid_first bigint",
     )
-    joined = named.withColumn("__number", number).join(F.broadcast(ids), tail == F.col("__path"), "left")
+    joined = named.withColumn("__hiveacid_number", number).join(
+        F.broadcast(ids), tail == F.col("__hiveacid_path"), "left"
+    )
     lost = F.raise_error(F.lit("[HIVEACID_FORMAT] a file without row ids is not the one that was listed"))
-    row_id = F.when(F.col("__path").isNotNull(), F.col("__first") + F.col("__number"))
+    row_id = F.when(
+        F.col("__hiveacid_path").isNotNull(), F.col("__hiveacid_first") + F.col("__hiveacid_number")
+    )
     return joined.withColumn("rowId", F.coalesce(row_id, lost.cast("bigint"))).drop(
-        "__block", "__order", "__number", "__first", "__path"
+        "__hiveacid_block", "__hiveacid_order", "__hiveacid_number", "__hiveacid_first", "__hiveacid_path"
     )

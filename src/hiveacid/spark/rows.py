@@ -49,7 +49,12 @@ def partition_texts(
     ]
     row = one.select(*texts).first()
     assert row is not None  # noqa: S101 - one row in, one row out
-    return {name: row[name] or None for name in values}
+    return {name: _text(row[name], columns[name].type) for name in values}
+
+
+def _text(value: str | None, hive: str) -> str | None:
+    """Return the text in a directory's name: that of a char without its padding; '' is NULL."""
+    return (value.rstrip(" ") if value is not None and hive.startswith("char(") else value) or None
 
 
 def fit(

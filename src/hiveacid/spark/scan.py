@@ -116,7 +116,9 @@ def _live(
     many = len(locations) > 1
     events = [
         frame.select(
-            delete_key(bounds, place(source.table, group) if many else None, strict=True).alias("__dk")
+            delete_key(bounds, place(source.table, group) if many else None, strict=True).alias(
+                "__hiveacid_dk"
+            )
         )
         for group in group_files(source.fs, source.table, locations, deletes_of)
         for frame in [_read_acid(source, group, (), 2, None)]
@@ -124,7 +126,7 @@ def _live(
     deletes = reduce(lambda left, right: left.union(right), events)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
     return [
-        frame.join(deletes, F.col("__k") == F.col("__dk"), "left_anti").drop("__k")
+        frame.join(deletes, F.col("__hiveacid_k") == F.col("__hiveacid_dk"), "left_anti").drop("__hiveacid_k")
         for frame, _ in _rows(source, locations, arguments, numbered, (bounds, many))
     ]
 
@@ -140,12 +142,12 @@ def _rows(
     for group in group_files(source.fs, source.table, locations, data_of):
         frame = _read_acid(source, group, source.table.columns, 0, arguments)
         at = place(source.table, group) if key and key[1] else None
-        more = [delete_key(key[0], at, strict=False).alias("__k")] if key else []
+        more = [delete_key(key[0], at, strict=False).alias("__hiveacid_k")] if key else []
         yield _select(source, frame, group, *more), group
     raw = RawSource(source.facts, source.fs, source.table, STRICT)
     for group, frame in raw_frames(raw, locations, numbered):
-        at = F.col("__place") if key and key[1] else None
-        more = [delete_key(key[0], at, strict=False).alias("__k")] if key else []
+        at = F.col("__hiveacid_place") if key and key[1] else None
+        more = [delete_key(key[0], at, strict=False).alias("__hiveacid_k")] if key else []
         yield _select_raw(source, frame, *more), group
 
 
@@ -195,7 +197,7 @@ def _select(source: Source, frame: DataFrame, group: FileGroup, *more: SparkColu
 
 def _select_raw(source: Source, frame: DataFrame, *more: SparkColumn) -> DataFrame:
     names = [c.name for c in (*source.table.columns, *source.table.partition_columns)]
-    identity = [_row_id().alias(ROW_ID), F.col("__file").alias(FILE_NAME)]
+    identity = [_row_id().alias(ROW_ID), F.col("__hiveacid_file").alias(FILE_NAME)]
     current = F.col("originalTransaction").alias(CURRENT)
     return frame.select(*[F.col(quote_name(name)) for name in names], *identity, current, *more)
 
@@ -228,14 +230,15 @@ def deletes_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
 
 
 def _empty(source: Source, *, current: bool) -> DataFrame:
+    """Return no rows, made in the JVM: no Python worker is needed."""
     table = source.table
-    fields = [T.StructField(c.name, column_type(c)) for c in (*table.columns, *table.partition_columns)]
+    columns = [(c.name, column_type(c)) for c in (*table.columns, *table.partition_columns)]
     if table.kind is TableKind.FULL_ACID:
-        fields.append(T.StructField(ROW_ID, ROW_ID_TYPE))
-    fields.append(T.StructField(FILE_NAME, T.StringType()))
+        columns.append((ROW_ID, ROW_ID_TYPE))
+    columns.append((FILE_NAME, T.StringType()))
     if current:
-        fields.append(T.StructField(CURRENT, T.LongType()))
-    return source.facts.spark.createDataFrame([], T.StructType(fields))
+        columns.append((CURRENT, T.LongType()))
+    return source.facts.spark.range(0).select(*[F.lit(None).cast(kind).alias(name) for name, kind in columns])
 
 
 def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:

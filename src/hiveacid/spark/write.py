@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.session import SparkFacts
 
 KIND, BUCKET = "__k", "__b"
-ACTION = "__action"
+ACTION = "__hiveacid_action"
 _SHUFFLE = "__h"
 _ROW_MASK = (1 << 33) - 1  # monotonically_increasing_id keeps the task in the bits above
 _MAX_WRITERS = 1000  # tasks that write an unbucketed table: one bucket each, 4096 at most
@@ -76,9 +76,9 @@ def value_name(index: int) -> str:
     return f"c{index}"
 
 
-def partition_text(value: SparkColumn) -> SparkColumn:
+def partition_text(value: SparkColumn, hive: str) -> SparkColumn:
     """Return a partition value as Hive writes it in directory names (NULL and '' are the default partition)."""
-    text = value.cast("string")
+    text = F.rtrim(value) if hive.startswith("char(") else value.cast("string")
     return F.when(F.coalesce(text, F.lit("")) == "", F.lit(DEFAULT_PARTITION)).otherwise(
         F.coalesce(text, F.lit(DEFAULT_PARTITION))
     )
@@ -101,7 +101,7 @@ def stage_insert(
     table, facts = target.table, target.facts
     keys = [partition_key(i) for i in range(len(table.partition_columns))] if dynamic else []
     columns = [
-        partition_text(F.col(quote_name(c.name))).alias(key)
+        partition_text(F.col(quote_name(c.name)), c.type).alias(key)
         for key, c in zip(keys, table.partition_columns, strict=False)
     ]
     if table.kind is not TableKind.FULL_ACID:
@@ -133,7 +133,7 @@ def stage_insert(
 def stage_changes(target: Target, frame: DataFrame, directory: str, *, check_cardinality: bool) -> None:
     """Write delete events and new rows of an UPDATE, DELETE or MERGE into ``directory`` in one job.
 
-    ``frame``: ``__action`` (`Action`), ``ROW__ID`` of the changed row (null for inserts), the table's columns
+    ``frame``: `ACTION` (`Action`), ``ROW__ID`` of the changed row (null for inserts), the table's columns
     with their new values (any value for deletes). With ``check_cardinality`` a target row that appears twice
     fails the job (``[HIVEACID_CARDINALITY]``); rows with `Action.NOTHING` count, too.
     """
@@ -143,7 +143,7 @@ def stage_changes(target: Target, frame: DataFrame, directory: str, *, check_car
         F.col(ACTION),
         F.col(ROW_ID).alias("__id"),
         *[
-            partition_text(F.col(quote_name(c.name))).alias(key)
+            partition_text(F.col(quote_name(c.name)), c.type).alias(key)
             for key, c in zip(places, table.partition_columns, strict=True)
         ],
         *[
@@ -152,6 +152,8 @@ def stage_changes(target: Target, frame: DataFrame, directory: str, *, check_car
         ],
         _new_bucket(target).alias("__new"),
     )
+    if not check_cardinality:
+        prepared = prepared.where(F.col(ACTION) != int(Action.NOTHING))
     events = prepared.withColumn(KIND, F.explode(_kinds(F.col(ACTION))))
     deleted = F.col(KIND) == int(Kind.DELETE)
     events = events.withColumn(
@@ -234,10 +236,10 @@ def stage_empty(target: Target, directory: str) -> None:
     types = zip(
         (value_name(i) for i in range(len(target.table.columns))), _spark_types(target.table), strict=True
     )
-    fields = ["operation int", "originalTransaction bigint", "bucket int", "rowId bigint"]
-    fields += ["currentTransaction bigint", "row boolean"]
-    fields += [f"{name} {kind}" for name, kind in types]
-    empty = target.facts.spark.createDataFrame([], ", ".join(fields))
+    fields = [("operation", "int"), ("originalTransaction", "bigint"), ("bucket", "int"), ("rowId", "bigint")]
+    fields += [("currentTransaction", "bigint"), ("row", "boolean"), *types]
+    nulls = [F.lit(None).cast(kind).alias(name) for name, kind in fields]
+    empty = target.facts.spark.range(0).select(*nulls)  # made in the JVM: no Python worker is needed
     write_orc(empty.coalesce(1), directory, [])
 
 

@@ -17,6 +17,7 @@ ADOPTED_TXN = "hiveacid.adopted.txn"
 ADOPTED_INVALID = "hiveacid.adopted.invalid.txns"
 HISTORY_FROM = "hiveacid.history.from"
 """Table property: snapshots before this write id are not whole any more (the cleaner took their files)."""
+RESERVED_PROPERTIES = frozenset({ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM})
 _THREADS = 16
 
 

@@ -92,7 +92,10 @@ class LocalFileSystem:
             if not os.path.isdir(path):
                 raise
         except FileNotFoundError:
-            self._make(os.path.dirname(path))
+            parent = os.path.dirname(path)
+            if os.path.isdir(parent):  # /proc says so of what it does not let be made
+                raise
+            self._make(parent)
             self._make(path)
         else:
             self._sync_directory(os.path.dirname(path))
@@ -225,6 +228,11 @@ def absolute(path: str) -> str:
     """Return a user's path (relative to the working directory, or a ``file:`` URI) as a plain absolute path."""
     uri = _FILE_URI.match(path)
     return local_path(path if uri else os.path.abspath(os.path.expanduser(path)))
+
+
+def real_path(path: str) -> str:
+    """Return a path with every link on its way followed: two names of one place become one."""
+    return os.path.realpath(local_path(path))
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from hiveacid.spark.failures import translated
 from hiveacid.spark.publish import publish_acid, staged_files
 from hiveacid.spark.rows import Expression, filtered
 from hiveacid.spark.write import Kind, Target, stage_changes
-from hiveacid.table.layout import Places, staging, written
-from hiveacid.table.read import partitions_of, read_snapshot
+from hiveacid.table.layout import Places, known_partitions, staging, written
+from hiveacid.table.read import read_snapshot
 from hiveacid.table.report import WriteReport
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def write_changes(
     write_id = txn.write_id(table.name)
     first, second, third = txn.next_statements(3)
     statements = {Kind.DELETE: first, Kind.UPDATED: second, Kind.INSERTED: third}
-    known = {p.values: p for p in partitions_of(context, table, txn) or ()}
+    known = known_partitions(context, table, txn)
     places = Places(context, table, txn, known, write_id, statements)
     txn.on_abort(places.remove)
     target = Target(context.facts, table, write_id, statements)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hiveacid.core.cleaning import CleaningPlan, plan_cleaning
+from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import BaseName
 from hiveacid.core.snapshot import select
@@ -130,10 +131,18 @@ def _carry_out(context: Context, table: TableDefinition, root: str, plan: Cleani
 
 
 def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
-    """Remember, before anything is deleted, from which write id on the table's history is whole."""
+    """Remember, before anything is deleted, from which write id on the table's history is whole.
+
+    Under a lock that ALTER TABLE waits for: neither undoes the other's change of the definition.
+    """
     table = context.catalog.get_table(name)
-    if table is not None and int(table.property(HISTORY_FROM) or 0) < earliest:
-        context.catalog.alter_table(name, table.with_properties({HISTORY_FROM: str(int(earliest))}))
+    if table is None or int(table.property(HISTORY_FROM) or 0) >= earliest:
+        return
+    with context.transactions.scope(context.settings) as txn:
+        txn.lock([LockComponent(LockType.SHARED_WRITE, name.database, name.name)])
+        table = context.require(name)
+        if int(table.property(HISTORY_FROM) or 0) < earliest:
+            context.catalog.alter_table(name, table.with_properties({HISTORY_FROM: str(int(earliest))}))
 
 
 def clean_aborted(context: Context, name: TableName) -> list[str]:

@@ -135,6 +135,8 @@ def _work(
     txn = context.transactions.begin(context.settings, TxnKind.COMPACTION)
     try:
         txn.lock([LockComponent(LockType.SHARED_READ, table.name.database, table.name.name, place)])
+        table = context.require(table.name)  # as of now: a column added since must not get lost
+        _require_partition(context, table, partition)
         write_ids = txn.valid_write_ids(table.name).compactor()
         context.store.start_compaction(job.id, txn.txn_id, write_ids.high_watermark)
         partitions = None if partition is None else [partition]
@@ -151,6 +153,11 @@ def _work(
         txn.abort(f"compaction failed: {error}"[:200])
         raise
     return report
+
+
+def _require_partition(context: Context, table: TableDefinition, partition: Partition | None) -> None:
+    if partition is not None and partition not in (partitions_of(context, table) or ()):
+        raise NoSuchPartitionError(f"{table.name} lost a partition while its compaction waited")
 
 
 def _level(context: Context, table: TableDefinition) -> LayoutLevel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TableDefinition, TableKind, TableName
@@ -10,7 +10,6 @@ from hiveacid.errors import InsertOnlyError, NoSuchDatabaseError, NoSuchTableErr
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
-    from hiveacid.orc.tail import OrcTail
     from hiveacid.ports import Catalog, Clock, FileSystem, TransactionStore
     from hiveacid.spark.session import SparkFacts
     from hiveacid.transaction import Snapshots, Transactions
@@ -30,7 +29,6 @@ class Context:
     warehouse: str
     settings: Settings
     database: str = "default"
-    tails: dict[tuple[str, int], OrcTail] = field(default_factory=dict)
 
     def resolve(self, name: str | TableName) -> TableName:
         """Return a full name; a name without a database is in the current one."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
-from hiveacid.errors import ConfigError, NoSuchColumnError
+from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports import NewPartition, Operation, Written
 from hiveacid.spark.failures import translated
 from hiveacid.spark.publish import (
@@ -24,8 +24,7 @@ from hiveacid.spark.publish import (
 )
 from hiveacid.spark.rows import fit, partition_texts, with_static
 from hiveacid.spark.write import Kind, Target, stage_empty, stage_insert
-from hiveacid.table.layout import Places, partition_name, staging, written
-from hiveacid.table.read import partitions_of
+from hiveacid.table.layout import Places, known_partitions, partition_name, staging, written
 from hiveacid.table.report import WriteReport
 
 if TYPE_CHECKING:
@@ -140,9 +139,10 @@ def write_rows(
     txn: Transaction,
 ) -> WriteReport:
     """Stage, publish and record rows that fit; the caller commits."""
+    _require_writable(context, table, options, txn)
     dynamic = len(static) < len(table.partition_columns)
     fixed = () if dynamic else tuple(static[c.name] for c in table.partition_columns)
-    known = {p.values: p for p in partitions_of(context, table, txn) or ()}
+    known = known_partitions(context, table, txn)
     if options.if_not_exists and fixed and fixed in known:
         return WriteReport()
     transactional = table.kind is not TableKind.PLAIN
@@ -163,6 +163,26 @@ def write_rows(
     _record(table, published, places, txn, overwrite=options.overwrite)
     inserted = published.total(Kind.INSERTED) if counted is None else counted
     return WriteReport(inserted=inserted, write_id=write_id or None)
+
+
+def _require_writable(
+    context: Context, table: TableDefinition, options: InsertOptions, txn: Transaction
+) -> None:
+    """Refuse, inside of a transaction of several statements, what could not be undone or would lose rows."""
+    if not txn.explicit:
+        return
+    if table.kind is TableKind.PLAIN:
+        raise UnsupportedFeatureError(
+            f"{table.name} is not transactional: what is written to it can't be rolled back; write it outside"
+        )
+    if options.overwrite:
+        store = context.store
+        now = store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
+        if txn.saw_less_than(table.name, now):
+            raise WriteConflictError(
+                f"INSERT OVERWRITE {table.name}: another transaction wrote to the table since this one began, and "
+                "its rows would be lost; run the transaction again"
+            )
 
 
 def _publish(
@@ -187,7 +207,10 @@ def _publish(
             lambda number, _: f"{number:06d}_0",
         )
     if overwrite:
-        for values in {file.values or fixed for file in files} | {fixed}:
+        targets = {file.values or fixed for file in files}
+        if fixed or not table.partition_columns:
+            targets.add(fixed)
+        for values in targets:
             _empty_plain(context, places.location(values))
     run = uuid.uuid4().hex[:12]
     return publish_flat(

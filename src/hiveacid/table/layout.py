@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from hiveacid.core.model import Partition, TableDefinition, TxnId, WriteId
 from hiveacid.core.names import BaseName, DeltaName, is_hidden
-from hiveacid.core.partitions import format_partition, parse_partition_values
-from hiveacid.errors import BadDirectoryNameError
+from hiveacid.core.partitions import format_partition, is_canonical, parse_partition_values
+from hiveacid.errors import BadDirectoryNameError, UnsupportedFeatureError
 from hiveacid.ports import NewPartition, Operation, Written
 from hiveacid.spark.write import Kind
 from hiveacid.storage.staging import new_staging_directory
+from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
     from hiveacid.spark.publish import Published
@@ -55,6 +56,23 @@ def partitions_on_disk(context: Context, table: TableDefinition) -> list[Partiti
             continue
         found.append(Partition(values, f"{table.location}/{entry.path}"))
     return found
+
+
+def known_partitions(context: Context, table: TableDefinition, txn: Transaction) -> dict[Values, Partition]:
+    """Return the partitions that rows may be written to, by value.
+
+    Raises UnsupportedFeatureError where one has a name that its own value would not get (taken over from
+    another engine): rows of it would go elsewhere.
+    """
+    known = {partition.values: partition for partition in partitions_of(context, table, txn) or ()}
+    for values in known:
+        for value, column in zip(values, table.partition_columns, strict=True):
+            if value is not None and not is_canonical(value, column.type):
+                raise UnsupportedFeatureError(
+                    f"{table.name} has a partition {column.name}={value}, but writes {column.type} values otherwise: "
+                    "it can be read, not changed; insert its rows into a new table"
+                )
+    return known
 
 
 @dataclass

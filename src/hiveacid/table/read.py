@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from hiveacid.transaction import Transaction
 
 _THREADS = 16
-_TAILS_KEPT = 20_000
 
 
 def read_snapshot(
@@ -99,7 +98,7 @@ def frame_of(
 
 
 def _number_raw(context: Context, locations: Sequence[Location]) -> Numbered:
-    """Find files without ACID columns and give their rows ids; reads each footer once (and remembers it)."""
+    """Find files without ACID columns and give their rows ids; reads each footer once."""
     found: Numbered = {}
     for at in locations:
         base = () if at.state.base is None else (at.state.base,)
@@ -148,13 +147,11 @@ def delete_bounds(context: Context, locations: Sequence[Location]) -> DeleteBoun
 
 
 def read_tails(context: Context, files: Sequence[tuple[str, int]]) -> list[OrcTail]:
-    """Read ORC tails (path, size), from memory where the file was seen before (they never change)."""
-    missing = [file for file in files if file not in context.tails]
-    if len(context.tails) + len(missing) > _TAILS_KEPT:
-        context.tails.clear()
-        missing = list(files)
-    if missing:
-        with ThreadPoolExecutor(min(_THREADS, len(missing))) as pool:
-            tails = pool.map(lambda file: read_tail(context.fs, *file), missing)
-        context.tails.update(zip(missing, tails, strict=True))
-    return [context.tails[file] for file in files]
+    """Read ORC tails (path, size), several at a time.
+
+    Nothing is remembered: a table dropped and made again gives other files the same names and sizes.
+    """
+    if not files:
+        return []
+    with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
+        return list(pool.map(lambda file: read_tail(context.fs, *file), files))

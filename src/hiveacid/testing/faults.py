@@ -214,7 +214,6 @@ def faulty(
         catalog=wrapped_store,
         transactions=transactions,
         snapshots=Snapshots(transactions),
-        tails=dict(context.tails),
     )
     return replace(session, context=wrapped)
 

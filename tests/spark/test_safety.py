@@ -1,0 +1,135 @@
+"""Ways to lose, double or delete rows that must not work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hiveacid.errors import CatalogError, UnsupportedFeatureError, WriteConflictError
+
+if TYPE_CHECKING:
+    from hiveacid import AcidSession
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+
+
+def ids(acid: AcidSession, table: str = "t") -> list[int]:
+    """Return the column ``id`` of all rows, sorted."""
+    return sorted(row["id"] for row in acid.table(table).to_df().select("id").collect())
+
+
+def test_a_merge_without_the_cardinality_check_leaves_rows_alone_that_no_clause_is_for(
+    acid: AcidSession,
+) -> None:
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1), (2)")
+    acid.sql("SET hive.merge.cardinality.check=false")
+    acid.sql(
+        "MERGE INTO t USING (SELECT 1 AS k UNION ALL SELECT 2) s ON t.id = s.k WHEN MATCHED AND s.k = 1 THEN DELETE"
+    )
+    assert ids(acid) == [2]
+
+
+def test_a_dynamic_overwrite_of_a_plain_table_keeps_the_other_partitions(acid: AcidSession) -> None:
+    acid.sql("CREATE TABLE t (id INT) PARTITIONED BY (p INT) STORED AS PARQUET")
+    acid.sql("INSERT INTO t PARTITION (p) VALUES (1, 1), (2, 2)")
+    acid.sql("INSERT OVERWRITE TABLE t PARTITION (p) SELECT 5, 1")
+    assert ids(acid) == [2, 5]
+
+
+def test_an_interrupted_commit_that_went_through_keeps_its_files(acid: AcidSession) -> None:
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted(acid)
+    assert ids(acid) == [1]
+
+
+def _interrupted(acid: AcidSession) -> None:
+    with acid.transaction() as txn:
+        txn.sql("INSERT INTO t VALUES (1)")
+        assert txn.joined is not None
+        acid.context.store.commit_txn(txn.joined.txn_id)  # the answer is lost
+        raise KeyboardInterrupt
+
+
+def test_an_overwrite_in_a_transaction_does_not_lose_what_others_inserted(acid: AcidSession) -> None:
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1)")
+    with pytest.raises(WriteConflictError, match="lost"):
+        _overwrite_late(acid)
+    assert ids(acid) == [1, 9]
+
+
+def _overwrite_late(acid: AcidSession) -> None:
+    with acid.transaction() as txn:
+        acid.sql("INSERT INTO t VALUES (9)")
+        txn.sql("INSERT OVERWRITE TABLE t SELECT id FROM t")
+
+
+def test_a_table_made_again_does_not_inherit_what_was_known_of_its_files(acid: AcidSession) -> None:
+    for gone in (1, 2):
+        acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+        acid.sql("INSERT INTO t VALUES (1), (2)")
+        acid.sql(f"DELETE FROM t WHERE id = {gone}")
+        assert ids(acid) == [3 - gone]
+        acid.sql("DROP TABLE t")
+
+
+def test_locations_of_others_are_refused(acid: AcidSession, tmp_path: Path) -> None:
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}")
+    acid.sql("INSERT INTO t PARTITION (p=1) VALUES (1)")
+    warehouse = acid.context.warehouse
+    link = tmp_path / "link"
+    link.symlink_to(warehouse)
+    for place in (
+        f"{warehouse}/t",
+        f"{warehouse}/t/p=1",
+        f"{warehouse}/.hiveacid",
+        warehouse,
+        "/",
+        f"{link}/t",
+    ):
+        with pytest.raises(CatalogError, match="not free"):
+            acid.sql(f"CREATE TABLE x (a INT) STORED AS PARQUET LOCATION '{place}'")
+    for place in (warehouse, f"{warehouse}/.hiveacid", "/"):
+        with pytest.raises(CatalogError, match="not free"):
+            acid.sql(f"ALTER TABLE t ADD PARTITION (p=2) LOCATION '{place}'")
+    assert ids(acid) == [1]
+
+
+def test_a_renamed_table_keeps_its_directory_to_itself(acid: AcidSession) -> None:
+    acid.sql("CREATE DATABASE d")
+    acid.sql(f"CREATE TABLE a (id INT) {ACID}")
+    acid.sql("INSERT INTO a VALUES (1)")
+    acid.sql("ALTER TABLE a RENAME TO d.a")
+    acid.sql("CREATE TABLE a (id INT) STORED AS PARQUET")
+    assert ids(acid, "a") == []
+    acid.sql("DROP TABLE a")
+    assert ids(acid, "d.a") == [1]
+
+
+def test_partitions_named_by_others_in_their_own_way_are_read_but_not_changed(acid: AcidSession) -> None:
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}")
+    acid.sql("INSERT INTO t PARTITION (p=1) VALUES (1), (2)")
+    where = Path(acid.context.warehouse, "t")
+    ddl = acid.sql("SHOW CREATE TABLE t").collect()
+    text = "\n".join(row[0] for row in ddl)
+    copy = Path(acid.context.warehouse).parent / "copy"
+    copy.mkdir()
+    (where / "p=1").rename(copy / "p=01")
+    acid.sql("DROP TABLE t")
+    acid.adopt(text, location=str(copy))
+    assert acid.table("t").to_df().where("p = 1").count() == 2
+    for statement in ("DELETE FROM t", "UPDATE t SET id = 7", "INSERT INTO t PARTITION (p=1) VALUES (3)"):
+        with pytest.raises(UnsupportedFeatureError, match="p=01"):
+            acid.sql(statement)
+    assert ids(acid) == [1, 2]
+
+
+def test_a_plain_table_is_not_written_inside_a_transaction(acid: AcidSession) -> None:
+    acid.sql("CREATE TABLE t (id INT) STORED AS PARQUET")
+    with pytest.raises(UnsupportedFeatureError, match="rolled back"), acid.transaction() as txn:
+        txn.sql("INSERT INTO t VALUES (1)")
+    assert ids(acid) == []
