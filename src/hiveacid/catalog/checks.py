@@ -46,9 +46,9 @@ def check_location(location: str, context: Context, own: TableName | None = None
     Dropping or overwriting deletes a location: it may not be the warehouse, a database's or the store's
     directory, nor touch another table's. ``own``: the table that it is for.
     """
-    wanted = real_path(location)
+    wanted = real_path(location).rstrip("/")
     for taken, what in _taken(context, own):
-        path = real_path(taken)
+        path = real_path(taken).rstrip("/")
         inside = what != "database" and f"{wanted}/".startswith(f"{path}/")
         if inside or f"{path}/".startswith(f"{wanted}/"):
             raise CatalogError(f"the location {location} is not free: {what} {taken} is there")
