@@ -74,7 +74,8 @@ def translate(error: Exception) -> HiveAcidError | None:
         found = _MISSING.search(text)
         return FormatError("a data file of the snapshot is gone", path=found.group(1) if found else None)
     if any(sign in text for sign in _STORAGE):
-        return StorageError(_first_line(text))
+        lines = (line.strip() for line in text.splitlines())
+        return StorageError(next(line for line in lines if any(sign in line for sign in _STORAGE))[:500])
     if any(sign in text for sign in _DATA):
         return DataError(_first_line(text))
     return None

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from hiveacid.core.listing import DataFile
 from hiveacid.core.types import quote_name
 from hiveacid.spark import flat
-from hiveacid.spark.paths import FileGroup, group_files, partition_columns, place
+from hiveacid.spark.paths import FileGroup, group_files, names, partition_columns, place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,7 +56,7 @@ def raw_frames(
         for one in many
     }
     for group in group_files(source.fs, source.table, locations, files_of):
-        frame = flat.read(source.facts, source.table, group.files, source.strict)
+        frame = flat.read(source.facts, source.table, names(group.files), source.strict)
         yield group, _with_row_ids(source, frame, group, [ids[file] for file in group.files])
 
 

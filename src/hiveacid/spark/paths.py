@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hiveacid.ports import FileSystem
     from hiveacid.storage.listing import Location
 
+_PATTERN = re.compile(r"[\\*?{}\[\]]")
 _NO_DECODING = re.compile(r"[A-Za-z0-9_.=/-]*")
 _PATH = "_metadata.file_path"
 
@@ -64,6 +65,14 @@ def group_files(
         FileGroup(tuple(files), depth, location, check, decode)
         for (depth, location, check), files in groups.items()
     ]
+
+
+def names(paths: Iterable[str]) -> list[str]:
+    """Return paths as Spark's readers take them for names and not for patterns.
+
+    (Their option that turns patterns off reads the other files of a scan twice: seen on 4.3.)
+    """
+    return [_PATTERN.sub(r"\\\g<0>", path) for path in paths]
 
 
 def _is_regular(table: TableDefinition, location: Location, names: set[str]) -> bool:

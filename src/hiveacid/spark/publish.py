@@ -19,6 +19,7 @@ from hiveacid.errors import BadFileError
 from hiveacid.orc.nest import acid_metadata, nest, retype
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.spark import flat
+from hiveacid.spark.paths import names
 from hiveacid.spark.scan import STRICT
 from hiveacid.spark.write import BUCKET, KIND, Kind
 
@@ -180,7 +181,7 @@ def count_rows(facts: SparkFacts, fs: FileSystem, table: TableDefinition, files:
     """Count the rows of staged files whose footers tell nothing (text, Avro; Parquet's do, and Spark asks them)."""
     if not files:
         return 0
-    return flat.read(facts, table, [fs.spark_path(file.path) for file in files], STRICT).count()
+    return flat.read(facts, table, names(fs.spark_path(file.path) for file in files), STRICT).count()
 
 
 def footers_count(table: TableDefinition) -> bool:

@@ -23,7 +23,7 @@ from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
 from hiveacid.spark import flat
 from hiveacid.spark.deletes import DeleteBounds, delete_key
 from hiveacid.spark.originals import Numbered, RawSource, raw_frames
-from hiveacid.spark.paths import FileGroup, group_files, partition_columns, place
+from hiveacid.spark.paths import FileGroup, group_files, names, partition_columns, place
 from hiveacid.spark.timezone import from_file
 from hiveacid.spark.types import column_type
 
@@ -41,8 +41,7 @@ ABSENT = "__hiveacid_absent"
 CURRENT = "__hiveacid_current"
 _GUARD = f"coalesce(operation, bucket, originalTransaction, rowId, currentTransaction, row.`{ABSENT}`)"
 # A reader that skips what it can't read loses rows silently, whatever the session says.
-# Paths are names, not patterns: a partition value may hold brackets or stars.
-STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", "__globPaths__": "false"}
+STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 
 
 ROW_ID_TYPE = T.StructType(
@@ -170,7 +169,7 @@ def _read_acid(
         ]
     )
     reader = source.facts.spark.read.schema(six).options(**STRICT, **_CALENDAR, **(arguments or {}))
-    frame = reader.orc(list(group.files)).where(F.expr(f"{_GUARD} = {operation}"))
+    frame = reader.orc(names(group.files)).where(F.expr(f"{_GUARD} = {operation}"))
     if group.check:
         frame = frame.where(row_validity(source.write_ids, "currentTransaction"))
         frame = frame.where(row_validity(source.write_ids, "originalTransaction"))
@@ -246,7 +245,7 @@ def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
     frames = []
     options = STRICT if table.kind is TableKind.PLAIN else STRICT | _CALENDAR
     for group in group_files(source.fs, table, locations, flat_of):
-        frame = flat.read(source.facts, table, group.files, options)
+        frame = flat.read(source.facts, table, names(group.files), options)
         users = [F.col(quote_name(c.name)) for c in table.columns]
         name = F.col("_metadata.file_path").alias(FILE_NAME)
         frames.append(frame.select(*users, *partition_columns(table, group), name))
