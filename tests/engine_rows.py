@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,7 @@ def trino_rows(golden: Golden, schema: StructType) -> list[Row]:
     """Return what Trino read (it shows no row ids), spelled as `positional` does."""
     kinds = {field.name: field.dataType.typeName() for field in schema.fields}
     return [
-        {name: _trino(kinds[name], value) for name, value in row.items() if name != "$path"}
+        {name: _trino(kinds[name], value) for name, value in row.items() if not name.startswith("$")}
         for row in golden.rows
     ]
 
@@ -109,7 +110,9 @@ def _trino(kind: str, value: str | None) -> Any:
             return value == "true"
         case "byte" | "short" | "integer" | "long":
             return int(value)
-        case "float" | "double":
+        case "float":  # Trino prints the shortest text of a 32-bit number
+            return plain(struct.unpack("f", struct.pack("f", float(value)))[0])
+        case "double":
             return plain(float(value))
         case "decimal":
             return Decimal(value)
