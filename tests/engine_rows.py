@@ -144,7 +144,12 @@ def _unnamed(value: Any, kind: Any) -> Any:
 
 def same(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a form in which equal sets of rows are equal lists, with readable differences."""
-    return sorted(repr({name: row[name] for name in sorted(row)}) for row in rows)
+    return sorted(repr({name: _numeric(row[name]) for name in sorted(row)}) for row in rows)
+
+
+def _numeric(value: Any) -> Any:
+    """Return a decimal by its number: engines keep different numbers of zeros behind it in memory."""
+    return value.normalize() + 0 if isinstance(value, Decimal) else value
 
 
 def without_ids(rows: Iterable[Row]) -> list[Row]:
