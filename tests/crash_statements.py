@@ -139,7 +139,9 @@ def unchanged(before: Rows) -> Rows:
 
 def insert_many(acid: AcidSession, name: str) -> None:
     """Insert rows that take Spark some seconds."""
-    acid.sql(f"INSERT INTO {name} PARTITION (p = 1) SELECT id, sha2(CAST(id AS STRING), 512) FROM range(3000000)")
+    acid.sql(
+        f"INSERT INTO {name} PARTITION (p = 1) SELECT id, sha2(CAST(id AS STRING), 512) FROM range(3000000)"
+    )
 
 
 def with_many(before: Rows) -> Rows:
