@@ -87,16 +87,17 @@ class LocalFileSystem:
 
     def _make(self, path: str) -> None:
         try:
+            self._make_one(path)
+        except FileNotFoundError:
+            self._make(os.path.dirname(path))
+            self._make_one(path)  # once more only: /proc says the same of what it does not let be made
+
+    def _make_one(self, path: str) -> None:
+        try:
             os.mkdir(path)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise
-        except FileNotFoundError:
-            parent = os.path.dirname(path)
-            if os.path.isdir(parent):  # /proc says so of what it does not let be made
-                raise
-            self._make(parent)
-            self._make(path)
         else:
             self._sync_directory(os.path.dirname(path))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,21 @@ def test_a_directory_is_made_with_its_parents_and_may_be_there(tmp_path: Path) -
     for _ in range(2):
         FS.make_directory(f"{tmp_path}/{ODD}")
     assert (tmp_path / ODD).is_dir()
+
+
+def test_many_make_the_same_directories_at_once(tmp_path: Path) -> None:
+    """As the threads that publish the files of a new partition do."""
+    fs = LocalFileSystem(durable=False)
+    with ThreadPoolExecutor(8) as pool:
+        for turn in range(200):
+            places = [f"{tmp_path}/{turn}/p=1/delta_{n % 3}" for n in range(24)]
+            assert list(pool.map(fs.make_directory, places)) == [None] * 24
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc here")
+def test_a_place_where_nothing_can_be_made_is_an_error() -> None:
+    with pytest.raises(StorageError, match="/proc/hiveacid-test"):
+        LocalFileSystem().make_directory("/proc/hiveacid-test/t")
 
 
 def test_durable_changes_reach_the_disk_file_and_directory(
