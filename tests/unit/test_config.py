@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from hiveacid.config import Settings, keys
+from hiveacid.config.overrides import compactor_settings
 from hiveacid.config.values import parse_bool, parse_duration, parse_float, parse_int, parse_size
 from hiveacid.errors import ConfigError
 
@@ -154,3 +155,20 @@ def test_the_public_names_are_all_there() -> None:
     assert dir(hiveacid) == ["AcidSession", "HiveAcidError", "__version__", "configure", "connect", "errors"]
     with pytest.raises(AttributeError, match="no_such_name"):
         hiveacid.no_such_name  # noqa: B018
+
+
+def test_a_table_overrides_what_its_database_and_the_session_say_of_compaction() -> None:
+    session = Settings.of({"hive.compactor.delta.num.threshold": "7", "hive.lock.numretries": "3"})
+    database = [
+        ("CompactorThreshold.hive.compactor.delta.num.threshold", "5"),
+        ("compactor.mapreduce.x", "1"),
+    ]
+    table = [("compactor.hive.compactor.delta.num.threshold", "4"), ("hive.compactor.worker.pool", "night")]
+    found = compactor_settings(session, database, table)
+    assert found.get(keys.DELTA_NUM_THRESHOLD) == 4
+    assert found.get(keys.WORKER_POOL) == "night"
+    assert found.get(keys.LOCK_NUMRETRIES) == 3
+    assert compactor_settings(session, database).get(keys.DELTA_NUM_THRESHOLD) == 5
+    assert compactor_settings(session, [("compactor.hiveacid.compactor.priority", "")]) == session
+    with pytest.raises(ConfigError, match=r"hive\.compactor\.delta\.num\.threshold"):
+        compactor_settings(session, [("compactorthreshold.hive.compactor.delta.num.threshold", "many")])

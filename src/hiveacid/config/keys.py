@@ -198,6 +198,37 @@ FAILED_COMPACTS_THRESHOLD = count(
     "After this many failures in a row nothing is compacted by itself any more.",
     minimum=1,
 )
+FAILED_RETRY_TIME = duration(
+    "hive.compactor.initiator.failed.retry.time",
+    "7d",
+    "When the last failure is older than this, it is tried again all the same; 0: never.",
+    bare_unit="d",
+)
+WORKER_POOL = text(
+    "hive.compactor.worker.pool",
+    "",
+    "Pool whose workers take the jobs; may be a property of a table or a database, too.",
+)
+WORKER_POOL_TIMEOUT = duration(
+    "hive.compactor.worker.pool.timeout",
+    "12h",
+    "Workers of the default pool take jobs of any pool that have waited for longer.",
+    bare_unit="h",
+)
+WORKER_SLEEP = duration(
+    "hive.compactor.worker.sleep.time",
+    "10800ms",
+    "How long a worker without work sleeps; it doubles up to hive.compactor.worker.max.sleep.time.",
+    bare_unit="ms",
+)
+WORKER_MAX_SLEEP = duration(
+    "hive.compactor.worker.max.sleep.time", "320000ms", "The longest sleep of a worker.", bare_unit="ms"
+)
+HOUSEKEEPER_INTERVAL = duration(
+    "metastore.acid.housekeeper.interval",
+    "60s",
+    "Time between two turns of the housekeeper, who ends silent transactions and drops old rows.",
+)
 COMPACT_INSERT_ONLY = flag(
     "hive.compactor.compact.insert.only", "true", "Compact insert-only tables as well."
 )
@@ -238,6 +269,28 @@ HISTORY_DID_NOT_INITIATE = count(
 )
 HISTORY_REFUSED = count(
     "hive.compactor.history.retention.refused", "3", "Refused compactions kept per table or partition."
+)
+HISTORY_TIMEOUT = duration(
+    "metastore.compactor.history.retention.timeout",
+    "7d",
+    "Compactions that failed or did not begin are forgotten when they are older than this and a later one "
+    "of the same place succeeded.",
+    bare_unit="d",
+)
+AUTO_COMPACT = flag(
+    "hiveacid.auto_compact",
+    "false",
+    "Compact by itself, in the background of this session: for people who run no service.",
+)
+PRIORITY = count(
+    "hiveacid.compactor.priority",
+    "0",
+    "Jobs of a higher priority are taken first; may be a property of a table or a database, too.",
+)
+TARGET_FILE_SIZE = size(
+    "hiveacid.compactor.target.file.size",
+    "268435456",
+    "Bytes that a file made by a rebalance compaction without CLUSTERED INTO should have at least.",
 )
 
 
@@ -296,6 +349,11 @@ SECTIONS: tuple[Section, ...] = (
             CLEANER_ON,
             WORKER_THREADS,
             WORKER_TIMEOUT,
+            WORKER_POOL,
+            WORKER_POOL_TIMEOUT,
+            WORKER_SLEEP,
+            WORKER_MAX_SLEEP,
+            HOUSEKEEPER_INTERVAL,
             CHECK_INTERVAL,
             DELTA_NUM_THRESHOLD,
             DELTA_PCT_THRESHOLD,
@@ -303,6 +361,7 @@ SECTIONS: tuple[Section, ...] = (
             ABORTED_TXN_THRESHOLD,
             ABORTED_TXN_TIME_THRESHOLD,
             FAILED_COMPACTS_THRESHOLD,
+            FAILED_RETRY_TIME,
             COMPACT_INSERT_ONLY,
             WAIT_TIMEOUT,
             CLEANER_RUN_INTERVAL,
@@ -314,6 +373,10 @@ SECTIONS: tuple[Section, ...] = (
             HISTORY_FAILED,
             HISTORY_DID_NOT_INITIATE,
             HISTORY_REFUSED,
+            HISTORY_TIMEOUT,
+            AUTO_COMPACT,
+            PRIORITY,
+            TARGET_FILE_SIZE,
         ),
     ),
 )
