@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
+    from hiveacid.testing.servers import Server
 
 # The same examples in every run on CI, so that a red run can be repeated; fresh ones elsewhere.
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -56,3 +57,29 @@ def acid(spark: SparkSession, tmp_path: Path) -> Iterator[AcidSession]:
     connection = hiveacid.connect(spark, warehouse=str(tmp_path / "warehouse"))
     yield connection
     connection.close()
+
+
+def _server(kind: type[Server]) -> Iterator[Server]:
+    reason = kind.why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    made = kind()
+    made.start()
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """Return a PostgreSQL server; each test module uses a database of its own in it."""
+    from hiveacid.testing.servers import PostgresServer  # noqa: PLC0415
+
+    yield from _server(PostgresServer)
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[Server]:
+    """Return a MariaDB server; each test module uses a database of its own in it."""
+    from hiveacid.testing.servers import MariadbServer  # noqa: PLC0415
+
+    yield from _server(MariadbServer)

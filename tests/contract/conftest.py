@@ -1,4 +1,4 @@
-"""Let the contract tests import their neighbour ``postgres_server``."""
+"""Let the contract tests import their neighbour ``server_rules``."""
 
 from __future__ import annotations
 

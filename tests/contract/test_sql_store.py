@@ -21,7 +21,7 @@ from hiveacid.ports import Operation
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
-from hiveacid.stores.sql.dialects import Durability, Trouble
+from hiveacid.stores.sql.dialects import Durability, Trouble, mariadb
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.stores.sql.tables import METADATA
@@ -103,6 +103,17 @@ def test_impossible_urls(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
         SqlStore(url)
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("version", ["8.0.36", "5.5.5-10.5.22-MariaDB", "10.3.39-MariaDB-0+deb10u1"])
+def test_servers_that_nobody_tested_are_refused(version: str) -> None:
+    """MySQL, and a MariaDB without SKIP LOCKED."""
+
+    class Connection:
+        server_version = version
+
+    with pytest.raises(ConfigError, match=r"10\.6"):
+        mariadb._prepare(Connection(), None)
 
 
 def test_no_password_is_said() -> None:

@@ -7,6 +7,7 @@ are the dialect's (``Dialect.words``).
 from __future__ import annotations
 
 from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import DBAPIError
 
 from hiveacid.errors import StoreVersionError
 from hiveacid.stores.sql.database import Database
@@ -14,7 +15,7 @@ from hiveacid.stores.sql.database import Database
 _FIRST = (
     """CREATE TABLE hiveacid_counters (
         name {key} NOT NULL PRIMARY KEY, value BIGINT NOT NULL){options}""",
-    "INSERT INTO hiveacid_counters (name, value) VALUES ('commit sequence', 0), ('settled', 0)",
+    "INSERT INTO hiveacid_counters (name, value) VALUES ('commit sequence', 0), ('settled', 0){counters}",
     """CREATE TABLE hiveacid_txns (
         id {serial}, kind {key} NOT NULL, state {key} NOT NULL,
         started BIGINT NOT NULL, heartbeat BIGINT NOT NULL, ended BIGINT,
@@ -97,13 +98,27 @@ def _version(connection: Connection) -> int:
 
 
 def _apply(database: Database, connection: Connection, steps: tuple[tuple[str, ...], ...]) -> None:
-    database.dialect.serialise(connection, {"schema": True})
-    version = _version(connection)
-    if version == 0:
-        connection.execute(text("CREATE TABLE IF NOT EXISTS hiveacid_schema (version INTEGER PRIMARY KEY)"))
-    for number, step in enumerate(_missing(version, steps), version + 1):
-        for statement in step:
-            connection.execute(text(statement.format(**database.dialect.words)))
-        connection.execute(
-            text("INSERT INTO hiveacid_schema (version) VALUES (:version)"), {"version": number}
-        )
+    dialect = database.dialect
+    dialect.alone(connection, "schema")
+    try:
+        version = _version(connection)
+        if version == 0:
+            connection.execute(
+                text("CREATE TABLE IF NOT EXISTS hiveacid_schema (version INTEGER PRIMARY KEY)")
+            )
+        for number, step in enumerate(_missing(version, steps), version + 1):
+            for statement in step:
+                _run(database, connection, statement)
+            connection.execute(
+                text("INSERT INTO hiveacid_schema (version) VALUES (:version)"), {"version": number}
+            )
+    finally:
+        dialect.no_longer_alone(connection, "schema")
+
+
+def _run(database: Database, connection: Connection, statement: str) -> None:
+    try:
+        connection.execute(text(statement.format(**database.dialect.words)))
+    except DBAPIError as error:
+        if not database.dialect.done_before(error):
+            raise

@@ -57,6 +57,8 @@ def open_txns(
         "limit": limits.max_open_txns,
         "now": database.now(),
     }
+    if database.dialect.counts_ids:
+        return database.write(lambda connection: _counted(database, connection, parameters, count))
     statement = _opening(gaps=database.dialect.ids_may_gap)
     given = database.once(
         lambda connection: database.dialect.insert_ids(connection, statement, parameters),
@@ -67,9 +69,21 @@ def open_txns(
     return tuple(map(TxnId, given))
 
 
+def _counted(
+    database: Database, connection: Connection, parameters: dict[str, Any], count: int
+) -> tuple[TxnId, ...]:
+    first = database.dialect.take_txn_ids(connection, count)
+    if not connection.execute(_opening(gaps=False, counted=True), parameters | {"first": first}).rowcount:
+        raise refusals.too_many_open(parameters["limit"])
+    return tuple(map(TxnId, range(first, first + count)))
+
+
 @cache
-def _opening(*, gaps: bool) -> Insert:
-    """Return the INSERT. Where ids may be given that nobody sees yet, those above SETTLED may still be open."""
+def _opening(*, gaps: bool, counted: bool = False) -> Insert:
+    """Return the INSERT. Where ids may be given that nobody sees yet, those above SETTLED may still be open.
+
+    ``counted``: ids follow each other from the parameter ``first`` on.
+    """
     lowest: ColumnElement[int] = func.coalesce(LOWEST_OPEN, TOP + 1)
     if gaps:
         settled = counter(SETTLED)
@@ -89,7 +103,10 @@ def _opening(*, gaps: bool) -> Insert:
         select(func.count()).select_from(txns).where(txns.c.state == OPEN).scalar_subquery()
     )
     enough = room + bindparam("count", type_=BigInteger) <= bindparam("limit", type_=BigInteger)
-    rows = select(*values.values()).select_from(_numbers()).where(enough)
+    numbers = _numbers()
+    if counted:
+        values["id"] = bindparam("first", type_=BigInteger) + numbers.c.n - 1
+    rows = select(*values.values()).select_from(numbers).where(enough)
     return insert(txns).from_select(list(values), rows)
 
 

@@ -53,7 +53,7 @@ _NO_CHANGES = CatalogChanges()
 class SqlStore:
     """Implements :class:`hiveacid.ports.TransactionStore` and :class:`hiveacid.ports.Catalog`.
 
-    ``url``: ``sqlite:///path``, ``postgresql+psycopg://...`` or ``mysql+pymysql://...``; the schema is made or
+    ``url``: ``sqlite:///path``, ``postgresql+psycopg://...`` or ``mysql+pymysql://...`` (MariaDB); the schema is made or
     brought up to date. ``txn_timeout`` (seconds) stands above that of ``limits``. ``clock`` is the time of an
     embedded store; a server has its own, unless ``own_time`` is False. Raises ConfigError for an impossible
     URL, StoreUnavailableError, StoreVersionError. Every verb may raise StoreError and its kinds.

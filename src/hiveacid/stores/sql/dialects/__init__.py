@@ -1,0 +1,28 @@
+"""The only place where SQLite, PostgreSQL and MariaDB differ."""
+
+from __future__ import annotations
+
+from sqlalchemy import URL
+
+from hiveacid.errors import ConfigError
+from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, Trouble, database_now, joined_ids
+from hiveacid.stores.sql.dialects.mariadb import MariadbDialect
+from hiveacid.stores.sql.dialects.postgres import PostgresDialect
+from hiveacid.stores.sql.dialects.sqlite import SqliteDialect
+
+__all__ = ["Dialect", "Durability", "Trouble", "database_now", "dialect_of", "joined_ids"]
+
+
+def dialect_of(url: URL) -> Dialect:
+    """Return the dialect of a URL. Raises ConfigError for a database we do not know."""
+    known: dict[str, type[Dialect]] = {
+        "sqlite": SqliteDialect,
+        "postgresql": PostgresDialect,
+        "mysql": MariadbDialect,
+        "mariadb": MariadbDialect,
+    }
+    found = known.get(url.get_backend_name())
+    if found is None:
+        msg = f"a transaction store on {url.get_backend_name()!r} is not supported: {', '.join(known)}"
+        raise ConfigError(msg)
+    return found()

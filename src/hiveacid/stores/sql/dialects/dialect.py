@@ -1,0 +1,179 @@
+"""What the verbs need of a database beyond SQL that all understand."""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from enum import Enum, auto
+from functools import cache
+from typing import Any
+
+from sqlalchemy import URL, BigInteger, Connection, Engine, Insert, Text, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.dml import ReturningInsert
+from sqlalchemy.sql.functions import FunctionElement
+
+from hiveacid.core.model import TableName
+
+
+class Durability(Enum):
+    """What a power cut may take back, without the others noticing a contradiction.
+
+    FULL: nothing. WITH_CLIENT: work of a client that would have died with the store (an embedded store lives
+    on its clients' machine; a server doesn't, so there it is FULL). HARMLESS: nobody relies on it.
+    """
+
+    FULL = auto()
+    WITH_CLIENT = auto()
+    HARMLESS = auto()
+
+
+class Trouble(Enum):
+    """What went wrong with a statement."""
+
+    BUSY = auto()  # deadlock, serialisation, locked: the database rolled it back; try again
+    LOST = auto()  # the connection broke
+    UNAVAILABLE = auto()  # disk full, read-only, no such file: trying again at once is no use
+    OTHER = auto()
+
+
+class database_now(FunctionElement[int]):  # noqa: N801 - reads like a SQL function
+    """The database's own time in milliseconds since the epoch."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+class joined_ids(FunctionElement[str]):  # noqa: N801 - reads like a SQL function
+    """All values of a group in one text, with commas between: a hundred thousand rows cost one."""
+
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(database_now, "sqlite")
+def _sqlite_now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
+    return "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)"
+
+
+@compiles(database_now, "postgresql")
+def _postgres_now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
+    return "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+
+
+@compiles(database_now, "mysql", "mariadb")
+def _mysql_now(_element: database_now, _compiler: SQLCompiler, **_kw: Any) -> str:
+    return "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(3)) DIV 1000)"
+
+
+@compiles(joined_ids, "sqlite", "mysql", "mariadb")
+def _group_concat(element: joined_ids, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"group_concat({compiler.process(element.clauses, **kw)})"
+
+
+@compiles(joined_ids, "postgresql")
+def _string_agg(element: joined_ids, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"string_agg(CAST({compiler.process(element.clauses, **kw)} AS TEXT), ',')"
+
+
+class Dialect(ABC):
+    """A database: how to reach it, its transactions and locks, its words, its errors."""
+
+    ids_may_gap = True
+    """Whether a transaction id can be given whose row others do not see yet."""
+    counts_ids = False
+    """Whether transaction ids are taken with :meth:`take_txn_ids`; otherwise the table's serial gives them."""
+    own_time = True
+    """Whether times come from the database (a server) or from the client's clock (embedded)."""
+    words: Mapping[str, str]
+
+    @abstractmethod
+    def engine(self, url: URL) -> Engine:
+        """Make the engine; every connection is in autocommit mode, :meth:`begin` opens transactions."""
+
+    def prepare(self, connection: Connection, durability: Durability) -> None:  # noqa: B027 - most need nothing
+        """Make ready for a single statement that writes, which is a transaction by itself."""
+
+    @abstractmethod
+    def begin(self, connection: Connection, durability: Durability) -> None:
+        """Begin a transaction that writes; each of its statements sees what was committed before it."""
+
+    def run(self, connection: Connection, statement: str) -> None:
+        """Run a statement without parameters or rows, such as COMMIT."""
+        connection.exec_driver_sql(statement)
+
+    @abstractmethod
+    def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
+        """Wait for other transactions that named one of these keys, and hold them off until the commit.
+
+        True excludes everybody who names the key, False only those who gave True.
+        """
+
+    def alone(self, connection: Connection, key: str) -> None:
+        """Let nobody else into what goes by this name, DDL included, until the commit."""
+        self.serialise(connection, {key: True})
+
+    def no_longer_alone(self, connection: Connection, key: str) -> None:  # noqa: B027 - most need nothing
+        """Let others in, where the commit does not do it."""
+
+    def done_before(self, error: DBAPIError) -> bool:  # noqa: ARG002 - for those where DDL cannot be rolled back
+        """Tell whether a step of the schema failed because somebody who died half-way had done it."""
+        return False
+
+    @abstractmethod
+    def block_opens(self, connection: Connection) -> None:
+        """Wait until no transaction is just being opened, and let none begin before the commit."""
+
+    @abstractmethod
+    def raise_serial(self, connection: Connection, high_watermark: int) -> None:
+        """Let the next transaction id be higher than this one; its row is there already."""
+
+    @abstractmethod
+    def trouble(self, error: DBAPIError) -> Trouble:
+        """Classify an error of the driver."""
+
+    def take_txn_ids(self, connection: Connection, count: int) -> int:
+        """Take the next transaction ids and return the first, if the database :attr:`counts_ids`."""
+        raise NotImplementedError
+
+    def next_count(self, connection: Connection, counter: str) -> int:
+        """Count one on and return the number; others who count wait until the commit."""
+        return int(connection.execute(_COUNT, {"name": counter}).scalar_one())
+
+    def insert_ids(
+        self, connection: Connection, insert: Insert, parameters: Mapping[str, object]
+    ) -> list[int]:
+        """Run an INSERT into a table with a serial ``id`` and return the ids given, ascending."""
+        return sorted(connection.scalars(_returning_ids(insert), parameters).all())
+
+    def take_write_ids(self, connection: Connection, table: TableName, count: int) -> int:
+        """Take the table's next ``count`` write ids and return the first; others wait until the commit."""
+        found = connection.execute(
+            _TAKE, {"database": table.database, "name": table.name, "first": 1 + count, "count": count}
+        )
+        return int(found.scalar_one()) - count
+
+
+_TAKE = text(
+    "INSERT INTO hiveacid_next_write_ids (database_name, table_name, next_id)"
+    " VALUES (:database, :name, :first)"
+    " ON CONFLICT (database_name, table_name)"
+    " DO UPDATE SET next_id = hiveacid_next_write_ids.next_id + :count RETURNING next_id"
+)
+
+
+@cache
+def _returning_ids(insert: Insert) -> ReturningInsert[Any]:
+    """Return the statement with its ids; made once, for the few statements there are."""
+    return insert.returning(insert.table.c["id"])
+
+
+_COUNT = text("UPDATE hiveacid_counters SET value = value + 1 WHERE name = :name RETURNING value")
+
+
+def key_number(key: str) -> int:
+    """Return a stable 31-bit number for a key, with this project's own high half beside it."""
+    return 0x6869_7665 << 31 | zlib.crc32(key.encode()) >> 1

@@ -1,0 +1,151 @@
+"""MariaDB, spoken to by PyMySQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, bindparam, create_engine, event, text
+from sqlalchemy.exc import DBAPIError
+
+from hiveacid.core.model import TableName
+from hiveacid.errors import ConfigError
+from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, Trouble, key_number
+
+_BUSY = frozenset({1020, 1040, 1062, 1203, 1205, 1213, 1451, 1452, 1637, 3572})
+_LOST = frozenset({0, 1047, 1053, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2055})
+_UNAVAILABLE = frozenset({3, 1021, 1026, 1030, 1044, 1045, 1049, 1114, 1142, 1290, 1698, 1792, 1836})
+_DONE_BEFORE = frozenset({1050, 1060, 1061, 1062})  # the table, column, index or row is there
+_OLDEST = (10, 6)
+_KEYS = 256
+
+
+class MariadbDialect(Dialect):
+    """MariaDB 10.6 and newer with InnoDB, read committed.
+
+    Transaction ids come from a counter whose row is held until the commit, so that none is seen before a
+    smaller one: AUTO_INCREMENT would leave gaps that nobody ever fills.
+    """
+
+    ids_may_gap = False
+    counts_ids = True
+    words = {  # noqa: RUF012 - a constant
+        "serial": "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
+        "key": "VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+        "name": "VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+        "text": "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+        "options": " ENGINE=InnoDB",
+        "state_then_id": "state, id",
+        "where_open": "",
+        "id_then_state": "state, id, started",
+        "where_aborted": "",
+        "counters": ", ('transaction id', 0)",
+    }
+
+    def engine(self, url: URL) -> Engine:
+        """Make the engine. Raises ConfigError (at the first connection) for a server that is no MariaDB."""
+        secret: dict[str, object] = {}
+        if url.password is not None:
+            # PyMySQL would send a text as Latin-1; servers keep passwords as UTF-8.
+            secret = {"password": str(url.password).encode()}
+        engine = create_engine(
+            url, isolation_level="AUTOCOMMIT", hide_parameters=True, max_overflow=20, pool_use_lifo=True,
+            connect_args=secret,
+        )  # fmt: skip
+        event.listen(engine, "connect", _prepare)
+        return engine
+
+    def begin(self, connection: Connection, durability: Durability) -> None:  # noqa: ARG002 - always full
+        """Begin; the session reads what is committed (:func:`_prepare`)."""
+        self.run(connection, "START TRANSACTION")
+
+    def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
+        """Lock rows of the counters that stand for the keys, in one order for all."""
+        numbered: dict[str, bool] = {}
+        for key, exclusive in keys.items():
+            name = f"key {key_number(key) % _KEYS}"
+            numbered[name] = numbered.get(name, False) or exclusive
+        for name, exclusive in sorted(numbered.items()):
+            statement = _HOLD if exclusive else _SHARE
+            if connection.scalar(statement, {"name": name}) is None:
+                connection.execute(_MAKE_KEY, {"name": name})
+                connection.scalar(statement, {"name": name})
+
+    def alone(self, connection: Connection, key: str) -> None:
+        """Take a lock by name: it is the session's, whatever DDL commits in between."""
+        connection.execute(_GET_LOCK, {"key": f"hiveacid {key}"})
+
+    def no_longer_alone(self, connection: Connection, key: str) -> None:
+        """Give the lock back."""
+        connection.execute(_RELEASE_LOCK, {"key": f"hiveacid {key}"})
+
+    def done_before(self, error: DBAPIError) -> bool:
+        """DDL commits by itself here: a process that died in a step has left its first statements."""
+        return _code(error) in _DONE_BEFORE
+
+    def block_opens(self, connection: Connection) -> None:
+        """Hold the counter of transaction ids."""
+        connection.scalar(_HOLD, {"name": "transaction id"})
+
+    def raise_serial(self, connection: Connection, high_watermark: int) -> None:
+        """Set the counter on."""
+        connection.execute(_SET_IDS, {"top": high_watermark})
+
+    def trouble(self, error: DBAPIError) -> Trouble:
+        """Classify by the server's or the client's error number."""
+        code = _code(error)
+        if code in _BUSY:
+            return Trouble.BUSY
+        if error.connection_invalidated or code in _LOST:
+            return Trouble.LOST
+        return Trouble.UNAVAILABLE if code in _UNAVAILABLE else Trouble.OTHER
+
+    def take_txn_ids(self, connection: Connection, count: int) -> int:
+        """Take the next ids and return the first; others wait until the commit."""
+        return int(connection.execute(_TAKE_IDS, {"count": count}).lastrowid) - count + 1
+
+    def next_count(self, connection: Connection, counter: str) -> int:
+        """Count with the counter's row locked."""
+        return int(connection.execute(_COUNT, {"name": counter}).lastrowid)
+
+    def take_write_ids(self, connection: Connection, table: TableName, count: int) -> int:
+        """Take them with the counter's row locked."""
+        place = {"database": table.database, "name": table.name, "count": count}
+        return int(connection.execute(_TAKE, place).lastrowid) - count
+
+
+# LAST_INSERT_ID(x) hands x to the client with the answer: no second round trip.
+_COUNT = text("UPDATE hiveacid_counters SET value = LAST_INSERT_ID(value + 1) WHERE name = :name")
+_TAKE_IDS = text(
+    "UPDATE hiveacid_counters SET value = LAST_INSERT_ID(value + :count) WHERE name = 'transaction id'"
+)
+_TAKE = text(
+    "INSERT INTO hiveacid_next_write_ids (database_name, table_name, next_id)"
+    " VALUES (:database, :name, LAST_INSERT_ID(1 + :count))"
+    " ON DUPLICATE KEY UPDATE next_id = LAST_INSERT_ID(next_id + :count)"
+)
+_SET_IDS = text("UPDATE hiveacid_counters SET value = :top WHERE name = 'transaction id' AND value < :top")
+_HOLD = text("SELECT value FROM hiveacid_counters WHERE name = :name FOR UPDATE")
+_SHARE = text("SELECT value FROM hiveacid_counters WHERE name = :name LOCK IN SHARE MODE")
+_MAKE_KEY = text("INSERT IGNORE INTO hiveacid_counters (name, value) VALUES (:name, 0)")
+_GET_LOCK = text("SELECT GET_LOCK(:key, 600)").bindparams(bindparam("key"))
+_RELEASE_LOCK = text("SELECT RELEASE_LOCK(:key)").bindparams(bindparam("key"))
+
+
+def _code(error: DBAPIError) -> int | None:
+    arguments = getattr(error.orig, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else None
+
+
+def _prepare(connection: Any, _record: object) -> None:
+    version = str(connection.server_version)
+    if "MariaDB" not in version:
+        raise ConfigError(
+            f"the store's server is MySQL {version}: only MariaDB 10.6 or newer is tested and accepted"
+        )
+    numbers = version.removeprefix("5.5.5-").split("-")[0].split(".")
+    if tuple(int(one) for one in numbers[:2]) < _OLDEST:
+        raise ConfigError(f"the store's server is MariaDB {'.'.join(numbers)}: 10.6 or newer is needed")
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        cursor.execute("SET SESSION group_concat_max_len = 1073741824")

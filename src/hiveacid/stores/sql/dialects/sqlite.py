@@ -1,0 +1,97 @@
+"""SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from hiveacid.errors import ConfigError, StoreUnavailableError
+from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, Trouble
+
+
+class SqliteDialect(Dialect):
+    """SQLite in WAL mode: one writer at a time, whoever it is; readers are never in the way."""
+
+    ids_may_gap = False
+    own_time = False
+    words = {  # noqa: RUF012 - a constant
+        "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
+        "key": "TEXT",
+        "name": "TEXT",
+        "text": "TEXT",
+        "options": "",
+        "state_then_id": "id",
+        "where_open": " WHERE state = 'open'",
+        "id_then_state": "id",
+        "where_aborted": " WHERE state = 'aborted'",
+        "counters": "",
+    }
+
+    def engine(self, url: URL) -> Engine:
+        """Make the engine; the file's directory is made as well. Raises ConfigError without a file."""
+        if not url.database or url.database == ":memory:":
+            msg = "a SQLite store needs a file: sqlite:///path/to/store.db"
+            raise ConfigError(msg)
+        try:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            msg = f"the directory of the transaction store {url.database} cannot be made: {error}"
+            raise StoreUnavailableError(msg) from error
+        engine = create_engine(
+            url, isolation_level="AUTOCOMMIT", hide_parameters=True, connect_args={"timeout": 30.0}
+        )
+        event.listen(engine, "connect", _prepare_sqlite)
+        return engine
+
+    def prepare(self, connection: Connection, durability: Durability) -> None:
+        """Choose whether the commit waits for the disk."""
+        wanted = "FULL" if durability is Durability.FULL else "NORMAL"
+        if connection.info.get("synchronous") != wanted:
+            self.run(connection, f"PRAGMA synchronous = {wanted}")
+            connection.info["synchronous"] = wanted
+
+    def begin(self, connection: Connection, durability: Durability) -> None:
+        """Take the write lock at once: a transaction that reads first could not get it later."""
+        self.prepare(connection, durability)
+        self.run(connection, "BEGIN IMMEDIATE")
+
+    def run(self, connection: Connection, statement: str) -> None:
+        """Hand it to the driver itself: these are half of all statements."""
+        driver: Any = connection.connection.driver_connection
+        try:
+            driver.execute(statement)
+        except sqlite3.Error as error:
+            raise OperationalError(statement, None, error) from error
+
+    def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
+        """Nothing to do: there is one writer at a time."""
+
+    def block_opens(self, connection: Connection) -> None:
+        """Nothing to do: there is one writer at a time."""
+
+    def raise_serial(self, connection: Connection, high_watermark: int) -> None:
+        """Nothing to do: AUTOINCREMENT goes on from the highest id there ever was."""
+
+    def trouble(self, error: DBAPIError) -> Trouble:
+        """Classify by SQLite's primary result code."""
+        code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CONSTRAINT):
+            return Trouble.BUSY
+        unavailable = (
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_IOERR,
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_PERM,
+        )
+        return Trouble.UNAVAILABLE if code in unavailable else Trouble.OTHER
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")

@@ -1,0 +1,250 @@
+"""What holds on every database server, with real connections and processes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from histories import anomalies, needless_conflicts, run_clients
+from hypothesis import HealthCheck, settings
+from sqlalchemy import Connection, Engine, create_engine, text
+
+from hiveacid.core.locks import LockState, LockType
+from hiveacid.errors import StoreUnavailableError, WriteConflictError
+from hiveacid.ports import Clock, CompactionRequest, Operation, TxnKind
+from hiveacid.stores.sql.store import SqlStore
+from hiveacid.stores.sql.tables import METADATA
+from hiveacid.testing.clock import ManualClock
+from hiveacid.testing.contracts import CatalogContract, TransactionStoreContract
+from hiveacid.testing.samples import CLIENT, ORDERS, Store, lock_on, wrote
+from hiveacid.testing.servers import PASSWORD, Server
+from hiveacid.testing.store_machine import StoreMachine
+
+SERIALS = ("hiveacid_txns", "hiveacid_lock_requests", "hiveacid_compactions")
+USED = """SELECT table_name FROM information_schema.tables
+    WHERE table_schema = DATABASE() AND auto_increment > 1 AND table_name <> 'hiveacid_txns'"""
+_KEPT = ("hiveacid_schema", "hiveacid_counters")
+
+
+class Place:
+    """A database on a server: how to reach it, and how to empty it between tests."""
+
+    def __init__(self, server: Server, name: str) -> None:
+        self.server = server
+        self.name = name
+        self.url = server.make_database(name)
+        SqlStore(self.url).close()
+        self.engine: Engine = create_engine(self.url, connect_args=_secret(server))
+        self._statements = [
+            f"DELETE FROM {table.name}"
+            for table in reversed(METADATA.sorted_tables)
+            if table.name not in _KEPT
+        ]
+        self._statements.append("UPDATE hiveacid_counters SET value = 0")
+
+    def empty(self) -> None:
+        """Bring the schema back to its first day."""
+        with self.engine.begin() as connection:
+            for statement in (*self._statements, *self._restarts(connection)):
+                connection.exec_driver_sql(statement)
+
+    def _restarts(self, connection: Connection) -> list[str]:
+        """Return what lets ids begin at 1 again; where that is slow, for tables that gave some out."""
+        if self.server.driver == "psycopg":
+            return [f"ALTER TABLE {name} ALTER COLUMN id RESTART" for name in SERIALS]
+        used = connection.scalars(text(USED)).all()
+        return [f"ALTER TABLE {name} AUTO_INCREMENT = 1" for name in used if name in SERIALS]
+
+
+def _secret(server: Server) -> dict[str, object]:
+    return {"password": PASSWORD.encode()} if server.driver == "pymysql" else {}
+
+
+class ServerContract(TransactionStoreContract, CatalogContract):
+    """The contract, on a database that a subclass gives as the fixture ``place``."""
+
+    @pytest.fixture
+    def store(self, clock: ManualClock, place: Place) -> Iterator[SqlStore]:
+        place.empty()
+        made = SqlStore(place.url, clock=clock, own_time=False)
+        yield made
+        made.close()
+
+
+def walk(place: Place) -> None:
+    """Walk at random: every answer is the reference store's."""
+
+    class Machine(StoreMachine):
+        def make_store(self, clock: Clock) -> Store:
+            place.empty()
+            self.opened = SqlStore(place.url, clock=clock, own_time=False)
+            return self.opened
+
+        def teardown(self) -> None:
+            self.opened.close()
+
+    case = Machine.TestCase
+    case.settings = settings(
+        max_examples=8, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    case().runTest()
+
+
+def at_once(verbs: list[Callable[[], object]]) -> list[object]:
+    """Run verbs in threads that start together; return answers or errors."""
+    barrier = threading.Barrier(len(verbs))
+    answers: list[object] = [None] * len(verbs)
+
+    def run(place: int) -> None:
+        barrier.wait()
+        try:
+            answers[place] = verbs[place]()
+        except WriteConflictError as error:
+            answers[place] = error
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(verbs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return answers
+
+
+def _refused(store: SqlStore, request: CompactionRequest) -> bool:
+    try:
+        store.enqueue_compaction(request, "x")
+    except Exception as error:  # noqa: BLE001 - the kind is looked at
+        return "already scheduled" in str(error)
+    return False
+
+
+class ServerRules:
+    """What the contract cannot show: several at once, the server's own time, a server that goes away."""
+
+    @pytest.fixture
+    def store(self, place: Place) -> Iterator[SqlStore]:
+        place.empty()
+        made = SqlStore(place.url)
+        yield made
+        made.close()
+
+    def test_walks(self, place: Place) -> None:
+        walk(place)
+
+    def test_the_time_is_the_servers(self, place: Place) -> None:
+        """A client with a wrong clock neither ages nor refreshes a transaction."""
+        place.empty()
+        store = SqlStore(place.url, clock=ManualClock(5), txn_timeout=0.3)
+        (txn_id,) = store.open_txns(CLIENT)
+        (row,) = store.show_transactions()
+        assert abs(row.started - time.time() * 1000) < 60_000  # the server runs on this machine
+        assert store.abort_timed_out() == ()
+        time.sleep(0.4)
+        assert store.abort_timed_out() == (txn_id,)
+        store.close()
+
+    @pytest.mark.parametrize("kind", [LockType.EXCLUSIVE, LockType.EXCL_WRITE])
+    def test_requests_at_the_same_moment(self, store: SqlStore, kind: LockType) -> None:
+        """One of them gets the lock, on a table and between a table and its database."""
+        for turn in range(10):
+            txn_ids = store.open_txns(CLIENT, 4)
+            where = [None, "orders", "orders", "orders"] if turn % 2 else ["orders"] * 4
+            wanted = [lock_on(kind, name) for name in where]
+            answers = at_once(
+                [
+                    lambda t=txn_id, w=one: store.lock(t, [w]).state
+                    for txn_id, one in zip(txn_ids, wanted, strict=True)
+                ]
+            )
+            assert sorted(map(str, answers)) == [LockState.ACQUIRED, *[LockState.WAITING] * 3]
+            store.abort_txns(txn_ids, "next")
+
+    def test_commits_at_the_same_moment(self, store: SqlStore) -> None:
+        """One wins; nobody is lost, nobody hangs."""
+        for _ in range(10):
+            txn_ids = store.open_txns(CLIENT, 4)
+            for txn_id in txn_ids:
+                store.take_snapshot(txn_id)
+                store.add_written(txn_id, [wrote(ORDERS, Operation.UPDATE)])
+            answers = at_once([lambda t=txn_id: store.commit_txn(t) for txn_id in txn_ids])
+            assert sum(answer is None for answer in answers) == 1
+            assert sum(isinstance(answer, WriteConflictError) for answer in answers) == 3
+
+    def test_one_transaction_asks_twice_at_once(self, store: SqlStore) -> None:
+        """For its write id: it is the same one."""
+        for turn in range(1, 6):
+            (txn_id,) = store.open_txns(CLIENT)
+            answers = at_once([lambda t=txn_id: store.allocate_write_ids([t], ORDERS)] * 4)
+            assert answers == [(turn,)] * 4
+
+    def test_jobs_are_claimed_once(self, store: SqlStore) -> None:
+        """By several workers at the same moment."""
+        for p in range(4):
+            store.enqueue_compaction(CompactionRequest(ORDERS, f"p={p}", "minor"), "x")
+        answers = at_once([lambda: store.claim_compaction("w")] * 6)
+        assert sorted(one.id for one in answers if one is not None) == [1, 2, 3, 4]  # type: ignore[attr-defined]
+        request = CompactionRequest(ORDERS, None, "major")
+        refused = at_once([lambda: _refused(store, request)] * 4)
+        assert sorted(map(bool, refused)) == [False, True, True, True]
+
+    def test_processes(self, place: Place) -> None:
+        """Six of them: no id twice, no gap, no lost conflict, no dirty read."""
+        place.empty()
+        history = run_clients(place.url, processes=6, transactions=20)
+        assert len(history) == 120
+        assert anomalies(history) == []
+        assert needless_conflicts(history) == []
+        assert {one["outcome"] for one in history} == {"committed", "aborted", "conflict"}
+
+    def test_the_schema_is_made_once(self, place: Place) -> None:
+        """Whoever comes first."""
+        url = place.server.make_database(f"{place.name}_fresh")
+        stores = at_once([lambda: SqlStore(url)] * 6)
+        assert all(isinstance(one, SqlStore) for one in stores)
+        stores[0].open_txns(CLIENT)  # type: ignore[attr-defined]
+        for one in stores:
+            one.close()  # type: ignore[attr-defined]
+
+    def test_a_restarted_server(self, place: Place, store: SqlStore) -> None:
+        """Connections that broke are made anew; transactions go on where they were."""
+        (txn_id,) = store.open_txns(CLIENT, kind=TxnKind.DEFAULT)
+        store.take_snapshot(txn_id)
+        for how in (signal.SIGINT, signal.SIGQUIT):
+            place.server.stop(how)
+            starter = threading.Timer(0.5, place.server.start)
+            starter.start()
+            assert store.txn_state(txn_id) == "open"
+            starter.join()
+            store.heartbeat([txn_id])
+        store.commit_txn(txn_id)
+        assert store.txn_state(txn_id) == "committed"
+        place.engine.dispose()
+
+    def test_a_server_that_says_no(self, place: Place) -> None:
+        """An error of ours, without the password."""
+        server = place.server
+        for url in (server.url(password="wr0ng/" + PASSWORD), server.url("nosuchdatabase")):
+            with pytest.raises(StoreUnavailableError) as caught:
+                SqlStore(url)
+            said = str(caught.value)
+            assert PASSWORD not in said
+            assert "wr0ng" not in said
+            assert "***" in said
+
+    def test_odd_texts_are_kept_and_told_apart(self, store: SqlStore, place: Place) -> None:
+        """Case, accents, trailing blanks, emoji: no collation of the database blurs them."""
+        names = ["p=a", "p=A", "p=á", "p=a ", "p=\U0001f37a", "p=ß", "p=ss", "p=';--"]
+        for name in names:
+            (one, two) = store.open_txns(CLIENT, 2)
+            for txn_id in (one, two):
+                store.take_snapshot(txn_id)
+            store.add_written(one, [wrote(ORDERS, Operation.UPDATE, name)])
+            store.add_written(two, [wrote(ORDERS, Operation.UPDATE, n) for n in names if n != name])
+            store.commit_txn(one)
+            store.commit_txn(two)
+        with place.engine.connect() as connection:
+            found = connection.scalars(text("SELECT DISTINCT partition_name FROM hiveacid_written")).all()
+        assert sorted(found) == sorted(names)

@@ -1,0 +1,45 @@
+"""The SQL store on a real MariaDB passes the contract, and what is special about it."""
+
+from __future__ import annotations
+
+import pytest
+from server_rules import Place, ServerContract, ServerRules
+from sqlalchemy import text
+
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
+from hiveacid.stores.sql.store import SqlStore
+from hiveacid.testing.samples import CLIENT
+from hiveacid.testing.servers import Server
+
+
+@pytest.fixture(scope="module")
+def place(mariadb_server: Server) -> Place:
+    return Place(mariadb_server, "contract")
+
+
+class TestMariadb(ServerContract):
+    pass
+
+
+class TestMariadbServer(ServerRules):
+    pass
+
+
+def test_a_schema_that_was_left_half_made_is_finished(place: Place) -> None:
+    """DDL commits by itself here: who starts next goes on where another one died."""
+    url = place.server.make_database("contract_half")
+    database = Database(url, SystemClock())
+    words = database.dialect.words
+    for count in range(0, len(MIGRATIONS[0]), 4):
+        for statement in MIGRATIONS[0][:count]:
+            try:
+                database.write(lambda connection, s=statement: connection.execute(text(s.format(**words))))
+            except Exception as error:  # noqa: BLE001 - the earlier turns made it
+                assert "exists" in str(error) or "Duplicate" in str(error)  # noqa: PT017
+    migrate(database)
+    database.close()
+    store = SqlStore(url)
+    assert store.open_txns(CLIENT, 3) == (1, 2, 3)
+    store.close()
