@@ -155,15 +155,14 @@ def _originals(location: Path) -> list[Path]:
 
 
 def _raw_files(paths: Iterable[Path], *, write_id: int, statement: int) -> Iterator[_Event]:
-    """Count rows of files without ACID columns through all files of one bucket in one directory: their row ids."""
-    numbers: dict[tuple[Path, int], int] = {}
-    for path in paths:
+    """Count rows of files without ACID columns through all files of one bucket, in text order: their row ids."""
+    numbers: dict[int, int] = {}
+    for path in sorted(paths, key=str):
         match = _ORIGINAL.fullmatch(path.name)
-        number = int(match[1]) if match else -1
-        place = (path.parent, number)
+        number = int(match[1]) if match else 0
         for values in _open(path) or ():
-            row_id = numbers.get(place, 0)
-            numbers[place] = row_id + 1
+            row_id = numbers.get(number, 0)
+            numbers[number] = row_id + 1
             yield _Event(write_id, 1 << 29 | number << 16 | statement, row_id, write_id, 0, values)
 
 

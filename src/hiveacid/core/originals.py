@@ -2,7 +2,8 @@
 
 Rules: ``OrcRawRecordMerger.OriginalReaderPair``, ``AcidUtils`` (internals §3.4): the write id is 0 in the
 table's or partition's root, the directory's id inside of a base or delta; the bucket comes from the file's
-name; row ids run on through the files of one bucket in one folder, in the order of their paths.
+name; row ids run on through all files of one bucket, those in HIVE_UNION_SUBDIR_n included, in the order of
+their paths.
 """
 
 from __future__ import annotations
@@ -36,17 +37,15 @@ def number_originals(
     A file whose name tells no bucket counts as bucket 0 (Hive says -1 and cannot delete from it).
     """
     write_id, statement = _ids(directory)
-    seen: dict[tuple[str, int], int] = defaultdict(int)
+    seen: dict[int, int] = defaultdict(int)
     numbered = []
     for file in sorted(files, key=lambda one: one.path):
         parsed = parse_original_file(file.name)
         bucket = parsed.bucket if parsed is not None else 0
-        folder = file.path.rpartition("/")[0]
-        key = folder, bucket
         numbered.append(
-            OriginalRows(file, write_id, BucketProperty(1, bucket, statement).encode(), seen[key])
+            OriginalRows(file, write_id, BucketProperty(1, bucket, statement).encode(), seen[bucket])
         )
-        seen[key] += rows[file.path]
+        seen[bucket] += rows[file.path]
     return tuple(numbered)
 
 
