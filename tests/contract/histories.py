@@ -30,6 +30,13 @@ def run_clients(url: str, processes: int, transactions: int) -> list[dict[str, A
     return [json.loads(line) for lines, _ in ended for line in lines.splitlines()]
 
 
+def history(*arguments: str) -> tuple[int, str]:
+    """Let ``python -m hiveacid.testing.history`` run clients in processes; return its exit code and words."""
+    command = [sys.executable, "-m", "hiveacid.testing.history", *arguments]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    return ended.returncode, ended.stdout + ended.stderr
+
+
 def anomalies(history: list[dict[str, Any]]) -> list[str]:
     """Return everything that may not happen under snapshot isolation, as sentences."""
     found = []

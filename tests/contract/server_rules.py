@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from histories import anomalies, needless_conflicts, run_clients
+from histories import anomalies, history, needless_conflicts, run_clients
 from hypothesis import HealthCheck, settings
 from sqlalchemy import Connection, Engine, create_engine, text
 
@@ -193,11 +193,18 @@ class ServerRules:
     def test_processes(self, place: Place) -> None:
         """Six of them: no id twice, no gap, no lost conflict, no dirty read."""
         place.empty()
-        history = run_clients(place.url, processes=6, transactions=20)
-        assert len(history) == 120
-        assert anomalies(history) == []
-        assert needless_conflicts(history) == []
-        assert {one["outcome"] for one in history} == {"committed", "aborted", "conflict"}
+        found = run_clients(place.url, processes=6, transactions=20)
+        assert len(found) == 120
+        assert anomalies(found) == []
+        assert needless_conflicts(found) == []
+        assert {one["outcome"] for one in found} == {"committed", "aborted", "conflict"}
+
+    def test_a_history(self, place: Place) -> None:
+        """Clients are killed, stopped and cut off; what they saw is what snapshot isolation allows."""
+        url = place.server.make_database(f"{place.name}_history")
+        code, said = history("--store", url, "--transactions", "150", "--clients", "5")
+        assert code == 0, said
+        assert "no anomaly" in said
 
     def test_the_schema_is_made_once(self, place: Place) -> None:
         """Whoever comes first."""

@@ -1,0 +1,1 @@
+"""A history checker in the manner of Elle: clients run random transactions, a pure function judges what they saw."""

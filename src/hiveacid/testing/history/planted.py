@@ -1,0 +1,77 @@
+"""Stores with a bug planted in front of them, to show that the checker catches it. For tests only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, cast
+
+from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.ports import Operation, TransactionStore, Written
+
+
+class _Wrapper:
+    """Passes every verb on."""
+
+    def __init__(self, store: TransactionStore) -> None:
+        self._store = store
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._store, verb)
+
+
+class ConflictCheckOff(_Wrapper):
+    """Everything counts as an insert, and inserts never conflict."""
+
+    def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
+        """Record what was written as inserts."""
+        harmless = [replace(one, operation=Operation.INSERT) for one in written]
+        self._store.add_written(txn_id, harmless)
+
+
+class SnapshotLate(_Wrapper):
+    """A table's valid write ids are those of the moment when it is first read."""
+
+    def valid_write_ids(
+        self,
+        txns: ValidTxnList,  # noqa: ARG002 - that is the bug
+        tables: Sequence[TableName],
+    ) -> Mapping[TableName, ValidWriteIdList]:
+        """Take no notice of the snapshot."""
+        return self._store.valid_write_ids(self._store.valid_txns(), tables)
+
+
+class MomentLate(_Wrapper):
+    """Conflicts count from the first write on, not from the snapshot."""
+
+    def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
+        """Take the snapshot again first: the store notes the moment."""
+        self._store.take_snapshot(txn_id)
+        self._store.add_written(txn_id, written)
+
+
+class GapCommitted(_Wrapper):
+    """The newest open id is taken for one that ended long ago, as if its row had not been seen yet."""
+
+    def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
+        """Leave the newest open transaction but one's own out."""
+        seen = self._store.take_snapshot(txn_id)
+        newest = max((one for one in seen.open if one != txn_id), default=None)
+        return replace(seen, open=tuple(one for one in seen.open if one != newest))
+
+
+BUGS: Mapping[str, Callable[[TransactionStore], object]] = MappingProxyType(
+    {
+        "conflict check off": ConflictCheckOff,
+        "snapshot taken late": SnapshotLate,
+        "conflicts counted late": MomentLate,
+        "gap treated as committed": GapCommitted,
+    }
+)
+
+
+def with_bug(bug: str, store: TransactionStore) -> TransactionStore:
+    """Return a store with a bug of :data:`BUGS` (the empty text: as it is)."""
+    return cast("TransactionStore", BUGS[bug](store)) if bug else store

@@ -1,0 +1,80 @@
+"""Histories of random clients under misfortune, judged by the checker of ``hiveacid.testing.history``.
+
+Short versions of what ``make stress`` runs; those on servers stand in ``server_rules.py``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from histories import history
+
+from hiveacid.stores.limits import Limits
+from hiveacid.stores.memory import MemoryStore
+from hiveacid.testing.history.anomalies import AnomalyKind
+from hiveacid.testing.history.planted import with_bug
+from hiveacid.testing.history.threads import ThreadedRun
+from hiveacid.testing.history.verdict import Verdict, judge
+from hiveacid.testing.history.wire import address_of, through
+
+
+def threaded(directory: Path, transactions: int, bug: str = "", seed: int = 0) -> Verdict:
+    store = MemoryStore(limits=Limits(txn_timeout=0.4))
+    run = ThreadedRun(with_bug(bug, store), directory, transactions, seed=seed, timeout=0.4)
+    return judge(run.run())
+
+
+def test_threads_on_the_store_in_memory(tmp_path: Path) -> None:
+    verdict = threaded(tmp_path, 200)
+    assert [str(one) for one in verdict.anomalies] == []
+    assert verdict.transactions == 200
+    assert {"committed", "aborted"} <= verdict.outcomes.keys()
+
+
+@pytest.mark.parametrize(
+    ("bug", "kinds"),
+    [
+        ("conflict check off", {AnomalyKind.LOST_UPDATE}),
+        ("conflicts counted late", {AnomalyKind.LOST_UPDATE}),
+        (
+            "gap treated as committed",
+            {AnomalyKind.ABORTED_READ, AnomalyKind.REAL_TIME, AnomalyKind.NON_REPEATABLE},
+        ),
+        ("snapshot taken late", {AnomalyKind.REAL_TIME, AnomalyKind.G_SINGLE}),
+    ],
+)
+def test_planted_bugs_are_caught(tmp_path: Path, bug: str, kinds: set[AnomalyKind]) -> None:
+    """Within five runs: what threads do in which order is not ours to say."""
+    found: Counter[AnomalyKind] = Counter()
+    for seed in range(5):
+        found += Counter(one.kind for one in threaded(tmp_path / str(seed), 120, bug, seed).anomalies)
+        if kinds & found.keys():
+            return
+    pytest.fail(f"not caught: {bug}; found only {dict(found)}")
+
+
+def test_processes_on_sqlite(tmp_path: Path) -> None:
+    code, said = history(
+        "--store", f"sqlite:///{tmp_path}/store.db", "--transactions", "150", "--clients", "4"
+    )
+    assert code == 0, said
+    assert "no anomaly" in said
+
+
+def test_a_planted_bug_is_caught_in_processes(tmp_path: Path) -> None:
+    """The program says what it found, and ends with 1."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    code, said = history(
+        "--store", url, "--transactions", "100", "--clients", "4", "--bug", "conflict check off"
+    )
+    assert code == 1, said
+    assert "lost update: transactions" in said
+
+
+def test_urls_through_the_wire() -> None:
+    url = "postgresql+psycopg://ann:s%2F%40@db.example:5433/shop?x=1"
+    assert address_of(url) == ("db.example", 5433)
+    assert through(url, 17) == "postgresql+psycopg://ann:s%2F%40@127.0.0.1:17/shop?x=1"
+    assert address_of("sqlite:////wh/store.db") is None
