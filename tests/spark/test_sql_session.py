@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import hiveacid
+from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition
 from hiveacid.errors import (
     AlreadyExistsError,
+    CatalogError,
     DataError,
     MissingDirectoryError,
     NoSuchColumnError,
@@ -176,7 +179,11 @@ def test_show_create_table_adopts_the_directory_elsewhere(
     with pytest.raises(AlreadyExistsError):
         other.adopt(text)
     copy = text.replace("`t`", "`everything`", 1)
-    assert values(other.adopt(copy, location=location).to_df()) == [(1, "a", 1)]
+    with pytest.raises(CatalogError, match=r"is not free: table default\.t"):
+        other.adopt(copy, location=location)
+    third = hiveacid.connect(spark, warehouse=str(tmp_path / "third"))
+    assert values(third.adopt(copy, location=location).to_df()) == [(1, "a", 1)]
+    third.close()
     with pytest.raises(MissingDirectoryError):
         other.adopt(text.replace("`t`", "`u`", 1), location=str(tmp_path / "nowhere"))
     with pytest.raises(StatementError, match="SHOW CREATE TABLE"):
@@ -190,6 +197,27 @@ def test_a_failing_create_table_as_select_leaves_no_directory(table: AcidSession
     warehouse = Path(table.context.warehouse)
     assert sorted(path.name for path in warehouse.iterdir() if not path.name.startswith(".")) == ["t"]
     assert table.context.catalog.get_table(table.context.resolve("bad")) is None
+
+
+def test_create_table_waits_for_who_makes_the_same_table(table: AcidSession, spark: SparkSession) -> None:
+    """A CREATE TABLE AS SELECT that has not committed yet owns the name and the directory."""
+    context = table.context
+    other = hiveacid.connect(spark, warehouse=context.warehouse)
+    name = context.resolve("made")
+    with context.transactions.scope(context.settings) as txn:
+        txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
+        creator = threading.Thread(
+            target=other.sql, args=(f"CREATE TABLE IF NOT EXISTS made (z INT) {ACID}",)
+        )
+        creator.start()
+        while not any(lock.state == "WAITING" for lock in context.store.show_locks()):
+            assert creator.is_alive()
+        table.context.catalog.create_table(replace(context.require(context.resolve("t")), name=name))
+    creator.join(timeout=60)
+    assert not creator.is_alive()
+    assert [column.name for column in context.require(name).columns] == ["id", "item"]
+    assert not (Path(context.warehouse) / "made").exists()
+    other.close()
 
 
 def test_errors_tell_line_and_column_of_the_whole_script(table: AcidSession) -> None:

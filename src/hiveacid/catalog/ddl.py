@@ -134,12 +134,20 @@ def holds_files(context: Context, location: str) -> bool:
 
 
 def create_table(context: Context, table: TableDefinition, *, if_not_exists: bool = False) -> None:
-    """Create a table and its directory."""
+    """Create a table and its directory.
+
+    The lock waits for a CREATE TABLE AS SELECT of the same name: whichever comes second finds the table there,
+    and no file of the one lies in the directory of the other.
+    """
     if if_not_exists and context.catalog.get_table(table.name) is not None:
         return
-    made = prepare_table(context, table)
-    context.fs.make_directory(made.location)
-    context.catalog.create_table(made)
+    with context.transactions.scope(context.settings) as txn:
+        txn.lock([LockComponent(LockType.EXCLUSIVE, table.name.database, table.name.name)])
+        if if_not_exists and context.catalog.get_table(table.name) is not None:
+            return
+        made = prepare_table(context, table)
+        context.fs.make_directory(made.location)
+        context.catalog.create_table(made)
 
 
 def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
@@ -246,6 +254,7 @@ def add_partitions(
     table = context.require(name)
     existing = partitions_of(context, table) or ()
     known = {p.values for p in existing}
+    places = {p.location for p in existing}
     added: list[Partition] = []
     for spec, location in specs:
         values = partition_values(context, table, spec)
@@ -256,8 +265,9 @@ def add_partitions(
         where = absolute(location or f"{table.location}/{partition_name(table, values)}")
         if location is not None and not where.startswith(f"{table.location}/"):
             check_location(where, context)
-        if any(where == other.location for other in (*existing, *added)):
+        if where in places:
             raise CatalogError(f"another partition of {name} has the location {where}")
+        places.add(where)
         added.append(Partition(values, where))
     for partition in added:
         context.fs.make_directory(partition.location)

@@ -11,8 +11,8 @@ from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.grammar_create import QUERY_WORDS
 from hiveacid.sql.grammar_merge import merge
 from hiveacid.sql.grammar_show import describe, show
-from hiveacid.sql.statements import Explain, Statement
-from hiveacid.sql.tokens import split
+from hiveacid.sql.statements import Explain, Query, Statement
+from hiveacid.sql.tokens import TokenKind, split
 
 __all__ = ["parse", "split"]
 
@@ -77,8 +77,17 @@ def _statement(cursor: Cursor) -> Statement:
     grammar = grammars.get(cursor.next.keyword)
     if grammar is None:
         cursor.fail(f"a statement ({', '.join(grammars)}) or a query")
+    if grammar is describe and _describes_query(cursor):
+        return Query(cursor.rest("a query"))
     cursor.advance()
     return grammar(cursor)
+
+
+def _describes_query(cursor: Cursor) -> bool:
+    """Tell DESCRIBE [QUERY] SELECT … from DESCRIBE t, where a table may have such a name."""
+    at = 2 if cursor.ahead(1).keyword == "QUERY" else 1
+    words = QUERY_WORDS if at == 2 else QUERY_WORDS - {"TABLE", "MAP", "REDUCE"}  # noqa: PLR2004
+    return cursor.ahead(at).keyword in words and cursor.ahead(at + 1).kind is not TokenKind.END
 
 
 def _explain(cursor: Cursor) -> Explain:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hiveacid.config import keys
 from hiveacid.core.model import WriteId
 from hiveacid.core.types import quote_name
 from hiveacid.spark.failures import translated
@@ -74,7 +75,8 @@ def _frame(request: Scan, reader: Transaction, txn: Transaction) -> DataFrame:
         where, alias = (request.where, None) if request.where else (request.hint, request.hint_alias)
         frame = read_snapshot(context, table, txn, where=where, alias=alias, as_of=request.as_of)
         if context.snapshots.holds(reader):
-            context.snapshots.hold(reader, PlanWatch(context.facts, frame))
+            lease = context.settings.get(keys.SNAPSHOT_LEASE)
+            context.snapshots.hold(reader, PlanWatch(context.facts, frame, lease))
         return filtered(frame, request.where, request.name.name).select(*_columns(request, table))
 
 
