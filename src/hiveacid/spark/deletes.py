@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _WRITE_ID, _BUCKET, _ROW_ID = 2, 3, 4  # ORC column ids of an ACID file's root fields
 _LONG_BITS = 63
+ROOT_KEY = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
+"""Write id, bucket property and row id as expressions over an ACID file's root columns, never pushed down."""
+_OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside of the statistics of its file"
 
 
 @dataclass(frozen=True)
@@ -85,17 +88,20 @@ def delete_key(bounds: DeleteBounds, place: SparkColumn | None, *, strict: bool)
     ``strict`` (the delete events' side): a key outside of the bounds fails the query instead of being lost.
     On the rows' side such a key is NULL: no event can match it. ``place`` tells partitions apart.
     """
-    write_id = F.coalesce(F.col("originalTransaction"), F.lit(-1))
-    bucket = F.coalesce(F.col("bucket"), F.lit(-1))
-    row_id = F.coalesce(F.col("rowId"), F.lit(-1))
+    # One text, not functions: each call of one is several round trips to the JVM.
+    write_id, bucket, row_id = ROOT_KEY
     if not bounds.packs or bounds.write_id is None or bounds.bucket is None or bounds.row_id is None:
-        parts = [write_id, bucket, row_id]
-        return F.struct(*parts, *([] if place is None else [place]))
-    w, b, r = bounds.write_id, bounds.bucket, bounds.row_id
-    inside = write_id.between(w.low, w.high) & bucket.between(b.low, b.high) & row_id.between(r.low, r.high)
-    packed = F.shiftleft(write_id - F.lit(w.low).cast("bigint"), b.bits + r.bits)
-    packed = packed.bitwiseOR(F.shiftleft((bucket - F.lit(b.low)).cast("bigint"), r.bits))
-    packed = packed.bitwiseOR(row_id - F.lit(r.low).cast("bigint"))
-    outside = F.raise_error(F.lit("[HIVEACID_FORMAT] a delete event lies outside of its file's statistics"))
-    key = F.when(inside, packed).otherwise(outside.cast("bigint")) if strict else F.when(inside, packed)
-    return key if place is None else F.struct(key.alias("key"), place.alias("place"))
+        key = f"struct({write_id} AS col1, {bucket} AS col2, {row_id} AS col3)"
+    else:
+        w, b, r = bounds.write_id, bounds.bucket, bounds.row_id
+        packed = (
+            f"shiftleft({write_id} - {w.low}L, {b.bits + r.bits})"
+            f" | shiftleft(CAST({bucket} - {b.low} AS BIGINT), {r.bits}) | ({row_id} - {r.low}L)"
+        )
+        inside = " AND ".join(
+            f"{value} BETWEEN {one.low} AND {one.high}"
+            for value, one in zip(ROOT_KEY, (w, b, r), strict=True)
+        )
+        outside = f"CAST(raise_error('{_OUTSIDE}') AS BIGINT)" if strict else "NULL"
+        key = f"CASE WHEN {inside} THEN {packed} ELSE {outside} END"
+    return F.expr(key) if place is None else F.struct(F.expr(key).alias("key"), place.alias("place"))

@@ -93,10 +93,13 @@ def partition_columns(table: TableDefinition, group: FileGroup) -> list[SparkCol
     columns = table.partition_columns
     if group.location is not None:
         values = group.location.partition.values if group.location.partition else ()
-        literals: Iterable[SparkColumn] = map(F.lit, values)
+        literals = [_typed(F.lit(value), c.type) for value, c in zip(values, columns, strict=True)]
     else:
-        literals = (_path_value(group, len(columns) - index) for index in range(len(columns)))
-    return [_typed(value, c.type).alias(c.name) for value, c in zip(literals, columns, strict=True)]
+        literals = [
+            _typed(F.expr(_path_value(group, len(columns) - index)), c.type)
+            for index, c in enumerate(columns)
+        ]
+    return [value.alias(c.name) for value, c in zip(literals, columns, strict=True)]
 
 
 def place(table: TableDefinition, group: FileGroup) -> SparkColumn:
@@ -104,20 +107,24 @@ def place(table: TableDefinition, group: FileGroup) -> SparkColumn:
     if group.location is not None:
         return F.lit(group.location.root)
     count = len(table.partition_columns)
-    return F.substring_index(F.substring_index(F.col(_PATH), "/", -(group.depth + count)), "/", count)
+    return F.expr(f"substring_index({_last(group.depth + count)}, '/', {count})")
 
 
-def _path_value(group: FileGroup, from_end: int) -> SparkColumn:
-    segment = F.substring_index(F.substring_index(F.col(_PATH), "/", -(group.depth + from_end)), "/", 1)
-    value = segment.substr(F.instr(segment, "=") + F.lit(1), F.length(segment))
+def _last(components: int) -> str:
+    return f"substring_index({_PATH}, '/', -{components})"
+
+
+def _path_value(group: FileGroup, from_end: int) -> str:
+    segment = f"substring_index({_last(group.depth + from_end)}, '/', 1)"
+    value = f"substr({segment}, instr({segment}, '=') + 1)"
     if group.decode:
         # once for the URI in which Spark names files, once for Hive's own escaping of directory names
         value = _url_decode(_url_decode(value))
-    return F.when(value != DEFAULT_PARTITION, value)
+    return f"nullif({value}, '{DEFAULT_PARTITION}')"
 
 
-def _url_decode(value: SparkColumn) -> SparkColumn:
-    return F.url_decode(F.replace(value, F.lit("+"), F.lit("%2B")))
+def _url_decode(value: str) -> str:
+    return f"url_decode(replace({value}, '+', '%2B'))"
 
 
 def _typed(value: SparkColumn, hive: str) -> SparkColumn:

@@ -21,7 +21,7 @@ from hiveacid.core.model import Column, TableDefinition, TableKind
 from hiveacid.core.types import quote_name
 from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
 from hiveacid.spark import flat
-from hiveacid.spark.deletes import DeleteBounds, delete_key
+from hiveacid.spark.deletes import ROOT_KEY, DeleteBounds, delete_key
 from hiveacid.spark.originals import Numbered, RawSource, raw_frames
 from hiveacid.spark.paths import FileGroup, group_files, names, partition_columns, place
 from hiveacid.spark.timezone import from_file
@@ -178,19 +178,21 @@ def _read_acid(
 
 def row_validity(write_ids: ValidWriteIdList, column: str) -> SparkColumn:
     """Return a condition that a root column's write id is valid (never pushed down: see the module)."""
-    value = F.coalesce(F.col(column), F.lit(-1))
-    condition = value <= F.lit(int(write_ids.high_watermark)).cast("bigint")
+    value = f"coalesce({column}, -1L)"
+    valid = f"{value} <= {int(write_ids.high_watermark)}L"
     invalid = sorted({int(i) for i in (*write_ids.open, *write_ids.aborted)})
-    return condition & ~value.isin(invalid) if invalid else condition
+    if invalid:
+        valid += f" AND {value} NOT IN ({', '.join(f'{i}L' for i in invalid)})"
+    return F.expr(valid)
 
 
 def _select(source: Source, frame: DataFrame, group: FileGroup, *more: SparkColumn) -> DataFrame:
-    row = F.col("row")
     users = [
-        from_file(source.facts, row.getField(c.name), c.type).alias(c.name) for c in source.table.columns
+        from_file(source.facts, F.expr(f"row.{quote_name(c.name)}"), c.type).alias(c.name)
+        for c in source.table.columns
     ]
     identity = [_row_id().alias(ROW_ID), F.col("_metadata.file_path").alias(FILE_NAME)]
-    current = F.coalesce(F.col("currentTransaction"), F.lit(-1)).alias(CURRENT)
+    current = _current()
     return frame.select(*users, *partition_columns(source.table, group), *identity, current, *more)
 
 
@@ -202,16 +204,17 @@ def _select_raw(source: Source, frame: DataFrame, *more: SparkColumn) -> DataFra
 
 
 def _select_events(source: Source, frame: DataFrame, group: FileGroup) -> DataFrame:
-    current = F.coalesce(F.col("currentTransaction"), F.lit(-1)).alias(CURRENT)
+    current = _current()
     return frame.select(*partition_columns(source.table, group), _row_id().alias(ROW_ID), current)
 
 
 def _row_id() -> SparkColumn:
-    return F.struct(
-        F.coalesce(F.col("originalTransaction"), F.lit(-1)).cast("bigint").alias("writeid"),
-        F.coalesce(F.col("bucket"), F.lit(-1)).alias("bucketid"),
-        F.coalesce(F.col("rowId"), F.lit(-1)).cast("bigint").alias("rowid"),
-    )
+    write_id, bucket, row_id = ROOT_KEY
+    return F.expr(f"struct({write_id} AS writeid, {bucket} AS bucketid, {row_id} AS rowid)")
+
+
+def _current() -> SparkColumn:
+    return F.expr(f"coalesce(currentTransaction, -1L) AS {CURRENT}")
 
 
 def data_of(location: Location) -> Iterable[tuple[DataFile, bool]]:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 KIND, BUCKET = "__k", "__b"
 ACTION = "__hiveacid_action"
 _SHUFFLE = "__h"
-_ROW_MASK = (1 << 33) - 1  # monotonically_increasing_id keeps the task in the bits above
+# monotonically_increasing_id keeps the task in the bits above
+_NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
 _MAX_WRITERS = 1000  # tasks that write an unbucketed table: one bucket each, 4096 at most
 _SPREAD = 64  # shuffle parts of new rows of an unbucketed table; Spark joins small ones again
 ACID = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
@@ -115,15 +116,15 @@ def stage_insert(
         for i, c in enumerate(table.columns)
     ]
     placed = _place(frame.select(*values, *columns), keys, bucketed=table.bucketing is not None, small=small)
-    bucket = F.col(BUCKET) if table.bucketing else F.spark_partition_id()
-    write_id = F.lit(int(target.write_id)).cast("bigint")
-    events = placed.select(
-        F.lit(0).alias("operation"),
-        write_id.alias("originalTransaction"),
-        bucket_property(bucket, F.lit(target.statements[kind])).alias("bucket"),
-        _next_row_id().alias("rowId"),
-        write_id.alias("currentTransaction"),
-        F.lit(True).alias("row"),  # noqa: FBT003
+    write_id = f"{int(target.write_id)}L"
+    bucket = BUCKET if table.bucketing else "spark_partition_id()"
+    events = placed.selectExpr(
+        "0 AS operation",
+        f"{write_id} AS originalTransaction",
+        f"{_bucket_property(bucket, str(target.statements[kind]))} AS bucket",
+        f"{_NEXT_ROW_ID} AS rowId",
+        f"{write_id} AS currentTransaction",
+        "true AS row",
         *[value_name(i) for i in range(len(table.columns))],
         *keys,
     )
@@ -155,35 +156,32 @@ def stage_changes(target: Target, frame: DataFrame, directory: str, *, check_car
     if not check_cardinality:
         prepared = prepared.where(F.col(ACTION) != int(Action.NOTHING))
     events = prepared.withColumn(KIND, F.explode(_kinds(F.col(ACTION))))
-    deleted = F.col(KIND) == int(Kind.DELETE)
-    events = events.withColumn(
-        _SHUFFLE, F.when(deleted, bucket_of(F.col("__id.bucketid"))).otherwise(F.col("__new"))
-    )
+    deleted = f"{KIND} = {int(Kind.DELETE)}"
+    events = events.withColumn(_SHUFFLE, F.expr(f"if({deleted}, {_bucket_of('__id.bucketid')}, __new)"))
     events = events.repartition(KIND, *places, _SHUFFLE)
     if check_cardinality:
         events = _refuse_doubles(events, places)
-    own = F.col(_SHUFFLE) if table.bucketing else F.spark_partition_id()
-    events = events.withColumn(BUCKET, F.when(deleted, F.col(_SHUFFLE)).otherwise(own))
+    own = _SHUFFLE if table.bucketing else "spark_partition_id()"
+    events = events.withColumn(BUCKET, F.expr(f"if({deleted}, {_SHUFFLE}, {own})"))
     keys = [KIND, *places, BUCKET]
     ordered = events.sortWithinPartitions(*keys, "__id.writeid", "__id.bucketid", "__id.rowid")
-    write_orc(_change_columns(target, ordered, deleted, keys), directory, keys)
+    write_orc(_change_columns(target, ordered, keys), directory, keys)
 
 
-def _change_columns(target: Target, frame: DataFrame, deleted: SparkColumn, keys: Sequence[str]) -> DataFrame:
-    write_id = F.lit(int(target.write_id)).cast("bigint")
-    statement = F.when(F.col(KIND) == int(Kind.UPDATED), F.lit(target.statements.get(Kind.UPDATED, 0)))
-    statement = statement.otherwise(F.lit(target.statements.get(Kind.INSERTED, 0)))
+def _change_columns(target: Target, frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+    # Texts, not functions: each call of one is several round trips to the JVM.
+    write_id, live = f"{int(target.write_id)}L", f"{KIND} != {int(Kind.DELETE)}"
+    updated, inserted = (target.statements.get(kind, 0) for kind in (Kind.UPDATED, Kind.INSERTED))
+    own = _bucket_property(BUCKET, f"if({KIND} = {int(Kind.UPDATED)}, {updated}, {inserted})")
     values = [value_name(i) for i in range(len(target.table.columns))]
-    return frame.select(
-        F.when(deleted, F.lit(2)).otherwise(F.lit(0)).alias("operation"),
-        F.when(deleted, F.col("__id.writeid")).otherwise(write_id).alias("originalTransaction"),
-        F.when(deleted, F.col("__id.bucketid"))
-        .otherwise(bucket_property(F.col(BUCKET), statement))
-        .alias("bucket"),
-        F.when(deleted, F.col("__id.rowid")).otherwise(_next_row_id()).alias("rowId"),
-        write_id.alias("currentTransaction"),
-        F.when(~deleted, F.lit(True)).alias("row"),  # noqa: FBT003
-        *[F.when(~deleted, F.col(name)).alias(name) for name in values],
+    return frame.selectExpr(
+        f"if({live}, 0, 2) AS operation",
+        f"if({live}, {write_id}, __id.writeid) AS originalTransaction",
+        f"if({live}, {own}, __id.bucketid) AS bucket",
+        f"if({live}, {_NEXT_ROW_ID}, __id.rowid) AS rowId",
+        f"{write_id} AS currentTransaction",
+        f"if({live}, true, NULL) AS row",
+        *[f"if({live}, {name}, NULL) AS {name}" for name in values],
         *keys,
     )
 
@@ -209,16 +207,16 @@ def stage_events(target: Target, frame: DataFrame, directory: str) -> None:
 
 
 def _stage_keyed(frame: DataFrame, directory: str, *, operation: int, columns: int) -> None:
-    keyed = frame.withColumn(BUCKET, bucket_of(F.col(f"{ROW_ID}.bucketid"))).repartition(BUCKET)
+    keyed = frame.withColumn(BUCKET, F.expr(_bucket_of(f"{ROW_ID}.bucketid"))).repartition(BUCKET)
     row_id = [f"{ROW_ID}.writeid", f"{ROW_ID}.bucketid", f"{ROW_ID}.rowid"]
     ordered = keyed.sortWithinPartitions(BUCKET, *row_id, F.col(CURRENT).desc())
-    events = ordered.select(
-        F.lit(operation).alias("operation"),
-        F.col(row_id[0]).alias("originalTransaction"),
-        F.col(row_id[1]).alias("bucket"),
-        F.col(row_id[2]).alias("rowId"),
-        F.col(CURRENT).alias("currentTransaction"),
-        F.lit(None if operation else True).cast("boolean").alias("row"),
+    events = ordered.selectExpr(
+        f"{operation} AS operation",
+        f"{row_id[0]} AS originalTransaction",
+        f"{row_id[1]} AS bucket",
+        f"{row_id[2]} AS rowId",
+        f"{CURRENT} AS currentTransaction",
+        f"CAST({'NULL' if operation else 'true'} AS BOOLEAN) AS row",
         *[value_name(i) for i in range(columns)],
         BUCKET,
     )
@@ -280,19 +278,14 @@ def _place(frame: DataFrame, keys: Sequence[str], *, bucketed: bool, small: bool
     return frame.sortWithinPartitions(*keys) if keys else frame
 
 
-def _next_row_id() -> SparkColumn:
-    return F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_MASK))
-
-
-def bucket_property(bucket: SparkColumn, statement: SparkColumn) -> SparkColumn:
+def _bucket_property(bucket: str, statement: str) -> str:
     """Encode bucket and statement id (``BucketCodec.V1``)."""
-    return F.lit(1 << 29).bitwiseOR(F.shiftleft(bucket, 16)).bitwiseOR(statement).cast("int")
+    return f"CAST({1 << 29} | shiftleft({bucket}, 16) | {statement} AS INT)"
 
 
-def bucket_of(value: SparkColumn) -> SparkColumn:
+def _bucket_of(value: str) -> str:
     """Decode the bucket of a bucket property (``BucketCodec``: the three top bits are the version)."""
-    version = F.shiftright(value, 29)
-    return F.when(version == 1, F.shiftright(value, 16).bitwiseAND(F.lit(0xFFF))).otherwise(value)
+    return f"if(shiftright({value}, 29) = 1, shiftright({value}, 16) & {0xFFF}, {value})"
 
 
 def _bucket(target: Target) -> SparkColumn:
