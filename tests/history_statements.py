@@ -168,7 +168,7 @@ class Statements(HistoryTable):
     def truncate(self) -> None:
         """TRUNCATE TABLE, or a partition of it."""
         spec = self.one_place()
-        where = "" if spec is None else f" PARTITION ({listed(spec)})"
+        where = f" PARTITION ({listed(spec)})" if spec else ""
         self.sql(f"TRUNCATE TABLE t{where}")
         self.model.remove([n for n, row in self.model.rows.items() if lies_in(row, spec or {})])
 

@@ -199,7 +199,7 @@ class HistoryTable:
     def one_place(self) -> Row | None:
         """Return a partition that has (or had) rows, or None for all of the table."""
         places = [place for place in self.model.places() if None not in place]
-        if not places or self.random.random() < 0.4:
+        if not self.layout.partitioned or not places or self.random.random() < 0.4:
             return None
         return dict(zip(self.model.partition_columns, self.random.choice(places), strict=True))
 
