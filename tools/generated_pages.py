@@ -55,7 +55,9 @@ call).
 CLI_HEAD = """# Command line
 
 `hiveacid` has a command for each job; all of them have `--help`. `-w` names the warehouse directory; without
-it `HIVEACID_WAREHOUSE` counts.
+it `HIVEACID_WAREHOUSE` counts. `--store` names a store on a server; without it `HIVEACID_STORE` counts, and
+without both the store is a file in the warehouse. A password is never taken from `--store`, because everybody
+on the machine could read it there: see [Operate](operate.md).
 
 - Exit code 0; 1 on an error; 2 on a wrong call.
 - Results go to standard output, everything else to standard error. Errors carry a [code](errors.md) and,

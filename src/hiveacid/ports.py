@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from hiveacid.config import Settings
 from hiveacid.core.locks import LockComponent, LockState
 from hiveacid.core.model import (
     DatabaseDefinition,
@@ -254,6 +255,12 @@ class TransactionStore(Protocol):
 
     def show_compactions(self) -> tuple[Compaction, ...]:
         """List queue and history by id."""
+
+    def obey(self, settings: Settings) -> None:
+        """Take time-outs and limits from these settings from now on (``hive.txn.timeout`` and the like)."""
+
+    def close(self) -> None:
+        """Give back connections; whoever goes on gets new ones."""
 
 
 class Catalog(Protocol):

@@ -63,7 +63,7 @@ class Heartbeats:
     def __init__(self, store: TransactionStore, interval: float) -> None:
         """``interval``: seconds between two beats (half of ``hive.txn.timeout``, as Hive does)."""
         self._store = store
-        self._interval = interval
+        self.interval = interval  # may change: SET hive.txn.timeout
         self._lock = threading.Lock()
         self._open: set[TxnId] = set()
         self._lost: dict[TxnId, str] = {}
@@ -119,14 +119,13 @@ class Heartbeats:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        turn = max(0.05, min(self._interval, 10.0))
         waited = 0.0
-        while not self._stop.wait(turn):
+        while not self._stop.wait(turn := max(0.05, min(self.interval, 10.0))):
             waited += turn
             try:
                 for sweep in self._sweepers:
                     sweep()
-                if waited >= self._interval:
+                if waited >= self.interval:
                     waited = 0.0
                     self.beat()
             except Exception:

@@ -195,6 +195,22 @@ def test_help_needs_no_spark() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_what_only_asks_the_store_starts_no_spark(warehouse: str) -> None:
+    calls = (["table", "list"], ["txn", "list"], ["locks"], ["txn", "abort", "999"])
+    for call, expected in zip(calls, (0, 0, 0, 1), strict=True):
+        code = (
+            "import sys; from hiveacid.cli.main import main\n"
+            f"code = main({[*call, '-w', warehouse]!r}, standalone_mode=False) or 0\n"
+            "print(code, sorted({'pyspark', 'py4j'} & set(sys.modules)))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == f"{expected} []", (call, done.stderr)
+    tables = run("table", "list", "-w", warehouse, "-o", "table").stdout.splitlines()
+    assert [line.strip("| ") for line in tables[1:4:2]] == ["tab_name", "t"]
+    assert run("table", "list", "-w", warehouse, "-o", "csv").stdout == "tab_name\nt\n"
+    assert run("table", "list", "-w", warehouse, "-o", "tsv").stdout == "tab_name\nt\n"
+
+
 def test_a_process_of_its_own_prints_rows_and_nothing_else(tmp_path: Path) -> None:
     script = f"{TABLE}; INSERT INTO t VALUES (1, 'ü', 1); SELECT * FROM t; SELECT nope FROM t"
     done = process("sql", "-w", str(tmp_path / "wh"), "-o", "json", "-e", script)

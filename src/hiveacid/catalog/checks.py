@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from hiveacid.catalog.opening import STORE_DIRECTORY
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.errors import CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.types import column_type
@@ -13,8 +14,6 @@ from hiveacid.storage.local import real_path
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
-
-STORE_DIRECTORY = ".hiveacid"
 
 _RESERVED_PREFIX = "__hiveacid"
 _NOT_IN_NAMES = frozenset("/\\.:`\x7f")

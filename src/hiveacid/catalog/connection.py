@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog import ddl
-from hiveacid.catalog.checks import STORE_DIRECTORY
+from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings, keys
-from hiveacid.core.model import DatabaseDefinition, TxnId, WriteId
-from hiveacid.errors import ConfigError, NoSuchDatabaseError, UnsupportedFeatureError
+from hiveacid.core.model import TxnId, WriteId
+from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.spark.lease import collect_garbage
 from hiveacid.spark.session import SparkFacts
-from hiveacid.storage.local import LocalFileSystem, absolute
+from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.cleaning import clean
@@ -39,27 +39,14 @@ def make_context(
     ``store``: an SQLAlchemy URL; default: SQLite inside of the warehouse directory. Raises ConfigError,
     StorageError, StoreUnavailableError, StoreVersionError.
     """
-    if warehouse is None:
-        raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
-    if "://" in warehouse and not warehouse.startswith("file:"):
-        raise UnsupportedFeatureError(f"warehouse {warehouse}: only local directories are supported yet")
-    if store is not None and store.startswith("thrift:"):
-        raise UnsupportedFeatureError("a Hive Metastore as store is not supported yet")
-    from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415 - SQLAlchemy only when it is needed
-
-    fs = LocalFileSystem()
-    root = absolute(warehouse)
-    fs.make_directory(f"{root}/{STORE_DIRECTORY}")
     chosen = Settings.of(settings or {})
     facts = SparkFacts(spark)
     facts.apply_settings()
     clock = SystemClock()
-    url = store or f"sqlite:///{root}/{STORE_DIRECTORY}/store.db"
+    opened, root = open_store(warehouse, store, chosen, clock)
     timeout = chosen.get(keys.TXN_TIMEOUT)
-    opened = SqlStore(url, clock=clock, txn_timeout=timeout)
-    if opened.get_database("default") is None:
-        ddl.create_database_quietly(opened, DatabaseDefinition("default", root, "Default Hive database"))
     transactions = Transactions(opened, Heartbeats(opened, timeout / 2), clock, this_client())
+    fs = LocalFileSystem()
     return Context(facts, fs, opened, opened, transactions, Snapshots(transactions), clock, root, chosen)
 
 
@@ -77,7 +64,7 @@ class Connection:
 
     def set(self, name: str, value: str) -> None:
         """Change a setting of this session. Raises ConfigError."""
-        self.context.settings = self.context.settings.with_value(name, value)
+        self.context.change_settings(self.context.settings.with_value(name, value))
 
     def use(self, database: str) -> None:
         """Make a database the current one. Raises NoSuchDatabaseError."""
@@ -131,9 +118,10 @@ class Connection:
         return clean(self.context)
 
     def close(self) -> None:
-        """End snapshots and the heartbeat; DataFrames made from this connection are no longer protected."""
+        """End snapshots, heartbeat and the store's connections; DataFrames made here are no longer protected."""
         self.context.snapshots.close()
         self.context.transactions.heartbeats.close()
+        self.context.store.close()
 
     def __enter__(self) -> Self:
         """Use the connection in a ``with`` block."""

@@ -46,19 +46,10 @@ from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
     from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
-    from hiveacid.ports import Catalog
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
 
 Spec = Mapping[str, object]
-
-
-def create_database_quietly(catalog: Catalog, database: DatabaseDefinition) -> None:
-    """Create a database; one that another process made at the same moment is as good."""
-    try:
-        catalog.create_database(database)
-    except AlreadyExistsError:
-        return
 
 
 def create_database(context: Context, database: DatabaseDefinition, *, if_not_exists: bool = False) -> None:

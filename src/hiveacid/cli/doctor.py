@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from hiveacid.cli.options import output_option
+from hiveacid.cli.options import output_option, store_option
 from hiveacid.errors import HiveAcidError
 
 _JAVA = 17
@@ -42,7 +42,7 @@ class Check:
 @click.option(
     "-w", "--warehouse", envvar="HIVEACID_WAREHOUSE", metavar="DIRECTORY", help="Look at this warehouse, too."
 )
-@click.option("--store", metavar="URL", help="Look at this transaction store, too.")
+@store_option("Look at this transaction store, too.")
 @output_option("table", "json")
 def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
     """Look at Python, Java, PySpark, and the warehouse and its store; exit code 1 if something is wrong."""

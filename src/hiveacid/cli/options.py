@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from hiveacid.errors import HiveAcidError
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
+    from hiveacid.stores.sql.store import SqlStore
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -22,15 +24,14 @@ class Place:
     """Where a command works: warehouse, store, Spark settings, and whether Spark may talk."""
 
     warehouse: str | None
-    store: str | None
+    store: str | None = field(repr=False)  # may hold a password
     conf: tuple[str, ...]
     verbose: bool
 
     @contextmanager
     def session(self) -> Iterator[AcidSession]:
         """Yield a connection on a local Spark session; both end with the block."""
-        if self.warehouse is None:
-            raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
+        self._require_warehouse()
         from hiveacid.spark.launch import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.session import connect  # noqa: PLC0415
 
@@ -39,6 +40,24 @@ class Place:
             connect(spark, warehouse=self.warehouse, store=self.store) as session,
         ):
             yield session
+
+    @contextmanager
+    def opened_store(self) -> Iterator[SqlStore]:
+        """Yield the store and catalog alone: what needs no Spark answers at once."""
+        self._require_warehouse()
+        from hiveacid.catalog.opening import open_store  # noqa: PLC0415 - imports SQLAlchemy
+        from hiveacid.config import Settings  # noqa: PLC0415
+        from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
+
+        store, _ = open_store(self.warehouse, self.store, Settings(), SystemClock())
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def _require_warehouse(self) -> None:
+        if self.warehouse is None:
+            raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
 
     def _conf(self) -> dict[str, str]:
         pairs = [text.partition("=") for text in self.conf]
@@ -65,6 +84,29 @@ def place_options(command: F) -> F:
     return together  # type: ignore[return-value]
 
 
+def _without_password(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuse a password among the arguments: whoever lists processes would read it."""
+    if value is None or context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE:
+        return value
+    from hiveacid.stores.sql.address import PASSWORD_VARIABLE, has_password  # noqa: PLC0415 - imports SQLAlchemy
+
+    with errors_end():
+        if has_password(value):
+            raise click.UsageError(
+                "a password on the command line can be read by everybody on this machine: leave it out of --store "
+                f"and set {PASSWORD_VARIABLE} (or use ~/.pgpass), or put the whole URL into HIVEACID_STORE"
+            )
+    return value
+
+
+def store_option(text: str) -> Callable[[F], F]:
+    """Add --store."""
+    return click.option(
+        "--store", envvar="HIVEACID_STORE", metavar="URL", callback=_without_password,
+        help=f"{text} Also from $HIVEACID_STORE; a password never among the arguments.",
+    )  # fmt: skip
+
+
 _PLACE = (
     click.option(
         "-w",
@@ -73,7 +115,7 @@ _PLACE = (
         metavar="DIRECTORY",
         help="The warehouse directory (default: $HIVEACID_WAREHOUSE).",
     ),
-    click.option("--store", metavar="URL", help="The transaction store (default: SQLite in the warehouse)."),
+    store_option("The transaction store (default: SQLite in the warehouse)."),
     click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
     click.option("--verbose", is_flag=True, help="Let Spark print its log on standard error."),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -12,8 +13,6 @@ from rich.box import ASCII2, ROUNDED
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-
-from hiveacid.spark.failures import translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,9 +28,22 @@ def show(frame: DataFrame, output: str) -> None:
 
     Raises this project's errors for what goes wrong while it runs.
     """
+    from hiveacid.spark.failures import translated  # noqa: PLC0415 - imports PySpark
+
     if frame.columns:
         with translated():
             _show(frame, output)
+
+
+def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], output: str) -> None:
+    """Print rows of texts that no DataFrame holds."""
+    if output == "json":
+        for row in rows:
+            click.echo(
+                json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, separators=(",", ":"))
+            )
+    else:
+        _print(columns, rows, [False] * len(columns), output)
 
 
 def _show(frame: DataFrame, output: str) -> None:
@@ -42,16 +54,22 @@ def _show(frame: DataFrame, output: str) -> None:
     kinds = [kind for _, kind in frame.dtypes]
     casts = [_as_text(name, kind) for name, kind in zip(_numbered(frame), kinds, strict=True)]
     texts = frame.toDF(*_numbered(frame)).selectExpr(*casts)
+    right = [kind.partition("(")[0] in _RIGHT for kind in kinds]
+    _print(frame.columns, _rows(texts), right, output)
+
+
+def _print(
+    columns: Sequence[str], rows: Iterable[Sequence[str | None]], right: Sequence[bool], output: str
+) -> None:
     if output == "table":
-        right = [kind.partition("(")[0] in _RIGHT for kind in kinds]
-        print_table(frame.columns, _rows(texts), right)
+        print_table(columns, rows, right)
     elif output == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(frame.columns)
-        writer.writerows(_rows(texts))
+        writer.writerow(columns)
+        writer.writerows(rows)
     else:
-        click.echo("\t".join(_escaped(name) for name in frame.columns))
-        for row in _rows(texts):
+        click.echo("\t".join(_escaped(name) for name in columns))
+        for row in rows:
             click.echo("\t".join("NULL" if cell is None else _escaped(cell) for cell in row))
 
 

@@ -21,7 +21,11 @@ def table() -> None:
 @place_options
 def list_tables(*, place: Place, database: str, output: str) -> None:
     """List the tables of a database."""
-    _show(place, f"SHOW TABLES IN {quote_name(database)}", output)
+    from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.sql.store_rows import TABLE_COLUMNS, table_rows  # noqa: PLC0415
+
+    with errors_end(), place.opened_store() as store:
+        show_rows(TABLE_COLUMNS, table_rows(store, database.lower()), output)
 
 
 @table.command()

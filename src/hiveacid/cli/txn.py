@@ -19,7 +19,11 @@ def txn() -> None:
 @place_options
 def list_transactions(*, place: Place, output: str) -> None:
     """List open and aborted transactions (times in milliseconds since the epoch)."""
-    _show(place, "SHOW TRANSACTIONS", output)
+    from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.sql.store_rows import TRANSACTION_COLUMNS, transaction_rows  # noqa: PLC0415
+
+    with errors_end(), place.opened_store() as store:
+        show_rows(TRANSACTION_COLUMNS, transaction_rows(store), output)
 
 
 @txn.command()
@@ -27,8 +31,10 @@ def list_transactions(*, place: Place, output: str) -> None:
 @place_options
 def abort(*, place: Place, ids: tuple[int, ...]) -> None:
     """Abort open transactions; none of them, if one is unknown or has committed."""
-    with errors_end(), place.session() as session:
-        session.sql(f"ABORT TRANSACTIONS {' '.join(map(str, ids))}")
+    from hiveacid.sql.store_rows import abort_transactions  # noqa: PLC0415 - see above
+
+    with errors_end(), place.opened_store() as store:
+        abort_transactions(store, ids)
 
 
 @click.command()
@@ -36,11 +42,8 @@ def abort(*, place: Place, ids: tuple[int, ...]) -> None:
 @place_options
 def locks(*, place: Place, output: str) -> None:
     """List locks, held and waiting."""
-    _show(place, "SHOW LOCKS", output)
+    from hiveacid.cli.show import show_rows  # noqa: PLC0415 - see above
+    from hiveacid.sql.store_rows import LOCK_COLUMNS, lock_rows  # noqa: PLC0415
 
-
-def _show(place: Place, text: str, output: str) -> None:
-    from hiveacid.cli.show import show  # noqa: PLC0415
-
-    with errors_end(), place.session() as session:
-        show(session.sql(text), output)
+    with errors_end(), place.opened_store() as store:
+        show_rows(LOCK_COLUMNS, lock_rows(store.show_locks()), output)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiveacid.core.model import TxnId
-from hiveacid.errors import ConfigError, NoSuchTransactionError, TransactionStateError
+from hiveacid.errors import ConfigError, TransactionStateError
 from hiveacid.ports import TxnKind
 from hiveacid.sql.rows import nothing, texts
+from hiveacid.sql.store_rows import abort_transactions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,14 +49,7 @@ def rollback(session: AcidSession, _: s.Rollback) -> DataFrame:
 
 def abort(session: AcidSession, statement: s.AbortTransactions) -> DataFrame:
     """ABORT TRANSACTIONS: all of them, or, where one of the ids is unknown or has committed, none."""
-    store = session.context.store
-    states = {txn_id: store.txn_state(TxnId(txn_id)) for txn_id in statement.ids}
-    for txn_id, state in states.items():
-        if state == "unknown":
-            raise NoSuchTransactionError(f"transaction {txn_id} does not exist: see SHOW TRANSACTIONS")
-        if state == "committed":
-            raise TransactionStateError(f"transaction {txn_id} has committed: it cannot be aborted any more")
-    store.abort_txns([TxnId(txn_id) for txn_id in statement.ids], "ABORT TRANSACTIONS")
+    abort_transactions(session.context.store, statement.ids)
     return nothing(session.context.facts)
 
 
@@ -95,9 +88,9 @@ def reset_option(session: AcidSession, statement: s.ResetOption) -> DataFrame:
     """RESET key, or all settings of this session (Spark's own stay as they are)."""
     context = session.context
     if statement.key is None:
-        context.settings = type(context.settings)()
+        context.change_settings(type(context.settings)())
     elif _is_sparks(statement.key):
         context.facts.spark.conf.unset(statement.key)
     else:
-        context.settings = context.settings.without(statement.key)
+        context.change_settings(context.settings.without(statement.key))
     return nothing(context.facts)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config.keys import REGISTRY
 from hiveacid.core.ddl import show_create_table
-from hiveacid.errors import ConfigError, NoSuchDatabaseError, NoSuchPartitionError, UnsupportedFeatureError
+from hiveacid.errors import ConfigError, NoSuchPartitionError, UnsupportedFeatureError
+from hiveacid.sql import store_rows
 from hiveacid.sql.execute_insert import partition_values
 from hiveacid.sql.patterns import matching
 from hiveacid.sql.rows import Row, texts
@@ -18,21 +19,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableName
-    from hiveacid.ports import Compaction, LockRow
+    from hiveacid.ports import Compaction
     from hiveacid.sql import statements as s
     from hiveacid.sql.session import AcidSession
     from hiveacid.sql.values import PartitionSpec
 
-_TRANSACTIONS = "txnid state startedtime lastheartbeattime user host"
-_LOCKS = (
-    "lockid database table partition lock_state blocked_by lock_type transaction_id last_heartbeat acquired_at "
-    "user hostname agent_info"
-)
 _COMPACTIONS = (
     "compactionid dbname tabname partname type state workerhost workerid enqueuetime starttime duration "
     "hadoopjobid errormessage initiatorhost initiatorid poolname txnid nexttxnid committime hightestwriteid"
 )
-_NO_BLOCKER = " " * 12  # ShowLocksOperation: "try to keep cols aligned"
 _NO_VALUE = " --- "  # MetaStoreUtils.NO_VAL
 
 
@@ -45,10 +40,8 @@ def databases(session: AcidSession, statement: s.ShowDatabases) -> DataFrame:
 def tables(session: AcidSession, statement: s.ShowTables) -> DataFrame:
     """SHOW TABLES."""
     database = statement.database or session.context.database
-    if session.context.catalog.get_database(database) is None:
-        raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES")
-    names = matching(session.context.catalog.list_tables(database), statement.pattern)
-    return texts(session.context.facts, ("tab_name",), [(name,) for name in names])
+    rows = store_rows.table_rows(session.context.catalog, database, statement.pattern)
+    return texts(session.context.facts, store_rows.TABLE_COLUMNS, rows)
 
 
 def partitions(session: AcidSession, statement: s.ShowPartitions) -> DataFrame:
@@ -94,25 +87,22 @@ def columns(session: AcidSession, statement: s.ShowColumns) -> DataFrame:
 
 def transactions(session: AcidSession, _: s.ShowTransactions) -> DataFrame:
     """SHOW TRANSACTIONS: open and aborted ones; times in milliseconds since the epoch."""
-    rows = [
-        (str(txn.txn_id), txn.state, str(txn.started), str(txn.last_heartbeat), txn.user, txn.host)
-        for txn in session.context.store.show_transactions()
-    ]
-    return texts(session.context.facts, _TRANSACTIONS.split(), rows)
+    rows = store_rows.transaction_rows(session.context.store)
+    return texts(session.context.facts, store_rows.TRANSACTION_COLUMNS, rows)
 
 
 def locks(session: AcidSession, statement: s.ShowLocks) -> DataFrame:
     """SHOW LOCKS, in Hive's new format."""
     wanted = statement.table.resolve(session.context.database) if statement.table else None
     partition = _partition(session, wanted, statement.partition) if wanted else None
-    rows = [
-        _lock(lock)
+    found = [
+        lock
         for lock in session.context.store.show_locks()
         if statement.database in (None, lock.database)
         and (wanted is None or (lock.database, lock.table) == (wanted.database, wanted.name))
         and partition in (None, lock.partition)
     ]
-    return texts(session.context.facts, _LOCKS.split(), rows)
+    return texts(session.context.facts, store_rows.LOCK_COLUMNS, store_rows.lock_rows(found))
 
 
 def _partition(session: AcidSession, name: TableName, spec: PartitionSpec) -> str | None:
@@ -121,24 +111,6 @@ def _partition(session: AcidSession, name: TableName, spec: PartitionSpec) -> st
     table = session.context.require(name)
     static = static_values(session.context, table, partition_values(session, spec))
     return partition_name(table, tuple(static.get(c.name) for c in table.partition_columns))
-
-
-def _lock(lock: LockRow) -> Row:
-    return (
-        lock.lock_id,
-        lock.database,
-        lock.table or "NULL",
-        lock.partition or "NULL",
-        lock.state,
-        lock.blocked_by or _NO_BLOCKER,
-        lock.type,
-        "NULL" if lock.txn_id is None else str(lock.txn_id),
-        str(lock.last_heartbeat),
-        "NULL" if lock.acquired_at is None else str(lock.acquired_at),
-        lock.user,
-        lock.host,
-        lock.agent,
-    )
 
 
 def compactions(session: AcidSession, statement: s.ShowCompactions) -> DataFrame:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hiveacid.config import Settings
 from hiveacid.core.conflicts import Change, Conflict, conflict_message, first_conflict
 from hiveacid.core.locks import HeldLock, LockComponent, LockState, blocker
 from hiveacid.core.model import LockId, TableName, TxnId, WriteId
@@ -24,6 +25,7 @@ from hiveacid.ports import (
     Written,
 )
 from hiveacid.stores import checks, refusals
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.memory_catalog import MemoryCatalog
 from hiveacid.stores.memory_queue import MemoryQueue
 from hiveacid.stores.memory_state import NOBODY, Request, Transaction, WrittenRow, alone
@@ -399,6 +401,10 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
     def _left_something(row: WrittenRow, wrote: set[tuple[TxnId, TableName]]) -> bool:
         """Tell whether an aborted transaction may have left files where it wrote."""
         return row.change.operation == "c" or (row.txn_id, row.change.table) in wrote
+
+    def obey(self, settings: Settings) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        self._limits = Limits.of(settings)
 
     def close(self) -> None:
         """Nothing to close; here so that all stores end alike."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hiveacid.config import keys
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.errors import InsertOnlyError, NoSuchDatabaseError, NoSuchTableError, NotTransactionalError
 
@@ -29,6 +30,12 @@ class Context:
     warehouse: str
     settings: Settings
     database: str = "default"
+
+    def change_settings(self, settings: Settings) -> None:
+        """Use other settings from now on; store and heartbeat follow."""
+        self.settings = settings
+        self.store.obey(settings)
+        self.transactions.heartbeats.interval = settings.get(keys.TXN_TIMEOUT) / 2
 
     def resolve(self, name: str | TableName) -> TableName:
         """Return a full name; a name without a database is in the current one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hiveacid.config import Settings
 from hiveacid.core.model import TxnId
 from hiveacid.core.write_ids import ValidTxnList
 from hiveacid.errors import (
@@ -11,6 +12,7 @@ from hiveacid.errors import (
     ConfigError,
     NoSuchTransactionError,
     TransactionAbortedError,
+    TransactionError,
     TransactionStateError,
 )
 from hiveacid.ports import Client, HeartbeatAnswer, TransactionRow, TxnKind
@@ -142,6 +144,19 @@ class TransactionContract:
             store.commit_txn(silent)
         with pytest.raises(TransactionAbortedError):
             store.take_snapshot(silent)
+
+    def test_limits_can_change(self, store: Store, clock: ManualClock) -> None:
+        """A session that says SET hive.txn.timeout is obeyed at once."""
+        store.obey(Settings.of({"hive.txn.timeout": "10s", "hive.max.open.txns": "2"}))
+        ids = store.open_txns(CLIENT, 2)
+        with pytest.raises(TransactionError, match=r"hive\.max\.open\.txns allows 2"):
+            store.open_txns(CLIENT)
+        clock.advance(11)
+        assert store.abort_timed_out() == ids
+        store.obey(Settings())
+        assert len(store.open_txns(CLIENT, 3)) == 3
+        clock.advance(11)
+        assert store.abort_timed_out() == ()
 
     def test_show_transactions(self, store: Store, clock: ManualClock) -> None:
         """Open and aborted ones by id, with Hive's columns."""

@@ -8,13 +8,13 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
-from urllib.parse import quote_plus
 
-from sqlalchemy import URL, Connection, event, make_url
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError, SQLAlchemyError
 
 from hiveacid.errors import CommitStateUnknownError, ConfigError, StoreError, StoreUnavailableError
 from hiveacid.ports import Clock
+from hiveacid.stores.sql.address import parse_address
 from hiveacid.stores.sql.dialects import Durability, Trouble, dialect_of
 
 logger = logging.getLogger(__name__)
@@ -37,22 +37,22 @@ class Database:
     """
 
     def __init__(self, url: str, clock: Clock, *, own_time: bool | None = None) -> None:
-        self._url = _parse(url)
+        self._address = parse_address(url, os.environ)
         self._clock = clock
-        self.dialect = dialect_of(self._url)
+        self.dialect = dialect_of(self._address.url)
         self._own_time = self.dialect.own_time if own_time is None else own_time
         try:
-            self._engine = self.dialect.engine(self._url)
+            self._engine = self.dialect.engine(self._address.url)
         except (ImportError, ArgumentError, NoSuchModuleError) as error:
             msg = f"the store {self} cannot be used: the URL is wrong, or its driver is not installed"
-            raise ConfigError(msg) from error
+            raise ConfigError(self._address.masked(msg)) from error
         event.listen(self._engine, "connect", _remember_process)
         event.listen(self._engine, "checkout", _refuse_other_process)
         self.tries = FIRST_TRIES if self.dialect.own_time else TRIES
 
     def __str__(self) -> str:
         """Return the URL without its password."""
-        return self._url.render_as_string(hide_password=True)
+        return str(self._address)
 
     def settle_in(self) -> None:
         """Be patient from now on: the database was reached once."""
@@ -72,8 +72,8 @@ class Database:
         """Run statements in one transaction of the database; again from the start where that is safe.
 
         ``work`` may run several times, also after a commit whose answer was lost. An error that it raises
-        rolls everything back. Raises StoreUnavailableError, StoreError, and CommitStateUnknownError when the
-        answer to a commit was lost and the store could not be asked again.
+        rolls everything back. Raises StoreUnavailableError, StoreError, and, with full durability,
+        CommitStateUnknownError when the answer to a commit was lost and the store could not be asked again.
         """
         return self._tried(lambda connection, kind: self._transaction(connection, kind, work), durability)
 
@@ -139,26 +139,21 @@ class Database:
                 raise self._described(StoreUnavailableError, failed) from None
             if attempt < self.tries:
                 self._wait(attempt, error)
-        if in_doubt:
+        if in_doubt and durability is Durability.FULL:
             raise self._described(CommitStateUnknownError, error) from None
         raise self._described(StoreUnavailableError, error) from None
 
     def _wait(self, attempt: int, error: BaseException) -> None:
-        logger.debug("the transaction store is tried again: %s", self._masked(str(error)))
+        logger.debug("the transaction store is tried again: %s", self._address.masked(str(error)))
         longest = min(_LONGEST_WAIT, 0.01 * 2**attempt)
         self._clock.sleep(random.uniform(longest / 2, longest))  # noqa: S311 - to spread tries, not a secret
 
     def _described(self, kind: type[StoreError], error: BaseException) -> StoreError:
         original = getattr(error, "orig", None) or error
         said = " ".join(str(original).split())
-        return kind(self._masked(f"the transaction store {self} failed: {type(original).__name__}: {said}"))
-
-    def _masked(self, message: str) -> str:
-        password = self._url.password
-        if password:
-            for secret in {str(password), quote_plus(str(password))}:
-                message = message.replace(secret, "***")
-        return message
+        return kind(
+            self._address.masked(f"the transaction store {self} failed: {type(original).__name__}: {said}")
+        )
 
 
 class _LostCommit(Exception):  # noqa: N818 - never leaves this module
@@ -170,14 +165,6 @@ def _roll_back(connection: Connection) -> None:
         connection.exec_driver_sql("ROLLBACK")
     except SQLAlchemyError:
         connection.invalidate()
-
-
-def _parse(url: str) -> URL:
-    try:
-        return make_url(url)
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        msg = "the store's URL does not parse; it looks like sqlite:///path or postgresql+psycopg://host/name"
-        raise ConfigError(msg) from error
 
 
 def _remember_process(_connection: object, record: Any) -> None:

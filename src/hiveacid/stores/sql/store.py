@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hiveacid.config import Settings
 from hiveacid.core.locks import LockComponent
 from hiveacid.core.model import (
     DatabaseDefinition,
@@ -72,12 +73,20 @@ class SqlStore:
         if txn_timeout is not None:
             self._limits = replace(self._limits, txn_timeout=txn_timeout)
         self._database = Database(url, clock or SystemClock(), own_time=own_time)
-        migrate(self._database)
+        try:
+            migrate(self._database)
+        except BaseException:
+            self._database.close()
+            raise
         self._database.settle_in()
 
     def __repr__(self) -> str:
         """Return the URL without its password."""
         return f"SqlStore({str(self._database)!r})"
+
+    def obey(self, settings: Settings) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        self._limits = Limits.of(settings)
 
     def close(self) -> None:
         """Close the connections."""
