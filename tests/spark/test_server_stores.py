@@ -78,7 +78,8 @@ def test_two_sessions_insert_update_merge_and_compact(two: Two, url: str, tmp_pa
     assert rows(one) == rows(other) == expected
     for kind in ("minor", "major"):
         (done,) = one.table("t").compact(kind, {"p": "a"})
-        assert done.state in ("succeeded", "ready for cleaning")  # the other one's DataFrames may still be read
+        # The other one's DataFrames may still be read.
+        assert done.state in ("succeeded", "ready for cleaning")
         assert rows(one) == rows(other) == expected
     warehouse = tmp_path / "warehouse"
     assert command(url, warehouse, "table", "list", "-o", "json") == [{"tab_name": "t"}]
