@@ -67,7 +67,7 @@ class Heartbeats:
         self._lock = threading.Lock()
         self._open: set[TxnId] = set()
         self._lost: dict[TxnId, str] = {}
-        self._sweepers: list[Callable[[], None]] = []
+        self._sweepers: list[Callable[[], object]] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -85,7 +85,7 @@ class Heartbeats:
             self._open.discard(txn_id)
             self._lost.pop(txn_id, None)
 
-    def on_turn(self, sweep: Callable[[], None]) -> None:
+    def on_turn(self, sweep: Callable[[], object]) -> None:
         """Call ``sweep`` at every turn, too."""
         self._sweepers.append(sweep)
 
@@ -413,14 +413,15 @@ class Snapshots:
         with self._lock:
             next(holders for held, holders in self._held if held is txn).append(holder)
 
-    def sweep(self) -> None:
-        """End read transactions without a living holder."""
+    def sweep(self) -> int:
+        """End read transactions without a living holder; return how many go on."""
         with self._lock:
             held = [(txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._held]
             self._held = [(txn, alive) for txn, alive in held if alive]
         for txn, alive in held:
             if not alive:
                 _end_read(txn)
+        return sum(bool(alive) for _, alive in held)
 
     def close(self) -> None:
         """End all of them."""

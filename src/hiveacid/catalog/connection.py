@@ -13,7 +13,7 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings, keys
 from hiveacid.core.model import TxnId, WriteId
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
-from hiveacid.spark.lease import collect_garbage
+from hiveacid.spark.lease import let_go
 from hiveacid.spark.session import SparkFacts
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
@@ -112,8 +112,7 @@ class Connection:
     def clean(self) -> list[str]:
         """Remove what compactions and aborted transactions left and nobody can read; return the paths."""
         self.context.transactions.heartbeats.beat()
-        collect_garbage(self.context.facts)
-        self.context.snapshots.sweep()
+        let_go(self.context.facts, self.context.snapshots.sweep)
         self.context.store.abort_timed_out()
         return clean(self.context)
 

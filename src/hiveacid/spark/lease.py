@@ -11,6 +11,7 @@ import gc
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -87,14 +88,24 @@ class _ClientWatch:
 
 
 def collect_garbage(facts: SparkFacts) -> None:
-    """Let go of what nobody uses, here and in the JVM, so that watches tell the truth (before cleaning).
+    """Let go of what nobody uses, here and in the JVM, so that watches tell the truth.
 
-    Py4J tells the JVM of forgotten objects in the background, so one turn of both collectors is too early.
+    Py4J tells the JVM of forgotten objects in the background: one turn may be too early.
     """
     gc.collect()
     if facts.classic:
+        time.sleep(_PAUSE)
         jvm: Any = facts.spark._jvm  # noqa: SLF001
-        for _ in range(_TURNS):
-            jvm.java.lang.System.gc()
-            time.sleep(_PAUSE)
-            gc.collect()
+        jvm.java.lang.System.gc()
+
+
+def let_go(facts: SparkFacts, sweep: Callable[[], int]) -> None:
+    """Collect garbage (before cleaning) as long as it may help.
+
+    ``sweep`` ends what no living plan needs and returns how many snapshots are still held.
+    """
+    for _ in range(_TURNS):
+        if not sweep():
+            return
+        collect_garbage(facts)
+    sweep()

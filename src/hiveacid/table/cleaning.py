@@ -12,7 +12,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.names import BaseName
 from hiveacid.core.snapshot import select
 from hiveacid.errors import HiveAcidError, MissingDirectoryError
-from hiveacid.spark.lease import collect_garbage
+from hiveacid.spark.lease import let_go
 from hiveacid.storage.listing import HISTORY_FROM, adopted_txn_id, list_adopted, read_metadata
 from hiveacid.storage.staging import abandoned
 from hiveacid.table.layout import partition_name, partitions_on_disk
@@ -35,8 +35,7 @@ def clean_after(
     """Clean what these jobs (and earlier ones) left, where nobody reads it any more."""
     if any(report.state == READY for report in reports):
         context.transactions.heartbeats.beat()
-        collect_garbage(context.facts)
-        context.snapshots.sweep()
+        let_go(context.facts, context.snapshots.sweep)
     for report in reports:
         yield report, tuple(_clean_job(context, report.id)) if report.state == READY else ()
 
