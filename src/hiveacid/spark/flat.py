@@ -18,10 +18,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.storage_formats import FileKind, file_kind
-from hiveacid.core.types import LOCAL_TIMESTAMP
+from hiveacid.core.types import LOCAL_TIMESTAMP, quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark import avro, text
-from hiveacid.spark.text import quoted
 from hiveacid.spark.timezone import from_file, to_file
 from hiveacid.spark.types import column_type
 
@@ -85,7 +84,7 @@ def read(
 
 def _values(facts: SparkFacts, table: TableDefinition, names: Sequence[str]) -> list[SparkColumn]:
     return [
-        from_file(facts, F.col(quoted(name)).cast(column_type(c)), c.type).alias(c.name)
+        from_file(facts, F.col(quote_name(name)).cast(column_type(c)), c.type).alias(c.name)
         for name, c in zip(names, table.columns, strict=True)
     ]
 
@@ -116,7 +115,7 @@ def file_values(facts: SparkFacts, table: TableDefinition) -> list[SparkColumn]:
         raise UnsupportedFeatureError(
             f"column {refused[0]}: Hive keeps no {LOCAL_TIMESTAMP} in {kind.upper()} files: use ORC"
         )
-    values = [F.col(quoted(column.name)) for column in table.columns]
+    values = [F.col(quote_name(column.name)) for column in table.columns]
     if kind is not FileKind.TEXTFILE:
         values = [to_file(facts, value, c.type) for value, c in zip(values, table.columns, strict=True)]
     names = [f"c{i}" if kind is FileKind.ORC else c.name for i, c in enumerate(table.columns)]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.core.types import quote_name
 from hiveacid.errors import ParseError, UnsupportedFeatureError
 from hiveacid.spark.catalyst import explained, items, parser_of
 from hiveacid.spark.lexer import Word, words
@@ -76,7 +77,7 @@ def find_relations_in_expression(facts: SparkFacts, text: str) -> list[Relation]
         # The line break ends a trailing comment.
         whole = f"{_BEFORE}{text}\n)"
         plan = parser.parsePlan(whole)
-    return [_moved(relation, -len(_BEFORE)) for relation in _Finder(parser, whole).find(plan)]
+    return [moved(relation, -len(_BEFORE)) for relation in _Finder(parser, whole).find(plan)]
 
 
 def substituted(facts: SparkFacts, text: str) -> str:
@@ -96,9 +97,9 @@ def rewrite(text: str, replacements: Mapping[Relation, str]) -> str:
     edits: list[tuple[int, int, str]] = []
     for relation, view in replacements.items():
         end = relation.travel.end if relation.travel is not None else relation.end
-        edits.append((relation.start, end, _quoted(view)))
+        edits.append((relation.start, end, quote_name(view)))
         if relation.alias_at is not None:
-            edits.append((relation.alias_at, relation.alias_at, f" AS {_quoted(relation.name)}"))
+            edits.append((relation.alias_at, relation.alias_at, f" AS {quote_name(relation.name)}"))
     edits += _qualifiers(text, [relation for relation in replacements if relation.alias_at is not None])
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
@@ -124,11 +125,8 @@ def _qualifiers(text: str, relations: Sequence[Relation]) -> Iterator[tuple[int,
                 yield word.start, names[-1].start, ""
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _moved(relation: Relation, by: int) -> Relation:
+def moved(relation: Relation, by: int) -> Relation:
+    """Return a relation with its places moved."""
     travel = relation.travel
     return replace(
         relation,

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hiveacid.core.types import LOCAL_TIMESTAMP, Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.core.types import (
+    LOCAL_TIMESTAMP,
+    Array,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    parse_type,
+    quote_name,
+)
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.jvm import try_cast
 from hiveacid.spark.types import DATA_ERROR, spark_type
@@ -286,14 +295,9 @@ def format_line(facts: SparkFacts, layout: TextLayout, columns: Sequence[Column]
     and a text that looks like NULL are escaped, too. Without it such a text becomes NULL, as in Hive.
     """
     writer = _Writer(facts, layout)
-    values = [writer.value(F.col(quoted(c.name)), parse_type(c.type), 1, c.name) for c in columns]
+    values = [writer.value(F.col(quote_name(c.name)), parse_type(c.type), 1, c.name) for c in columns]
     line = F.concat_ws(layout.separators[0], *values)
     return line if layout.ascii else F.encode(line, BYTES).cast("string")
-
-
-def quoted(name: str) -> str:
-    """Return a column's name so that Spark takes it as one name, dots and back-quotes included."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 @dataclass(frozen=True)

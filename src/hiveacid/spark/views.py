@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.core.types import quote_name
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -38,7 +40,7 @@ def is_temporary_view(facts: SparkFacts, name: str) -> bool:
 
 def spark_knows(facts: SparkFacts, parts: Sequence[str]) -> bool:
     """Tell whether Spark's own catalogs have a table or view of this name (global temporary views too)."""
-    name = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+    name = ".".join(map(quote_name, parts))
     return bool(facts.spark.catalog.tableExists(name))
 
 

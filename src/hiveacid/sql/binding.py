@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hiveacid.core.model import TableKind, TableName, WriteId
 from hiveacid.core.types import position, quote_name
 from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
-from hiveacid.spark.relations import Relation, find_relations, find_relations_in_expression
+from hiveacid.spark.relations import Relation, find_relations, find_relations_in_expression, moved
 from hiveacid.spark.views import create_view, drop_view, is_temporary_view, spark_knows
 from hiveacid.sql.hidden import HIDDEN, MARKER, HiddenColumns
 from hiveacid.sql.hints import Hint, hint_of
@@ -166,19 +166,7 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
         message = str(error).removesuffix(f" (line {error.line}, column {error.column})")
         line, column = whole_place(piece, error.line, column)
         raise ParseError(message, line=line, column=column) from error
-    return [_moved(relation, -len(before)) for relation in found]
-
-
-def _moved(relation: Relation, by: int) -> Relation:
-    """Return a relation with its places moved."""
-    travel = relation.travel
-    return replace(
-        relation,
-        start=relation.start + by,
-        end=relation.end + by,
-        alias_at=None if relation.alias_at is None else relation.alias_at + by,
-        travel=travel and replace(travel, start=travel.start + by, end=travel.end + by),
-    )
+    return [moved(relation, -len(before)) for relation in found]
 
 
 def _with_alias_place(text: str, found: Span) -> Relation:

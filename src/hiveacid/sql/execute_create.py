@@ -11,6 +11,7 @@ from hiveacid.config import Settings, keys
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Column, StorageFormat, TableDefinition
 from hiveacid.core.storage_formats import ORC, storage_format
+from hiveacid.core.types import quote_name
 from hiveacid.errors import NoSuchColumnError, StatementError
 from hiveacid.spark.rows import fit
 from hiveacid.spark.types import hive_type_text
@@ -161,14 +162,10 @@ def _write_new(session: AcidSession, table: TableDefinition, frame: DataFrame) -
             txn.on_abort(lambda: _remove_unowned(context, made))
         txn.wrote([], tables=[made])
         context.fs.make_directory(made.location)
-        ordered = frame.select(*[f"`{_quoted(c.name)}`" for c in (*made.columns, *made.partition_columns)])
+        ordered = frame.select(*[quote_name(c.name) for c in (*made.columns, *made.partition_columns)])
         return write_rows(
             context, made, fit(made, ordered, {}, None, by_name=False), {}, InsertOptions(), txn
         )
-
-
-def _quoted(name: str) -> str:
-    return name.replace("`", "``")
 
 
 def adopted(session: AcidSession, statement: CreateTable, location: str | None) -> TableDefinition:
