@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hiveacid.stores.sql.store import SqlStore
 
 F = TypeVar("F", bound=Callable[..., object])
+FORMATS = ("table", "json", "csv", "tsv")
+"""Of rows on standard output (`hiveacid.cli.show`)."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FORMATS = ("table", "json", "csv", "tsv")
 _WIDEST = 100_000  # of a table that goes to a file or pipe: nothing is cut or wrapped
 _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 _RIGHT = ("int", "bigint", "smallint", "tinyint", "float", "double", "decimal")

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import Place, errors_end, is_known, output_option, place_options, say
+from hiveacid.cli.options import FORMATS, Place, errors_end, is_known, output_option, place_options, say
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
-
-_FORMATS = ("table", "json", "csv", "tsv")
 
 
 @click.command()
@@ -29,7 +27,7 @@ _FORMATS = ("table", "json", "csv", "tsv")
 @click.option(
     "-k", "--keep-going", is_flag=True, help="Go on behind a statement that fails (exit code 1 at the end)."
 )
-@output_option(*_FORMATS)
+@output_option(*FORMATS)
 @place_options
 def sql(
     *, place: Place, text: str | None, file: Path | None, source: str | None, keep_going: bool, output: str

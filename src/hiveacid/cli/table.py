@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import click
 
-from hiveacid.cli.options import Place, errors_end, output_option, place_options
+from hiveacid.cli.options import FORMATS, Place, errors_end, output_option, place_options
 from hiveacid.core.types import quote_name
-
-_FORMATS = ("table", "json", "csv", "tsv")
 
 
 @click.group()
@@ -17,7 +15,7 @@ def table() -> None:
 
 @table.command("list")
 @click.option("-d", "--database", default="default", show_default=True, help="The database.")
-@output_option(*_FORMATS)
+@output_option(*FORMATS)
 @place_options
 def list_tables(*, place: Place, database: str, output: str) -> None:
     """List the tables of a database."""
@@ -30,16 +28,19 @@ def list_tables(*, place: Place, database: str, output: str) -> None:
 
 @table.command()
 @click.argument("name", metavar="TABLE")
-@output_option(*_FORMATS)
+@output_option(*FORMATS)
 @place_options
 def describe(*, place: Place, name: str, output: str) -> None:
     """Describe a table: columns, partitions, properties, storage."""
-    _show(place, f"DESCRIBE FORMATTED {_quoted(name)}", output)
+    from hiveacid.cli.show import show  # noqa: PLC0415
+
+    with errors_end(), place.session() as session:
+        show(session.sql(f"DESCRIBE FORMATTED {_quoted(name)}"), output)
 
 
 @table.command()
 @click.argument("name", metavar="TABLE")
-@output_option(*_FORMATS)
+@output_option(*FORMATS)
 @place_options
 def files(*, place: Place, name: str, output: str) -> None:
     """List the files that a reader of the table reads now."""
@@ -51,7 +52,7 @@ def files(*, place: Place, name: str, output: str) -> None:
 
 @table.command()
 @click.argument("name", metavar="TABLE")
-@output_option(*_FORMATS)
+@output_option(*FORMATS)
 @place_options
 def deltas(*, place: Place, name: str, output: str) -> None:
     """List the directories of the table: used, obsolete or aborted."""
@@ -63,10 +64,3 @@ def deltas(*, place: Place, name: str, output: str) -> None:
 
 def _quoted(name: str) -> str:
     return ".".join(quote_name(part) for part in name.replace("`", "").split("."))
-
-
-def _show(place: Place, text: str, output: str) -> None:
-    from hiveacid.cli.show import show  # noqa: PLC0415
-
-    with errors_end(), place.session() as session:
-        show(session.sql(text), output)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hiveacid.cli.options import Place, errors_end, output_option, place_options
-
-_FORMATS = ("table", "json", "csv", "tsv")
+from hiveacid.cli.options import FORMATS, Place, errors_end, output_option, place_options
 
 
 @click.group()
@@ -15,7 +13,7 @@ def txn() -> None:
 
 
 @txn.command("list")
-@output_option(*_FORMATS)
+@output_option(*FORMATS)
 @place_options
 def list_transactions(*, place: Place, output: str) -> None:
     """List open and aborted transactions (times in milliseconds since the epoch)."""
@@ -38,7 +36,7 @@ def abort(*, place: Place, ids: tuple[int, ...]) -> None:
 
 
 @click.command()
-@output_option(*_FORMATS)
+@output_option(*FORMATS)
 @place_options
 def locks(*, place: Place, output: str) -> None:
     """List locks, held and waiting."""
