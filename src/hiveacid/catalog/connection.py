@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self
 from hiveacid.catalog import ddl
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings, keys
-from hiveacid.core.model import TxnId, WriteId
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.spark.lease import let_go
 from hiveacid.spark.session import SparkFacts
@@ -129,6 +128,3 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         """Close it at the end of the block."""
         self.close()
-
-
-__all__ = ["Connection", "TxnId", "WriteId", "make_context"]

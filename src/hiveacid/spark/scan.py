@@ -137,7 +137,7 @@ def _rows(
     numbered: Numbered,
     key: tuple[DeleteBounds, bool] | None,
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
-    """Yield all rows, deleted ones too; with ``key`` (bounds, several partitions) their join key as ``__k``."""
+    """Yield all rows, deleted ones too; with ``key`` (bounds, several partitions) their join key as ``__hiveacid_k``."""
     for group in group_files(source.fs, source.table, locations, data_of):
         frame = _read_acid(source, group, source.table.columns, 0, arguments)
         at = place(source.table, group) if key and key[1] else None
