@@ -42,7 +42,10 @@ class Inspect:
         return self._frame(rows, _FILES)
 
     def deltas(self) -> DataFrame:
-        """Return every ACID directory and its state: used, obsolete or aborted."""
+        """Return ACID directories by state: used, obsolete or aborted; not those of writers that are at work.
+
+        ``files`` and ``bytes`` are those that the snapshot reads: 0 for what is obsolete or aborted.
+        """
         rows = [(place, *row) for place, location in self._locations() for row in _directory_rows(location)]
         return self._frame(rows, _DELTAS)
 
