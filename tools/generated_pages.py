@@ -6,8 +6,10 @@ python tools/generated_pages.py --check  only compares, exit code 1 where one is
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -20,6 +22,7 @@ from hiveacid.config.values import AnySetting
 from hiveacid.errors import HiveAcidError
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+CODE = DOCS.parent / "src/hiveacid"
 NOTE = "<!-- made by tools/generated_pages.py; do not edit -->\n"
 
 SETTINGS_HEAD = """# Settings
@@ -29,7 +32,8 @@ begin with `hiveacid.` are our own; there are few, where Hive has none.
 
 Set one for the session with `acid.sql("SET hive.txn.timeout=10min")`, with
 `hiveacid.connect(spark, warehouse="wh", settings={"hive.txn.timeout": "10min"})`, or on the command
-line with `-e "SET …"`. `SET` shows what was changed, `SET -v` everything, `RESET` takes it back.
+line with `-e "SET …"`. `SET` (or `SET -v`) shows all of them; `RESET` takes back what was set, that of
+`connect` included. *No effect yet* stands behind a setting that is taken and shown, but that nothing asks.
 
 Durations may have a unit (`ms`, `s`, `min`, `h`, `d`), sizes too (`kb`, `mb`, `gb`). A value that does
 not fit its type is refused with a `ConfigError`. A name that means nothing here is kept and ignored,
@@ -71,7 +75,16 @@ def setting_row(setting: AnySetting) -> str:
     """Return a row of the settings table."""
     kind = setting.kind.replace("|", "\\|")
     relation = f" ({setting.hive}.)" if setting.hive else ""
-    return f"| `{setting.name}` | {kind} | `{setting.default}` | {setting.doc}{relation} |"
+    effect = "" if setting.name in asked_for() else " *No effect yet.*"
+    return f"| `{setting.name}` | {kind} | `{setting.default}` | {setting.doc}{relation}{effect} |"
+
+
+@cache
+def asked_for() -> frozenset[str]:
+    """Return the names of the settings whose constants (``keys.NAME``) stand somewhere in the code."""
+    texts = (path.read_text(encoding="utf-8") for path in CODE.rglob("*.py"))
+    constants = {found for text in texts for found in re.findall(r"\bkeys\.([A-Z_]+)\b", text)}
+    return frozenset(getattr(keys, constant).name for constant in constants)
 
 
 def section_text(section: Section) -> str:
