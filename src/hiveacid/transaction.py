@@ -26,11 +26,21 @@ from hiveacid.errors import (
     TransactionStateError,
     UnsupportedFeatureError,
 )
-from hiveacid.ports import CatalogChanges, Client, Clock, NewPartition, TransactionStore, TxnKind, Written
+from hiveacid.heartbeats import Heartbeats
+from hiveacid.ports import (
+    CatalogChanges,
+    Client,
+    Clock,
+    LockAnswer,
+    NewPartition,
+    TransactionStore,
+    TxnKind,
+    Written,
+)
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
-    from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
+    from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
 
 logger = logging.getLogger(__name__)
 
@@ -51,85 +61,6 @@ class Holder(Protocol):
 
     def alive(self) -> bool:
         """Tell whether the plan can still run."""
-
-
-class Heartbeats:
-    """Keeps transactions alive from a background thread while their owners work.
-
-    The thread starts with the first transaction and ends with `close`. Snapshots whose holders are gone
-    are ended by it (DESIGN §4).
-    """
-
-    def __init__(self, store: TransactionStore, interval: float) -> None:
-        """``interval``: seconds between two beats (half of ``hive.txn.timeout``, as Hive does)."""
-        self._store = store
-        self.interval = interval  # may change: SET hive.txn.timeout
-        self._lock = threading.Lock()
-        self._open: set[TxnId] = set()
-        self._lost: dict[TxnId, str] = {}
-        self._sweepers: list[Callable[[], object]] = []
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def track(self, txn_id: TxnId) -> None:
-        """Beat for a transaction from now on."""
-        with self._lock:
-            self._open.add(txn_id)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="hiveacid-heartbeat", daemon=True)
-                self._thread.start()
-
-    def forget(self, txn_id: TxnId) -> None:
-        """Stop beating for a transaction that ended."""
-        with self._lock:
-            self._open.discard(txn_id)
-            self._lost.pop(txn_id, None)
-
-    def on_turn(self, sweep: Callable[[], object]) -> None:
-        """Call ``sweep`` at every turn, too."""
-        self._sweepers.append(sweep)
-
-    def check(self, txn_id: TxnId) -> None:
-        """Raise TransactionAbortedError if a heartbeat found the transaction gone."""
-        with self._lock:
-            reason = self._lost.get(txn_id)
-        if reason:
-            raise TransactionAbortedError(
-                f"transaction {txn_id} {reason}; nothing of it is visible, run it again"
-            )
-
-    def beat(self) -> None:
-        """Send one heartbeat for all transactions."""
-        with self._lock:
-            open_now = sorted(self._open)
-        if not open_now:
-            return
-        answer = self._store.heartbeat(open_now)
-        with self._lock:
-            for txn_id in answer.aborted:
-                self._lost[txn_id] = "was aborted (timed out, or by ABORT TRANSACTIONS)"
-            for txn_id in answer.missing:
-                self._lost[txn_id] = "is not known to the store any more"
-            self._open.difference_update(answer.aborted, answer.missing)
-
-    def close(self) -> None:
-        """End the thread."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
-
-    def _run(self) -> None:
-        waited = 0.0
-        while not self._stop.wait(turn := max(0.05, min(self.interval, 10.0))):
-            waited += turn
-            try:
-                for sweep in self._sweepers:
-                    sweep()
-                if waited >= self.interval:
-                    waited = 0.0
-                    self.beat()
-            except Exception:
-                logger.warning("heartbeat failed; trying again", exc_info=True)
 
 
 @dataclass
@@ -166,7 +97,7 @@ class Transaction:
                 pause = min(pause * 2, _LONGEST_WAIT)
                 self.heartbeats.check(self.txn_id)
                 self.store.abort_timed_out()  # whoever waits for a dead client ends its transactions
-                answer = self.store.check_lock(answer.lock_id)
+                answer = self._check_lock(answer.lock_id)
             if answer.state is LockState.ACQUIRED:
                 return
         except BaseException:
@@ -176,12 +107,37 @@ class Transaction:
         blocked = f"; blocked by {answer.blocked_by}" if answer.blocked_by else ""
         raise LockTimeoutError(f"no lock on {_names(components)}{blocked}: try again, or see SHOW LOCKS")
 
+    def _check_lock(self, lock_id: LockId) -> LockAnswer:
+        """Look at a waiting request. It goes with its transaction: then that is what there is to say."""
+        try:
+            return self.store.check_lock(lock_id)
+        except TransactionStateError:
+            if self.store.txn_state(self.txn_id) == "open":
+                raise
+            raise TransactionAbortedError(
+                f"transaction {self.txn_id} was aborted while it waited for a lock; run it again"
+            ) from None
+
     def snapshot(self) -> ValidTxnList:
         """Return the transactions this one sees: fixed at the first call."""
         self._require_open()
         if self._snapshot is None:
             self._snapshot = self.store.take_snapshot(self.txn_id)
         return self._snapshot
+
+    def require_protection(self) -> None:
+        """Raise TransactionAbortedError unless the store still counts the transaction as open.
+
+        To be asked after a directory was listed: only while a transaction is open the cleaner leaves what it
+        reads. One that slept past its time-out would miss directories and not know it.
+        """
+        self._require_open()
+        state = self.store.txn_state(self.txn_id)
+        if state != "open":
+            raise TransactionAbortedError(
+                f"transaction {self.txn_id} was aborted (timed out, or by ABORT TRANSACTIONS); what its snapshot "
+                "reads may be gone: run it again"
+            )
 
     def valid_write_ids(self, table: TableName) -> ValidWriteIdList:
         """Return what of a table this transaction sees, its own writes included."""
@@ -330,6 +286,9 @@ class Transactions:
                 yield joined
             except BaseException as error:
                 joined.failed = joined.failed or str(error) or type(error).__name__
+                lost = self.lost(joined, error)
+                if lost is not None:
+                    raise lost from error
                 raise
             return
         txn = self.begin(settings)
@@ -338,16 +297,24 @@ class Transactions:
             if not txn.ended:
                 txn.commit()
         except BaseException as error:
-            lost = isinstance(error, (StorageError, FormatError)) and self._is_lost(txn)
+            lost = self.lost(txn, error)
             txn.abort(str(error)[:200])
-            if lost:  # it slept past its time-out, and somebody cleaned up after it
-                raise TransactionAbortedError(
-                    f"transaction {txn.txn_id} was aborted while its statement ran; nothing of it is visible"
-                ) from error
+            if lost is not None:
+                raise lost from error
             raise
 
-    def _is_lost(self, txn: Transaction) -> bool:
-        return not txn.ended and self.store.txn_state(txn.txn_id) == "aborted"
+    def lost(self, txn: Transaction, error: BaseException) -> TransactionAbortedError | None:
+        """Return what there is to say if files failed because somebody cleaned up after the transaction.
+
+        It slept past its time-out, and what it had staged, or was about to read, is gone.
+        """
+        if not isinstance(error, (StorageError, FormatError)) or txn.ended:
+            return None
+        if self.store.txn_state(txn.txn_id) not in ("aborted", "unknown"):
+            return None
+        return TransactionAbortedError(
+            f"transaction {txn.txn_id} was aborted while its statement ran; nothing of it is visible"
+        )
 
 
 class _Pin:

@@ -68,6 +68,23 @@ def _overwrite_late(acid: AcidSession) -> None:
         txn.sql("INSERT OVERWRITE TABLE t SELECT id FROM t")
 
 
+def test_a_transaction_does_not_insert_below_what_others_overwrote_meanwhile(acid: AcidSession) -> None:
+    """Its write id is older than the overwrite's: nobody would ever read the rows."""
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {ACID}")
+    acid.sql("INSERT INTO t PARTITION (p=1) VALUES (1)")
+    acid.sql("INSERT INTO t PARTITION (p=2) VALUES (2)")
+    with pytest.raises(WriteConflictError, match="overwrote"):
+        _insert_late(acid)
+    assert ids(acid) == [1, 9]
+
+
+def _insert_late(acid: AcidSession) -> None:
+    with acid.transaction() as txn:
+        txn.sql("INSERT INTO t PARTITION (p=1) VALUES (5)")
+        acid.sql("INSERT OVERWRITE TABLE t PARTITION (p=2) VALUES (9)")
+        txn.sql("INSERT INTO t PARTITION (p=2) VALUES (6)")
+
+
 def test_a_table_made_again_does_not_inherit_what_was_known_of_its_files(acid: AcidSession) -> None:
     for gone in (1, 2):
         acid.sql(f"CREATE TABLE t (id INT) {ACID}")

@@ -49,6 +49,8 @@ def list_locations(
     def one(partition: Partition) -> Location:
         return read_location(fs, table, partition.location, partition, write_ids, txns)
 
+    if len(partitions) == 1:
+        return (one(partitions[0]),)
     with ThreadPoolExecutor(min(_THREADS, len(partitions))) as pool:
         return tuple(pool.map(one, partitions))
 

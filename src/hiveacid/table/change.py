@@ -151,6 +151,7 @@ def write_changes(
         stage_changes(target, changes, directory, check_cardinality=check_cardinality)
         files = staged_files(context.fs, directory, Kind.DELETE)
         published = publish_acid(context.fs, table, files, places.directory)
+    places.require_not_overtaken()
     updated = published.total(Kind.UPDATED)
     deletes = Operation.UPDATE if updated else Operation.DELETE
     operations = {Kind.DELETE: deletes, Kind.UPDATED: Operation.UPDATE, Kind.INSERTED: Operation.INSERT}

@@ -7,17 +7,24 @@ directory that nobody believes before its transaction commits (the ``_v`` suffix
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.compaction import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
 from hiveacid.core.locks import LockComponent, LockType
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId
 from hiveacid.core.names import ACID_VERSION_FILE, METADATA_FILE, LayoutLevel
 from hiveacid.core.snapshot import AcidState
-from hiveacid.errors import CompactionRefusedError, ConfigError, NoSuchPartitionError, NotTransactionalError
+from hiveacid.errors import (
+    CompactionRefusedError,
+    ConfigError,
+    NoSuchPartitionError,
+    NotTransactionalError,
+    TransactionStateError,
+)
 from hiveacid.ports import CompactionRequest, TxnKind
 from hiveacid.spark.failures import translated
 from hiveacid.spark.publish import Published, publish_acid, publish_flat, staged_files
@@ -59,7 +66,7 @@ def compact(
     if table.kind is TableKind.PLAIN:
         raise NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
     targets = _targets(context, table, spec)
-    reports = [_run(context, table, partition, wanted) for partition in targets]
+    reports = [run_job(context, table, partition, wanted) for partition in targets]
     reports = [replace(report, removed=removed) for report, removed in clean_after(context, reports)]
     refused = [report for report in reports if report.state == "refused"]
     if len(targets) == 1 and refused:
@@ -92,9 +99,26 @@ def _targets(
     return chosen
 
 
-def _run(
-    context: Context, table: TableDefinition, partition: Partition | None, kind: CompactionKind
+@dataclass(frozen=True)
+class Writing:
+    """How a job's rows, and its delete events, get into their directories (absolute paths)."""
+
+    rows: Callable[[Job, str], Published]
+    events: Callable[[Job, str], Published]
+
+
+def run_job(
+    context: Context,
+    table: TableDefinition,
+    partition: Partition | None,
+    kind: CompactionKind,
+    writing: Writing | None = None,
 ) -> CompactionReport:
+    """Queue one job, take it and do it; ``writing``: by Spark, unless somebody (the simulation) says otherwise.
+
+    Raises CompactionRefusedError while another one for the same place is waiting or at work.
+    """
+    writing = writing or Writing(_compact_rows, _compact_events)
     place = partition_name(table, partition.values) if partition else None
     client = context.transactions.client
     job = _queued(context, CompactionRequest(table.name, place, kind.value))
@@ -102,26 +126,52 @@ def _run(
     if claimed is None:
         return CompactionReport(job.id, kind.value, place, "initiated", "another worker took the job")
     try:
-        return _work(context, table, partition, claimed, kind)
+        return _work(context, table, partition, claimed, kind, writing)
     except BaseException as error:
-        context.store.end_compaction(job.id, "failed", str(error)[:500])
+        _give_up(context, claimed, error)
         raise
+
+
+def _give_up(context: Context, claimed: Compaction, error: BaseException) -> None:
+    """End a job that failed, unless it is not ours any more: whoever reaped its transaction ended it, too.
+
+    Nor is it when housekeeping queued it again and another worker took it.
+    """
+    now = next((job for job in context.store.show_compactions() if job.id == claimed.id), None)
+    if now is None or (now.state, now.worker, now.started) != ("working", claimed.worker, claimed.started):
+        return
+    with suppress(TransactionStateError):
+        context.store.end_compaction(claimed.id, "failed", str(error)[:500])
 
 
 def _queued(context: Context, request: CompactionRequest) -> Compaction:
     """Queue a job, or return the same one that waits in the queue already: its owner may be gone.
 
-    What a dead worker claimed is given up first, as soon as ``hive.txn.timeout`` is over.
+    What stands in its way and seems dead is given up first, as soon as ``hive.txn.timeout`` is over: a job
+    whose worker is silent, and a waiting minor one where a major one is wanted.
     """
     context.store.abort_timed_out()
     silent_since = context.clock.now() - 1000 * context.settings.get(keys.TXN_TIMEOUT)
-    queue = [job for job in context.store.show_compactions() if job.request == request]
+    place = (request.table, request.partition)
+    queue = [
+        job for job in context.store.show_compactions() if (job.request.table, job.request.partition) == place
+    ]
     for job in queue:
-        if job.state == "working" and job.txn_id is None and (job.started or 0) < silent_since:
-            context.store.end_compaction(job.id, "failed", "its worker has not been heard of any more")
-    waiting = [job for job in queue if job.state == "initiated"]
+        covered = (job.request.kind, request.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
+        with suppress(TransactionStateError):  # somebody else was quicker
+            if job.state == "working" and (job.started or 0) < silent_since and not _is_at_work(context, job):
+                context.store.end_compaction(job.id, "failed", "its worker has not been heard of any more")
+            if job.state == "initiated" and covered and (job.enqueued or 0) < silent_since:
+                why = "a major compaction was asked for meanwhile"
+                context.store.end_compaction(job.id, "did not initiate", why)
+    waiting = [job for job in queue if job.state == "initiated" and job.request == request]
     client = context.transactions.client
     return waiting[0] if waiting else context.store.enqueue_compaction(request, f"{client.host}-manual")
+
+
+def _is_at_work(context: Context, job: Compaction) -> bool:
+    """Tell whether a job's transaction is open. A worker may die before it opens one, and after it aborted it."""
+    return job.txn_id is not None and context.store.txn_state(job.txn_id) == "open"
 
 
 def _work(
@@ -130,6 +180,7 @@ def _work(
     partition: Partition | None,
     job: Compaction,
     kind: CompactionKind,
+    writing: Writing,
 ) -> CompactionReport:
     place = job.request.partition
     txn = context.transactions.begin(context.settings, TxnKind.COMPACTION)
@@ -144,15 +195,30 @@ def _work(
         plan = plan_compaction(location.state, write_ids, kind, _level(context, table), txn.txn_id)
         if isinstance(plan, CompactionRefusal):
             txn.abort("nothing to compact")
-            state = "ready for cleaning" if plan.cleaning_needed else "refused"
-            context.store.end_compaction(job.id, state, plan.reason)
+            state = _refuse(context, job, plan)
             return CompactionReport(job.id, kind.value, place, state, plan.reason)
-        report = _execute(_Job(context, table, location, plan, txn), job)
+        report = _execute(Job(context, table, location, plan, txn), job, writing)
         txn.commit()
     except BaseException as error:
+        lost = context.transactions.lost(txn, error)
         txn.abort(f"compaction failed: {error}"[:200])
+        if lost is not None:
+            raise lost from error
         raise
     return report
+
+
+def _refuse(context: Context, job: Compaction, refusal: CompactionRefusal) -> str:
+    """End a job that has nothing to do; where something is left to clean, say whom the cleaner waits for."""
+    state, following = "refused", None
+    if refusal.cleaning_needed:
+        # whoever begins after this moment reads what replaced the obsolete directories
+        state, following = "ready for cleaning", TxnId(context.store.valid_txns().high_watermark + 1)
+    try:
+        context.store.end_compaction(job.id, state, refusal.reason, following)
+    except TransactionStateError:  # it was reaped meanwhile, and so is the job
+        return "failed"
+    return state
 
 
 def _require_partition(context: Context, table: TableDefinition, partition: Partition | None) -> None:
@@ -166,7 +232,9 @@ def _level(context: Context, table: TableDefinition) -> LayoutLevel:
 
 
 @dataclass(frozen=True)
-class _Job:
+class Job:
+    """A job whose plan is made."""
+
     context: Context
     table: TableDefinition
     location: Location
@@ -175,13 +243,15 @@ class _Job:
 
     @property
     def target(self) -> Target:
+        """Return what Spark writes to."""
         return Target(self.context.facts, self.table, self.plan.high_watermark, {})
 
     def directory(self, name: str) -> str:
+        """Return a directory's absolute path."""
         return f"{self.location.root}/{name}"
 
 
-def _execute(job: _Job, queued: Compaction) -> CompactionReport:
+def _execute(job: Job, queued: Compaction, writing: Writing) -> CompactionReport:
     plan = job.plan
     outputs = [job.directory(name) for name in (plan.output, plan.delete_output) if name]
 
@@ -192,9 +262,9 @@ def _execute(job: _Job, queued: Compaction) -> CompactionReport:
     job.txn.on_abort(remove)
     published = []
     if plan.output:
-        published.append(_compact_rows(job, job.directory(plan.output)))
+        published.append(writing.rows(job, job.directory(plan.output)))
     if plan.delete_output:
-        published.append(_compact_events(job, job.directory(plan.delete_output)))
+        published.append(writing.events(job, job.directory(plan.delete_output)))
     read = (*((plan.base,) if plan.base else ()), *plan.deltas, *plan.delete_deltas)
     return CompactionReport(
         queued.id,
@@ -209,7 +279,7 @@ def _execute(job: _Job, queued: Compaction) -> CompactionReport:
     )
 
 
-def _compact_rows(job: _Job, output: str) -> Published:
+def _compact_rows(job: Job, output: str) -> Published:
     plan, table = job.plan, job.table
     is_major = plan.kind is CompactionKind.MAJOR
     state = AcidState(plan.base, plan.deltas, plan.delete_deltas if is_major else (), plan.originals)
@@ -227,7 +297,7 @@ def _compact_rows(job: _Job, output: str) -> Published:
     return published
 
 
-def _publish(job: _Job, directory: str, output: str, kind: Kind) -> Published:
+def _publish(job: Job, directory: str, output: str, kind: Kind) -> Published:
     fs, table = job.context.fs, job.table
     files = staged_files(fs, directory, kind)
     if table.kind is TableKind.INSERT_ONLY:
@@ -244,7 +314,7 @@ def _publish(job: _Job, directory: str, output: str, kind: Kind) -> Published:
         return publish_acid(fs, table, staged_files(fs, empty, kind), lambda *_: output, keep_empty=True)
 
 
-def _compact_events(job: _Job, output: str) -> Published:
+def _compact_events(job: Job, output: str) -> Published:
     plan = job.plan
     state = AcidState(None, (), plan.delete_deltas, ())
     location = replace(job.location, state=state)

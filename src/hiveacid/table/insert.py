@@ -88,13 +88,14 @@ def lock_of(
 ) -> LockComponent:
     """Return the lock that an INSERT takes: on the partition if it names one, else on the table."""
     settings = context.settings
+    exclusive = settings.get(keys.XLOCK_WRITE) and settings.get(keys.XLOCK_OVERWRITE)
     if table.kind is TableKind.PLAIN:
         kind = LockType.EXCLUSIVE if overwrite else LockType.SHARED_WRITE
     elif overwrite:
-        exclusive = settings.get(keys.XLOCK_WRITE) and settings.get(keys.XLOCK_OVERWRITE)
         kind = LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE
     else:
-        kind = LockType.SHARED_READ if settings.get(keys.XLOCK_WRITE) else LockType.SHARED_WRITE
+        # SHARED_READ lets EXCL_WRITE pass, and rows beside an overwrite of a higher write id would be lost
+        kind = LockType.SHARED_READ if exclusive else LockType.SHARED_WRITE
     partition = None
     if table.partition_columns and len(static) == len(table.partition_columns):
         partition = partition_name(table, tuple(static[c.name] for c in table.partition_columns))
@@ -253,6 +254,7 @@ def _record(
     if table.kind is TableKind.PLAIN:
         txn.wrote([], partitions)
         return
+    places.require_not_overtaken()
     operation = Operation.UPDATE if overwrite else Operation.INSERT
     fixed = [Written(table.name, partition_name(table, values), operation) for values in places.used]
     txn.wrote(fixed or written(table, published, {Kind.INSERTED: operation}), partitions)

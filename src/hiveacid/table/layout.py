@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import Partition, TableDefinition, TxnId, WriteId
-from hiveacid.core.names import BaseName, DeltaName, is_hidden
+from hiveacid.core.names import BaseName, DeltaName, is_hidden, parse_directory
 from hiveacid.core.partitions import format_partition, is_canonical, parse_partition_values
-from hiveacid.errors import BadDirectoryNameError, UnsupportedFeatureError
+from hiveacid.errors import BadDirectoryNameError, UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports import NewPartition, Operation, Written
 from hiveacid.spark.write import Kind
 from hiveacid.storage.staging import new_staging_directory
@@ -117,6 +117,11 @@ class Places:
         self.directories.add(directory)
         return directory
 
+    def require_not_overtaken(self) -> None:
+        """Check all places that were used (:func:`require_not_overtaken`)."""
+        used = [self.table.location] if not self.table.partition_columns else list(self.used.values())
+        require_not_overtaken(self.context, self.table, self.txn, self.write_id, used)
+
     def remove(self) -> None:
         """Delete what an aborted statement published (invisible to everybody, but it takes space)."""
         for directory in self.directories:
@@ -129,6 +134,39 @@ class Places:
             for values, location in self.used.items()
             if values not in self.known
         ]
+
+
+def require_not_overtaken(
+    context: Context, table: TableDefinition, txn: Transaction, write_id: WriteId, locations: Iterable[str]
+) -> None:
+    """Refuse rows that nobody would ever read: below a base of somebody who got a write id after this one.
+
+    A transaction of several statements has its write id from the first of them. Before a later one gets its
+    lock on another partition, that may have been overwritten (INSERT OVERWRITE, TRUNCATE), and whoever reads
+    the new base passes over smaller write ids. Under the lock no such base can follow. Raises
+    WriteConflictError.
+    """
+    if not txn.explicit:
+        return  # its write id is younger than its lock
+    for location in locations:
+        above = [one for one in _bases(context, location) if one.write_id > write_id]
+        if not above:
+            continue
+        now = context.store.valid_write_ids(context.store.valid_txns(), [table.name])[table.name]
+        if any(now.is_valid(one.write_id) for one in above):
+            raise WriteConflictError(
+                f"{table.name}: another transaction overwrote {location} since this one began to write to the "
+                "table, and rows written there now would be lost; run the transaction again"
+            )
+
+
+def _bases(context: Context, location: str) -> list[BaseName]:
+    """Return the bases of a location that no compaction made (those stop below every open write id)."""
+    if not context.fs.exists(location):
+        return []
+    tops = {entry.path for entry in context.fs.list_tree(location) if entry.is_dir and "/" not in entry.path}
+    names = (parse_directory(top) for top in tops if not is_hidden(top))
+    return [name for name in names if isinstance(name, BaseName) and not name.visibility_txn_id]
 
 
 def written(table: TableDefinition, published: Published, operations: dict[Kind, Operation]) -> list[Written]:

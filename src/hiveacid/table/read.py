@@ -13,7 +13,13 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.originals import OriginalRows, number_originals
 from hiveacid.core.snapshot import AcidDirectory
 from hiveacid.core.write_ids import ValidWriteIdList
-from hiveacid.errors import BadFileError, CatalogError, NotEnoughHistoryError, StatementError
+from hiveacid.errors import (
+    BadFileError,
+    CatalogError,
+    FormatError,
+    NotEnoughHistoryError,
+    StatementError,
+)
 from hiveacid.orc.tail import ACID_FIELDS, OrcTail, read_tail
 from hiveacid.spark.deletes import DeleteBounds, measure
 from hiveacid.spark.originals import Numbered
@@ -75,8 +81,17 @@ def locate(
     write_ids: ValidWriteIdList,
     txn: Transaction,
 ) -> tuple[Location, ...]:
-    """List the partitions (or the table) as the transaction sees them."""
-    return list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
+    """List the partitions (or the table) as the transaction sees them.
+
+    Raises TransactionAbortedError where it was reaped meanwhile: then the cleaner may have been there.
+    """
+    try:
+        found = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
+    except FormatError:
+        txn.require_protection()
+        raise
+    txn.require_protection()
+    return found
 
 
 def frame_of(

@@ -23,7 +23,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hiveacid.config import keys
-from hiveacid.transaction import Heartbeats, Snapshots, Transactions
+from hiveacid.heartbeats import Heartbeats
+from hiveacid.transaction import Snapshots, Transactions
 
 if TYPE_CHECKING:
     from hiveacid.catalog.connection import Connection

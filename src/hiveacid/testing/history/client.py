@@ -13,6 +13,7 @@ from hiveacid.config import Settings
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, StoreError, TransactionAbortedError, WriteConflictError
+from hiveacid.heartbeats import Heartbeats
 from hiveacid.ports import Client, Operation, TransactionStore, TxnKind, Written
 from hiveacid.stores.clock import SystemClock
 from hiveacid.testing.history.records import (
@@ -27,7 +28,7 @@ from hiveacid.testing.history.records import (
     to_line,
 )
 from hiveacid.testing.history.tables import Row, Tables
-from hiveacid.transaction import Heartbeats, Transaction, Transactions
+from hiveacid.transaction import Transaction, Transactions
 
 DATABASE = "history"
 PARTITIONS = ("p=1", "p=2")

@@ -12,17 +12,18 @@ from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.ports import Operation, TransactionStore, Written
 
 
-class _Wrapper:
+class Wrapper:
     """Passes every verb on."""
 
     def __init__(self, store: TransactionStore) -> None:
         self._store = store
 
     def __getattr__(self, verb: str) -> Any:
+        """Return the store's own verb."""
         return getattr(self._store, verb)
 
 
-class ConflictCheckOff(_Wrapper):
+class ConflictCheckOff(Wrapper):
     """Everything counts as an insert, and inserts never conflict."""
 
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
@@ -31,7 +32,7 @@ class ConflictCheckOff(_Wrapper):
         self._store.add_written(txn_id, harmless)
 
 
-class SnapshotLate(_Wrapper):
+class SnapshotLate(Wrapper):
     """A table's valid write ids are those of the moment when it is first read."""
 
     def valid_write_ids(
@@ -43,7 +44,7 @@ class SnapshotLate(_Wrapper):
         return self._store.valid_write_ids(self._store.valid_txns(), tables)
 
 
-class MomentLate(_Wrapper):
+class MomentLate(Wrapper):
     """Conflicts count from the first write on, not from the snapshot."""
 
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
@@ -52,7 +53,7 @@ class MomentLate(_Wrapper):
         self._store.add_written(txn_id, written)
 
 
-class GapCommitted(_Wrapper):
+class GapCommitted(Wrapper):
     """The newest open id is taken for one that ended long ago, as if its row had not been seen yet."""
 
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:

@@ -1,0 +1,95 @@
+"""Signs of life: a thread that keeps transactions alive while their owners work."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import TransactionAbortedError
+from hiveacid.ports import TransactionStore
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TxnId
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeats:
+    """Keeps transactions alive from a background thread while their owners work.
+
+    The thread starts with the first transaction and ends with `close`. Snapshots whose holders are gone
+    are ended by it (DESIGN §4).
+    """
+
+    def __init__(self, store: TransactionStore, interval: float) -> None:
+        """``interval``: seconds between two beats (half of ``hive.txn.timeout``, as Hive does)."""
+        self._store = store
+        self.interval = interval  # may change: SET hive.txn.timeout
+        self._lock = threading.Lock()
+        self._open: set[TxnId] = set()
+        self._lost: dict[TxnId, str] = {}
+        self._sweepers: list[Callable[[], object]] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def track(self, txn_id: TxnId) -> None:
+        """Beat for a transaction from now on."""
+        with self._lock:
+            self._open.add(txn_id)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="hiveacid-heartbeat", daemon=True)
+                self._thread.start()
+
+    def forget(self, txn_id: TxnId) -> None:
+        """Stop beating for a transaction that ended."""
+        with self._lock:
+            self._open.discard(txn_id)
+            self._lost.pop(txn_id, None)
+
+    def on_turn(self, sweep: Callable[[], object]) -> None:
+        """Call ``sweep`` at every turn, too."""
+        self._sweepers.append(sweep)
+
+    def check(self, txn_id: TxnId) -> None:
+        """Raise TransactionAbortedError if a heartbeat found the transaction gone."""
+        with self._lock:
+            reason = self._lost.get(txn_id)
+        if reason:
+            raise TransactionAbortedError(
+                f"transaction {txn_id} {reason}; nothing of it is visible, run it again"
+            )
+
+    def beat(self) -> None:
+        """Send one heartbeat for all transactions."""
+        with self._lock:
+            open_now = sorted(self._open)
+        if not open_now:
+            return
+        answer = self._store.heartbeat(open_now)
+        with self._lock:
+            for txn_id in answer.aborted:
+                self._lost[txn_id] = "was aborted (timed out, or by ABORT TRANSACTIONS)"
+            for txn_id in answer.missing:
+                self._lost[txn_id] = "is not known to the store any more"
+            self._open.difference_update(answer.aborted, answer.missing)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        waited = 0.0
+        while not self._stop.wait(turn := max(0.05, min(self.interval, 10.0))):
+            waited += turn
+            try:
+                for sweep in self._sweepers:
+                    sweep()
+                if waited >= self.interval:
+                    waited = 0.0
+                    self.beat()
+            except Exception:
+                logger.warning("heartbeat failed; trying again", exc_info=True)

@@ -1,0 +1,1 @@
+"""A seeded simulation: writers, readers, compactor, cleaner and reaper on one store, one integer replays a run."""

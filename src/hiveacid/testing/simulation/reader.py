@@ -1,0 +1,65 @@
+"""A simulated reader: takes a snapshot as a DataFrame does, lists at once, reads its files when it pleases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hiveacid.core.model import TableName
+from hiveacid.errors import StorageError, TransactionAbortedError
+from hiveacid.testing.simulation.session import Found, Session
+from hiveacid.testing.simulation.world import PARTED, WHOLE
+from hiveacid.transaction import Transaction
+
+
+@dataclass(eq=False)
+class _Frame:
+    """Stands for a DataFrame: what it reads, and whether anybody can still use it."""
+
+    found: list[Found]
+    txn: Transaction
+    used: bool = True
+
+    def alive(self) -> bool:
+        return self.used
+
+
+@dataclass
+class Reader:
+    """Reads one thing after the other; several frames may share a snapshot."""
+
+    session: Session
+
+    def work(self) -> None:
+        """Read until the process dies."""
+        while True:
+            with self.session.forgiving():
+                self._turn()
+            self.session.context.clock.sleep(self.session.random.random() * 3)
+
+    def _turn(self) -> None:
+        random = self.session.random
+        frames = [self._scan(random.choice((WHOLE, PARTED))) for _ in range(random.randint(1, 2))]
+        try:
+            for frame in frames:
+                for _ in range(random.randint(1, 2)):
+                    self._run(frame)
+        finally:
+            for frame in frames:
+                frame.used = False
+            self.session.context.snapshots.sweep()
+
+    def _scan(self, name: TableName) -> _Frame:
+        snapshots = self.session.context.snapshots
+        with snapshots.taken(self.session.context.settings) as txn:
+            frame = _Frame(self.session.locate(name, txn), txn)
+            snapshots.hold(txn, frame)
+            return frame
+
+    def _run(self, frame: _Frame) -> None:
+        for one in frame.found:
+            try:
+                self.session.read(frame.txn, one)
+            except StorageError as error:
+                if self.session.world.store.txn_state(frame.txn.txn_id) == "open":
+                    raise
+                raise TransactionAbortedError("files of a reader that was reaped are gone") from error

@@ -1,0 +1,110 @@
+"""The simulated services: compactor, cleaner, reaper. Plans and clean-up are the real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hiveacid.core.compaction import CompactionKind
+from hiveacid.core.model import Partition
+from hiveacid.errors import CompactionRefusedError, NoSuchPartitionError
+from hiveacid.spark.publish import Published
+from hiveacid.storage.listing import Location
+from hiveacid.table.cleaning import clean
+from hiveacid.table.compact import Job, Writing, run_job
+from hiveacid.table.read import partitions_of
+from hiveacid.testing.simulation.rows import Event, Row, files_of
+from hiveacid.testing.simulation.session import Session
+from hiveacid.testing.simulation.world import PARTED, WHOLE
+
+
+@dataclass
+class Compactor:
+    """Compacts at random: any place, minor or major."""
+
+    session: Session
+
+    def work(self) -> None:
+        """Compact until the process dies."""
+        random, context = self.session.random, self.session.context
+        while True:
+            kind = random.choice((CompactionKind.MINOR, CompactionKind.MAJOR))
+            with self.session.forgiving():
+                table = context.require(random.choice((WHOLE, PARTED)))
+                places: Sequence[Partition | None] = partitions_of(context, table) or (None,)
+                try:
+                    run_job(context, table, random.choice(places), kind, self.writing)
+                except (CompactionRefusedError, NoSuchPartitionError) as refused:
+                    self.session.world.scheduler.note(str(refused))
+            context.clock.sleep(random.random() * 10)
+
+    @property
+    def writing(self) -> Writing:
+        """Return what writes here instead of Spark."""
+        return Writing(self._rows, self._events)
+
+    def compact_everything(self) -> None:
+        """Run a major compaction of every place."""
+        context = self.session.context
+        for name in (WHOLE, PARTED):
+            table = context.require(name)
+            for place in partitions_of(context, table) or (None,):
+                run_job(context, table, place, CompactionKind.MAJOR, self.writing)
+
+    def _rows(self, job: Job, output: str) -> Published:
+        plan = job.plan
+        location, reading = job.location, self.session.reading(job.location, plan.write_ids)
+        self._need(job, location)
+        directories = (*((plan.base,) if plan.base else ()), *plan.deltas)
+        deleted = set()
+        if plan.kind is CompactionKind.MAJOR:
+            deleted = {event.id for event in reading.events(plan.delete_deltas)}
+        events = [event for event in reading.events(directories) if event.id not in deleted]
+        return self._publish(job, output, sorted(events, key=_order))
+
+    def _events(self, job: Job, output: str) -> Published:
+        self._need(job, job.location)
+        reading = self.session.reading(job.location, job.plan.write_ids)
+        return self._publish(job, output, sorted(reading.events(job.plan.delete_deltas), key=_order))
+
+    def _publish(self, job: Job, output: str, events: Sequence[Event]) -> Published:
+        with self.session.staging(job.table, job.txn) as staging:
+            self.session.publish(staging, output, events)
+        return Published({}, (output,))
+
+    def _need(self, job: Job, location: Location) -> None:
+        holding = self.session.world.ledger.holdings.get(job.txn.txn_id)
+        if holding is not None:
+            holding.needs.update(f"{location.root}/{file.path}" for file in files_of(location.state))
+
+
+def _order(event: Event) -> tuple[tuple[int, int, int], int, Row | None]:
+    return event.id, event.write_id, None
+
+
+@dataclass
+class Cleaner:
+    """Cleans what nobody reads any more."""
+
+    session: Session
+
+    def work(self) -> None:
+        """Clean until the process dies."""
+        while True:
+            with self.session.forgiving():
+                clean(self.session.context)
+            self.session.context.clock.sleep(self.session.random.random() * 10)
+
+
+@dataclass
+class Reaper:
+    """Ends what gives no sign of life."""
+
+    session: Session
+
+    def work(self) -> None:
+        """Reap until the process dies."""
+        while True:
+            with self.session.forgiving():
+                self.session.context.store.abort_timed_out()
+            self.session.context.clock.sleep(self.session.random.random() * 10)

@@ -1,0 +1,194 @@
+"""What the simulation found, each by itself: these things went wrong once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hiveacid.config import Settings
+from hiveacid.core.compaction import CompactionKind
+from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.model import TableName
+from hiveacid.errors import StorageError, TransactionAbortedError, WriteConflictError
+from hiveacid.ports import CompactionRequest, Operation, TxnKind
+from hiveacid.table.cleaning import clean
+from hiveacid.table.compact import run_job
+from hiveacid.table.insert import lock_of
+from hiveacid.testing.simulation.planted import BUGS
+from hiveacid.testing.simulation.scheduler import Chances, Scheduler
+from hiveacid.testing.simulation.services import Compactor
+from hiveacid.testing.simulation.session import Session
+from hiveacid.testing.simulation.world import PARTED, TIMEOUT, WHOLE, World
+from hiveacid.testing.simulation.writer import Writer
+from hiveacid.transaction import Transaction
+
+
+@pytest.fixture
+def world() -> World:
+    """Return a world where nothing happens by chance."""
+    scheduler = Scheduler(0, 0, TIMEOUT, Chances())
+    scheduler.quiet = True
+    return World(scheduler, exclusive_writes=False)
+
+
+def session(world: World, name: str) -> Session:
+    return Session.make(world, name, "writer", BUGS[""].wrap)
+
+
+def reap(world: World) -> None:
+    world.scheduler.clock.advance(2 * TIMEOUT)
+    world.store.abort_timed_out()
+
+
+def insert(session: Session, name: TableName) -> None:
+    """Insert some rows, into day=0 where there are days."""
+    context = session.context
+    table = context.require(name)
+    static = ("0",) if table.partition_columns else ()
+    with context.transactions.scope(context.settings) as txn:
+        Writer(session)._write(table, static, txn, Operation.INSERT)
+
+
+def test_whoever_is_reaped_while_it_waits_for_a_lock_is_told_so(world: World) -> None:
+    """And not that its lock request is not there."""
+    holder, waiter = session(world, "a"), session(world, "b")
+    mine = holder.context.transactions.begin(world.settings)
+    everything = [LockComponent(LockType.EXCLUSIVE, "shop")]
+    mine.lock(everything)
+
+    def wait(seconds: float) -> None:
+        world.scheduler.clock.advance(seconds)
+        holder.context.transactions.heartbeats.beat()
+
+    waiting = waiter.context.transactions.begin(world.settings)
+    waiting.clock.sleep = wait  # type: ignore[method-assign]  # its own heart does not beat
+    with pytest.raises(TransactionAbortedError, match="aborted while it waited for a lock"):
+        waiting.lock(everything)
+    assert [row.txn_id for row in world.store.show_locks()] == [mine.txn_id]
+
+
+def test_a_reader_that_was_reaped_reads_nothing_wrong(world: World) -> None:
+    """Its snapshot's directories may be gone: listing them late is an error, not fewer rows."""
+    one = session(world, "a")
+    insert(one, WHOLE)
+    insert(one, WHOLE)
+    reader = session(world, "b")
+    with reader.context.snapshots.taken(world.settings) as txn:
+        txn.valid_write_ids(WHOLE)
+        reap(world)
+        compact(one)
+        clean(one.context)
+        with pytest.raises(TransactionAbortedError, match="may be gone"):
+            reader.locate(WHOLE, txn)
+
+
+def compact(session: Session, kind: CompactionKind = CompactionKind.MAJOR) -> str:
+    return run_job(
+        session.context, session.context.require(WHOLE), None, kind, Compactor(session).writing
+    ).state
+
+
+def test_a_refused_compaction_that_leaves_work_to_the_cleaner_ends(world: World) -> None:
+    """It had no one to wait for, and waited for ever."""
+    one = session(world, "a")
+    insert(one, WHOLE)
+    insert(one, WHOLE)
+    reader = session(world, "b").context.transactions.begin(world.settings)
+    reader.snapshot()
+    assert compact(one) == "ready for cleaning"
+    assert compact(one) == "ready for cleaning"  # nothing to compact, much to clean
+    clean(one.context)
+    assert {job.state for job in world.store.show_compactions()} == {"ready for cleaning"}
+    reader.commit()
+    clean(one.context)
+    assert {job.state for job in world.store.show_compactions()} == {"succeeded"}
+
+
+def test_dead_workers_of_either_kind_are_in_nobodys_way(world: World) -> None:
+    """One died after it had aborted its transaction; one had only queued a job of the smaller kind."""
+    one = session(world, "a")
+    insert(one, WHOLE)
+    insert(one, WHOLE)
+    job = world.store.enqueue_compaction(CompactionRequest(WHOLE, None, "minor"), "dead")
+    world.store.claim_compaction("dead", job.id)
+    (txn_id,) = world.store.open_txns(one.context.transactions.client, 1, TxnKind.COMPACTION)
+    world.store.start_compaction(
+        job.id, txn_id, world.store.valid_write_ids(world.store.valid_txns(), [WHOLE])[WHOLE].high_watermark
+    )
+    world.store.abort_txns([txn_id], "it failed")
+    world.scheduler.clock.advance(2 * TIMEOUT)
+    assert compact(one) == "ready for cleaning"
+    insert(one, WHOLE)
+    world.store.enqueue_compaction(CompactionRequest(WHOLE, None, "minor"), "dead")
+    world.scheduler.clock.advance(2 * TIMEOUT)
+    assert compact(one) == "ready for cleaning"
+    states = [one.state for one in world.store.show_compactions()]
+    assert states == ["failed", "ready for cleaning", "did not initiate", "ready for cleaning"]
+
+
+def test_a_worker_that_was_reaped_says_so_and_leaves_the_job_alone(world: World) -> None:
+    """Its job was ended with its transaction; to end it again is an error that would hide the first."""
+    one = session(world, "a")
+    insert(one, WHOLE)
+    insert(one, WHOLE)
+    writing = Compactor(one).writing
+
+    def slow(job: object, output: str) -> object:
+        reap(world)
+        return writing.rows(job, output)  # type: ignore[arg-type]
+
+    late = replace(writing, rows=slow)
+    with pytest.raises(TransactionAbortedError, match="no heartbeat"):
+        run_job(one.context, one.context.require(WHOLE), None, CompactionKind.MAJOR, late)
+    assert [job.state for job in world.store.show_compactions()] == ["failed"]
+    assert not [path for path in world.files.files if "base" in path]
+
+
+def test_a_statement_that_lost_its_staged_files_says_why(world: World) -> None:
+    """Also inside of a transaction of several statements."""
+    one = session(world, "a")
+    txn = one.context.transactions.begin(world.settings, explicit=True)
+    for joined in (txn, None):
+        with pytest.raises(TransactionAbortedError, match="aborted while its statement ran"):
+            fail_after_its_time(world, one, joined)
+
+
+def fail_after_its_time(world: World, one: Session, joined: Transaction | None) -> None:
+    with one.context.transactions.scope(world.settings, joined):
+        reap(world)
+        raise StorageError("no such file")
+
+
+def test_rows_are_never_written_below_a_base_that_came_meanwhile(world: World) -> None:
+    """A transaction of several statements has its write id from the first; an overwrite got a higher one."""
+    one, other = session(world, "a"), session(world, "b")
+    writer = Writer(one)
+    table = one.context.require(PARTED)
+    txn = one.context.transactions.begin(world.settings, explicit=True)
+    writer._write(table, ("1",), txn, Operation.INSERT)
+    with other.context.transactions.scope(world.settings) as overwriting:
+        Writer(other)._write(table, ("0",), overwriting, Operation.UPDATE, overwrite=True)
+    with pytest.raises(WriteConflictError, match=r"another transaction overwrote .*day=0"):
+        writer._write(table, ("0",), txn, Operation.INSERT)
+    txn.abort("lost")
+    world.check_now(world.all_locations())
+
+
+@pytest.mark.parametrize(
+    ("write", "overwrite", "inserts", "overwrites"),
+    [
+        ("false", "true", LockType.SHARED_WRITE, LockType.EXCL_WRITE),
+        ("true", "true", LockType.SHARED_READ, LockType.EXCLUSIVE),
+        # EXCL_WRITE does not wait for SHARED_READ: rows inserted beside the overwrite would be lost
+        ("true", "false", LockType.SHARED_WRITE, LockType.EXCL_WRITE),
+    ],
+)
+def test_an_insert_and_an_overwrite_wait_for_each_other(
+    world: World, write: str, overwrite: str, inserts: LockType, overwrites: LockType
+) -> None:
+    context = session(world, "a").context
+    context.settings = Settings.of({"hive.txn.xlock.write": write, "hive.txn.xlock.iow": overwrite})
+    table = context.require(WHOLE)
+    assert lock_of(context, table, {}, overwrite=False).type is inserts
+    assert lock_of(context, table, {}, overwrite=True).type is overwrites
