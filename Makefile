@@ -59,6 +59,11 @@ format: $(STAMPS)/lint  ## let ruff format the code and fix what it can
 bench: java $(STAMPS)/demo $(STAMPS)/project  ## measure reading, changing and compacting against plain Spark
 	@$(BIN)/python bench/run.py $(ARGS)
 
+.PHONY: stress
+stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each store, simulation (a quarter of an hour)
+	@tools/servers.sh
+	@$(BIN)/python tools/stress.py $(ARGS)
+
 .PHONY: interop
 interop: java $(STAMPS)/test $(STAMPS)/project  ## tables that Hive and Trino wrote, read and changed (tests/golden)
 	@echo "== tables of other engines"

@@ -1,0 +1,166 @@
+"""The long checks: one line each, exit 1 on any anomaly. ``make stress``, or ``make stress ARGS="--share 0.1"``.
+
+Each check is a program of its own with a limit of time; the servers they need are started and removed here.
+To add one, add a line to ``CHECKS``. All of them together take a quarter of an hour on two cores, and never
+more than the sum of their limits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hiveacid.testing.servers import MariadbServer, PostgresServer, Server
+
+HISTORY = ("-m", "hiveacid.testing.history", "--store", "{store}", "--clients", "8", "--transactions")
+SIMULATION = ("-m", "hiveacid.testing.simulation", "--seeds")
+SLOW_OPENINGS = ("tools/slow_openings.py", "{store}", "{count}")
+SERVERS: tuple[type[Server], ...] = (PostgresServer, MariadbServer)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check: arguments of Python, ``{store}`` the URL of an empty store, ``{count}`` how much of it to do.
+
+    ``store``: what kind of store it needs. ``caught``: a bug is planted, and the check has to find it.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    count: int
+    minutes: float
+    store: str = ""
+    caught: bool = False
+
+
+CHECKS = (
+    Check("history on PostgreSQL", (*HISTORY, "{count}"), 20_000, 12, store="PostgreSQL"),
+    Check("history on MariaDB", (*HISTORY, "{count}"), 2_000, 5, store="MariaDB"),
+    Check("history on SQLite", (*HISTORY, "{count}"), 5_000, 8, store="SQLite"),
+    Check("slow openings on PostgreSQL", SLOW_OPENINGS, 400, 3, store="PostgreSQL"),
+    Check(
+        "planted: a gap treated as committed", (*SLOW_OPENINGS, "blind"), 400, 3, store="PostgreSQL", caught=True
+    ),
+    Check(
+        "planted: conflict check off", (*HISTORY, "{count}", "--bug", "conflict check off"), 300, 2,
+        store="SQLite", caught=True,
+    ),
+    Check(
+        "planted: snapshot taken late", (*HISTORY, "{count}", "--bug", "snapshot taken late"), 300, 2,
+        store="SQLite", caught=True,
+    ),
+    Check("simulation", (*SIMULATION, "{count}", "--first", "1000"), 500, 6),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a check."""
+
+    check: Check
+    word: str  # ok, FAILED, skipped
+    seconds: float
+    said: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        first = self.said.strip().partition("\n")[0]
+        return f"{self.word:<7} {self.check.name:<36} {self.seconds:>4.0f} s  {first}"
+
+
+class Stores:
+    """Stores for the checks: an SQLite file, or a database on a server that is started when it is needed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._servers: dict[str, Server] = {}
+        self._made = 0
+
+    def why_not(self, kind: str) -> str | None:
+        """Return why there is no such store here, or None."""
+        return next((one.why_not() for one in SERVERS if one.name == kind), None)
+
+    def empty(self, kind: str) -> str:
+        """Return the URL of an empty store."""
+        self._made += 1
+        if kind == "SQLite":
+            return f"sqlite:///{self._directory}/store{self._made}.db"
+        if kind not in self._servers:
+            self._servers[kind] = next(one for one in SERVERS if one.name == kind)()
+            self._servers[kind].start()
+        return self._servers[kind].make_database(f"stress{self._made}")
+
+    def remove(self) -> None:
+        """Stop the servers."""
+        for server in self._servers.values():
+            server.remove()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the checks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--share", type=float, default=1.0, help="do so much of each check: 0.1 is a tenth")
+    parser.add_argument("--only", default="", help="only checks whose name holds this")
+    chosen = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    results = []
+    with tempfile.TemporaryDirectory(prefix="hiveacid-stress-") as directory:
+        stores = Stores(Path(directory))
+        try:
+            for check in CHECKS:
+                if chosen.only in check.name:
+                    print(f"== {check.name}", flush=True)
+                    results.append(run(check, stores, chosen.share))
+                    print(results[-1].said.strip(), flush=True)
+        finally:
+            stores.remove()
+    print("\n== result", *results, sep="\n")
+    return 1 if any(one.word == "FAILED" for one in results) or not results else 0
+
+
+def run(check: Check, stores: Stores, share: float) -> Result:
+    """Run one check in a group of processes of its own, and leave none of them behind."""
+    missing = stores.why_not(check.store)
+    if missing is not None:
+        return Result(check, "skipped", 0, missing)
+    words = {
+        "store": stores.empty(check.store) if check.store else "",
+        "count": str(round(check.count * share)),
+    }
+    command = [sys.executable, *(part.format(**words) for part in check.command)]
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        said, _ = process.communicate(timeout=60 * check.minutes)
+    except subprocess.TimeoutExpired:
+        return Result(
+            check, "FAILED", time.monotonic() - began, f"takes longer than {check.minutes:g} minutes"
+        )
+    finally:
+        end(process)
+    expected = 1 if check.caught else 0
+    word = "ok" if process.returncode == expected and "Traceback" not in said else "FAILED"
+    return Result(check, word, time.monotonic() - began, said)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Kill what is left of a check's group of processes."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
