@@ -1,4 +1,4 @@
-"""Write the documentation pages that are made from code: settings, errors and the command line.
+"""Write the documentation pages that are made from code: settings, errors, life cycles and the command line.
 
 python tools/generated_pages.py          writes them
 python tools/generated_pages.py --check  only compares, exit code 1 where one is out of date
@@ -19,6 +19,7 @@ from hiveacid.cli.main import main as command_line
 from hiveacid.config import keys
 from hiveacid.config.keys import Section
 from hiveacid.config.values import AnySetting
+from hiveacid.core.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
 from hiveacid.errors import HiveAcidError
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -67,6 +68,11 @@ on the machine could read it there: see [Operate](operate.md).
 - Results go to standard output, everything else to standard error. Errors carry a [code](errors.md) and,
   for SQL, line and column.
 - `-o json` prints one JSON object a row (JSON lines) with the column names as keys, and nothing else.
+"""
+STATES_HEAD = """# Life cycles
+
+What states a transaction, a lock request and a compaction go through. These tables are the ones that the
+program itself goes by (`src/hiveacid/core/states.py`): what is not in them does not happen.
 """
 WIDTH = 100  # of the help texts
 
@@ -122,11 +128,22 @@ def cli_page() -> str:
     return CLI_HEAD + "".join(f"\n## {name}\n\n```text\n{text}\n```\n" for name, text in texts)
 
 
+def machine_text(machine: Machine) -> str:
+    """Return a life cycle as a table and as a picture."""
+    rows = "".join(f"| {one.source} | {one.event} | {one.target} |\n" for one in machine.transitions)
+    return (
+        f"\n## {machine.noun.capitalize()}\n\n| state | event | next state |\n|---|---|---|\n{rows}"
+        f"\nIt begins as {machine.start} and ends as {' or '.join(machine.final_states)}.\n"
+        f"\n```mermaid\n{draw(machine)}```\n"
+    )
+
+
 def pages() -> dict[str, str]:
     """Return the content of every generated page by its file name."""
     return {
         "settings.md": NOTE + SETTINGS_HEAD + "".join(section_text(section) for section in keys.SECTIONS),
         "cli.md": NOTE + cli_page(),
+        "states.md": NOTE + STATES_HEAD + "".join(map(machine_text, (TRANSACTION, LOCK, COMPACTION))),
         "errors.md": NOTE + ERRORS_HEAD + "\n".join(error_rows(HiveAcidError)) + "\n",
     }
 

@@ -21,6 +21,7 @@ from hiveacid.testing.contract_commits import CommitContract
 from hiveacid.testing.contract_compactions import CompactionContract
 from hiveacid.testing.contract_locks import LockContract
 from hiveacid.testing.contract_transactions import TransactionContract
+from hiveacid.testing.contract_walks import WalkContract
 from hiveacid.testing.contract_write_ids import WriteIdContract
 
 
@@ -39,6 +40,7 @@ class TransactionStoreContract(
     CommitContract,
     AbortContract,
     CompactionContract,
+    WalkContract,
 ):
     """What every :class:`hiveacid.ports.TransactionStore` does."""
 
