@@ -107,8 +107,13 @@ def test_inside_a_snapshot_all_reads_see_one_point(table: AcidSession, spark: Sp
         held = table.table("t").to_df()
         with pytest.raises(TransactionStateError, match="only reads"):
             table.sql("DELETE FROM t")
+        with pytest.raises(TransactionStateError, match="only reads"):
+            table.table("t").delete()
         with pytest.raises(TransactionStateError), table.snapshot():
             pass
+        assert {lock.type for lock in table.context.store.show_locks()} <= {"SHARED_READ"}
+    with pytest.raises(TransactionStateError, match="only reads"):
+        table.table("t").as_of(1).delete()
     other.close()
     assert table.sql("SELECT id FROM t").count() == 3
     assert held.count() == 2

@@ -328,11 +328,20 @@ def adopt(
     if not context.fs.exists(table.location):
         raise MissingDirectoryError("the table's directory does not exist", path=table.location)
     check_name("a table called", table.name.name)
+    if context.catalog.get_database(table.name.database) is None:
+        create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
+    with context.transactions.scope(context.settings) as txn:
+        # No writer may take a write id before the list is there.
+        txn.lock([LockComponent(LockType.EXCLUSIVE, table.name.database, table.name.name)])
+        _adopt(context, table, write_ids, txns)
+
+
+def _adopt(
+    context: Context, table: TableDefinition, write_ids: ValidWriteIdList | None, txns: ValidTxnList | None
+) -> None:
     check_location(table.location, context, table.name)
     if context.catalog.get_table(table.name) is not None:
         raise AlreadyExistsError(f"table {table.name} exists already")
-    if context.catalog.get_database(table.name.database) is None:
-        create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
     partitions = partitions_on_disk(context, table)
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
     highest, base, visible = _ids_on_disk(context, roots)

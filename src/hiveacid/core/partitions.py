@@ -5,10 +5,13 @@ Rules: Hive's ``FileUtils.escapePathName``, ``unescapePathName`` and ``makePartN
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections.abc import Sequence
 
 from hiveacid.core.model import DEFAULT_PARTITION
+from hiveacid.core.types import LOCAL_TIMESTAMP
 from hiveacid.errors import BadDirectoryNameError, ConfigError
 
 _ESCAPED = {
@@ -82,10 +85,51 @@ def is_canonical(value: str, hive: str) -> bool:
         return re.fullmatch(rf"-?(0|[1-9]\d*){fraction}", value) is not None
     if kind == "char":
         return value == value.rstrip(" ")
+    if kind in _FLOATING:
+        return value == _java_text(value, _FLOATING[kind])
+    if kind == LOCAL_TIMESTAMP:
+        return False  # its text depends on the session's time zone
     pattern = _CANONICAL.get(kind)
     return pattern is None or re.fullmatch(pattern, value) is not None
 
 
+def _java_text(value: str, layout: str) -> str | None:
+    """Return a number as Java prints it (``Double.toString``); None for what is not one.
+
+    ``layout``: of ``struct``. Some versions of Java print a digit more than needed: such a text is not
+    recognised.
+    """
+    packed = _packed(value, layout)
+    if packed is None:
+        return None
+    number = struct.unpack(layout, packed)[0]
+    if math.isnan(number) or math.isinf(number):
+        return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    if number == 0:
+        return "-0.0" if math.copysign(1, number) < 0 else "0.0"
+    digits, exponent = next(
+        text.split("e")
+        for precision in range(17)
+        for text in [f"{abs(number):.{precision}e}"]
+        if _packed(text, layout) == struct.pack(layout, abs(number))
+    )
+    plain, power = digits.replace(".", "").rstrip("0") or "0", int(exponent)
+    sign = "-" if number < 0 else ""
+    if -3 <= power < 7:  # noqa: PLR2004 - Java's own limits
+        whole = plain[: power + 1].ljust(power + 1, "0") if power >= 0 else "0"
+        fraction = plain[power + 1 :] if power >= 0 else "0" * (-power - 1) + plain
+        return f"{sign}{whole}.{fraction or '0'}"
+    return f"{sign}{plain[0]}.{plain[1:] or '0'}E{power}"
+
+
+def _packed(text: str, layout: str) -> bytes | None:
+    try:
+        return struct.pack(layout, float(text))
+    except (ValueError, OverflowError):
+        return None
+
+
+_FLOATING = {"float": ">f", "double": ">d"}
 _WHOLE = r"0|-?[1-9]\d*"
 _CANONICAL = {
     "tinyint": _WHOLE,

@@ -179,7 +179,7 @@ def _try_cast(value: SparkColumn, have: T.DataType, target: T.DataType) -> Spark
             target, (T.FloatType, T.DoubleType)
         ):
             return F.when(F.abs(there.cast("double") - value.cast("double")) < 1, there)
-        if isinstance(target, T.DecimalType):
+        if isinstance(target, (T.DecimalType, T.FloatType)):  # a float is the nearest there is
             return there
         return F.when(there.cast(have) == value, there)
     return there

@@ -117,7 +117,7 @@ def stage_insert(
     ]
     placed = _place(frame.select(*values, *columns), keys, bucketed=table.bucketing is not None, small=small)
     write_id = f"{int(target.write_id)}L"
-    bucket = BUCKET if table.bucketing else "spark_partition_id()"
+    bucket = BUCKET if table.bucketing else _TASK
     events = placed.selectExpr(
         "0 AS operation",
         f"{write_id} AS originalTransaction",
@@ -161,7 +161,7 @@ def stage_changes(target: Target, frame: DataFrame, directory: str, *, check_car
     events = events.repartition(KIND, *places, _SHUFFLE)
     if check_cardinality:
         events = _refuse_doubles(events, places)
-    own = _SHUFFLE if table.bucketing else "spark_partition_id()"
+    own = _SHUFFLE if table.bucketing else _TASK
     events = events.withColumn(BUCKET, F.expr(f"if({deleted}, {_SHUFFLE}, {own})"))
     keys = [KIND, *places, BUCKET]
     ordered = events.sortWithinPartitions(*keys, "__id.writeid", "__id.bucketid", "__id.rowid")
@@ -276,6 +276,13 @@ def _place(frame: DataFrame, keys: Sequence[str], *, bucketed: bool, small: bool
     else:
         frame = frame.coalesce(_MAX_WRITERS)
     return frame.sortWithinPartitions(*keys) if keys else frame
+
+
+# A bucket property has room for 4,096 buckets (``BucketCodec``); a higher number would name another file's rows.
+_TASK = (
+    "if(spark_partition_id() > 4095, CAST(raise_error('[HIVEACID_DATA] more than 4096 tasks write one table: set "
+    "spark.sql.shuffle.partitions to 4096 at most') AS INT), spark_partition_id())"
+)
 
 
 def _bucket_property(bucket: str, statement: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import OutputTwiceError
+from hiveacid.errors import OutputTwiceError, UnsupportedFeatureError
 from hiveacid.sql.binding import Binder
 from hiveacid.sql.execute_query import frame_of
 from hiveacid.sql.hidden import without_hidden
@@ -35,16 +36,20 @@ def insert_rows(session: AcidSession, statement: Insert) -> DataFrame:
     return written(session.context.facts, _insert(session, statement, name, text, session.joined))
 
 
-def _insert(
-    session: AcidSession, statement: Insert, name: TableName, text: Slice, joined: Transaction | None
-) -> WriteReport:
-    options = InsertOptions(
+def _options(session: AcidSession, statement: Insert, text: Slice) -> InsertOptions:
+    return InsertOptions(
         partition=partition_values(session, statement.partition),
         overwrite=statement.overwrite,
         columns=statement.columns,
         small=_is_values(text),
         if_not_exists=statement.if_not_exists,
     )
+
+
+def _insert(
+    session: AcidSession, statement: Insert, name: TableName, text: Slice, joined: Transaction | None
+) -> WriteReport:
+    options = _options(session, statement, text)
 
     def rows(txn: Transaction | None) -> DataFrame:
         with session.binder(txn) as binder:
@@ -62,15 +67,39 @@ def multi_insert(session: AcidSession, statement: MultiInsert) -> DataFrame:
     Raises OutputTwiceError where two legs name the same table or static partition, as Hive does.
     """
     context = session.context
+    _require_one_source(statement)
     names = [session.find(leg.table) for leg in statement.legs]
     locks = _locks(session, statement, names)
     with context.transactions.scope(context.settings, session.joined) as txn:
         txn.lock(locks)  # all at once, before the snapshot: what is overwritten may be a source, too
-        reports = [
-            _insert(session, leg, name, _leg_text(statement, leg), txn)
-            for name, leg in zip(names, statement.legs, strict=True)
-        ]
+        texts = [_leg_text(statement, leg) for leg in statement.legs]
+        # All are planned before the first is written: a transaction sees its own writes, a leg must not.
+        frames = [_planned(session, text, txn) for text in texts]
+        reports = []
+        for name, leg, text, frame in zip(names, statement.legs, texts, frames, strict=True):
+            with at(leg.table.line, leg.table.column), placed(Placed(text)):
+                reports.append(insert(context, name, frame, _options(session, leg, text), txn))
     return written(context.facts, *reports)
+
+
+def _planned(session: AcidSession, text: Slice, txn: Transaction) -> DataFrame:
+    with session.binder(txn) as binder:
+        return frame_of(binder, text)
+
+
+def _require_one_source(statement: MultiInsert) -> None:
+    """Refuse a source that gives other rows each time: every leg reads it anew."""
+    for text in (statement.ctes, statement.source):
+        tokens = tokenize(text.text) if text is not None else []
+        for token, behind in pairwise(tokens):
+            if token.keyword in _UNSTEADY and behind.keyword == "(":
+                raise UnsupportedFeatureError(
+                    f"{token.keyword.lower()}() in the source of a multi-insert gives other rows for each INSERT: "
+                    "write the source into a table first"
+                )
+
+
+_UNSTEADY = frozenset({"RAND", "RANDN", "RANDOM", "UUID", "SHUFFLE", "RANDSTR", "UNIFORM"})
 
 
 def _locks(session: AcidSession, statement: MultiInsert, names: list[TableName]) -> list[LockComponent]:
@@ -96,9 +125,12 @@ def _locks(session: AcidSession, statement: MultiInsert, names: list[TableName])
 
 
 def _leg_text(statement: MultiInsert, leg: Insert) -> Slice:
+    return joined_text(statement.ctes, joined_text(_source(statement), leg.query))
+
+
+def _source(statement: MultiInsert) -> Slice:
     source = replace(statement.source, text=f"FROM {statement.source.text}")
-    source = replace(source, start=source.start - 5, column=max(1, source.column - 5))
-    return joined_text(statement.ctes, joined_text(source, leg.query))
+    return replace(source, start=source.start - 5, column=max(1, source.column - 5))
 
 
 def joined_text(first: Slice | None, second: Slice) -> Slice:

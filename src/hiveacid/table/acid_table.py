@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.core.model import WriteId
 from hiveacid.core.types import quote_name
+from hiveacid.errors import TransactionStateError
 from hiveacid.spark.failures import translated
 from hiveacid.spark.lease import PlanWatch
 from hiveacid.spark.rows import Expression, filtered
@@ -133,27 +134,39 @@ class AcidTable:
 
     def insert(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
         """Insert rows; columns are matched by name (those of ``partition`` have the given values)."""
+        self._require_writable("insert()")
         options = InsertOptions(partition=partition, by_name=True)
         return insert(self.context, self.name, frame, options, self.joined)
 
     def overwrite(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
         """Replace what the table (or the partition, or the partitions that rows go to) holds."""
+        self._require_writable("overwrite()")
         options = InsertOptions(partition=partition, by_name=True, overwrite=True)
         return insert(self.context, self.name, frame, options, self.joined)
 
     def update(self, values: Mapping[str, Expression], where: Expression | None = None) -> WriteReport:
         """Set columns to expressions in the rows that ``where`` selects."""
+        self._require_writable("update()")
         return update(self.context, self.name, values, where, self.joined)
 
     def delete(self, where: Expression | None = None) -> WriteReport:
         """Delete the rows that ``where`` selects; all rows without one."""
+        self._require_writable("delete()")
         return delete(self.context, self.name, where, self.joined)
 
     def merge(
         self, source: DataFrame, on: Expression, *, target_alias: str = "t", source_alias: str = "s"
     ) -> Merge:
         """Start a MERGE of ``source`` (alias s) into this table (alias t)."""
+        self._require_writable("merge()")
         return Merge(self.context, self.name, source, on, self.joined, target_alias, source_alias)
+
+    def _require_writable(self, what: str) -> None:
+        """Refuse to write into a snapshot that others read, too, or into the past."""
+        if self.snapshot_at is not None:
+            raise TransactionStateError(f"{what}: as_of() only reads")
+        if self.joined is not None and self.context.snapshots.holds(self.joined):
+            raise TransactionStateError(f"{what} is not possible inside of acid.snapshot(): it only reads")
 
     # upkeep
 

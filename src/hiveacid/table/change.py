@@ -42,19 +42,22 @@ def change(
     verb: str,
     joined: Transaction | None,
     run: Callable[[TableDefinition, Transaction], WriteReport],
+    *,
+    exclusive: bool = False,
 ) -> WriteReport:
     """Run a changing statement under its lock; retry it with a fresh snapshot after a lost race.
 
     Retries happen for statements of their own only (``hive.txn.retrysnapshot.max.count``); inside of
-    ``acid.transaction()`` the WriteConflictError is the caller's.
+    ``acid.transaction()`` the WriteConflictError is the caller's. ``exclusive``: wait for other writers whatever
+    ``hive.txn.xlock.write`` says.
     """
     attempts = 0 if joined is not None else context.settings.get(keys.RETRY_SNAPSHOT)
     for attempt in range(attempts + 1):
         try:
             with context.transactions.scope(context.settings, joined) as txn:
                 context.require_full_acid(name, verb)
-                exclusive = context.settings.get(keys.XLOCK_WRITE)
-                lock = LockType.EXCL_WRITE if exclusive else LockType.SHARED_WRITE
+                alone = exclusive or context.settings.get(keys.XLOCK_WRITE)
+                lock = LockType.EXCL_WRITE if alone else LockType.SHARED_WRITE
                 txn.lock([LockComponent(lock, name.database, name.name)])
                 report = run(context.require_full_acid(name, verb), txn)
             return replace(report, retries=attempt)

@@ -72,7 +72,9 @@ class Merge:
         """Run it. Raises MergeCardinalityError when a target row matches several source rows."""
         if not self.clauses:
             raise ConfigError("MERGE has no WHEN clause")
-        return change(self.context, self.name, "MERGE", self.joined, self._run)
+        inserts = any(clause.action is Action.INSERT for clause in self.clauses)
+        alone = inserts and self.context.settings.get(keys.XLOCK_MERGE_INSERT)  # or two insert the same key
+        return change(self.context, self.name, "MERGE", self.joined, self._run, exclusive=alone)
 
     def _run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
         clauses = [self._checked(table, clause) for clause in self.clauses]

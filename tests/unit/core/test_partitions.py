@@ -5,6 +5,7 @@ import pytest
 from hiveacid.core.partitions import (
     escape,
     format_partition,
+    is_canonical,
     parse_partition,
     parse_partition_values,
     unescape,
@@ -66,3 +67,49 @@ def test_partition_values_need_the_tables_columns_in_order() -> None:
     for name in ("q=1/p=2", "p=1", "p=1/q=2/r=3"):
         with pytest.raises(BadDirectoryNameError):
             parse_partition_values(("p", "q"), name)
+
+
+@pytest.mark.parametrize(
+    ("hive", "value"),
+    [
+        ("double", "1.0"),
+        ("double", "-0.5"),
+        ("double", "0.001"),
+        ("double", "1.0E-4"),
+        ("double", "1.2345678E7"),
+        ("double", "9999999.0"),
+        ("double", "-1.0E100"),
+        ("double", "NaN"),
+        ("double", "-Infinity"),
+        ("float", "0.1"),
+        ("float", "3.4028235E38"),
+        ("decimal(10,2)", "1.50"),
+        ("int", "-7"),
+        ("char(3)", "a"),
+    ],
+)
+def test_texts_that_spark_writes_are_canonical(hive: str, value: str) -> None:
+    assert is_canonical(value, hive)
+
+
+@pytest.mark.parametrize(
+    ("hive", "value"),
+    [
+        ("double", "1"),
+        ("double", "1.50"),
+        ("double", "1e3"),
+        ("double", "12345678.0"),
+        ("double", "0.0001"),
+        ("double", "nan"),
+        ("double", "x"),
+        ("float", "0.10000000149011612"),
+        ("decimal(10,2)", "1.5"),
+        ("int", "01"),
+        ("int", "-0"),
+        ("char(3)", "a  "),
+        ("timestamp with local time zone", "2026-01-01 00:00:00 UTC"),
+    ],
+)
+def test_other_texts_are_not(hive: str, value: str) -> None:
+    """A row of ``d=1`` would be written to ``d=1.0``: the partition can be read only."""
+    assert not is_canonical(value, hive)
