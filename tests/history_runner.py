@@ -186,6 +186,7 @@ class Runner(Statements):
         """Let the readers go: what only they could read goes with them, and the rows stay."""
         self.read_old()
         self.readers.clear()
+        self.insert()  # or there may be nothing to compact, and so nothing to clean after
         with suppress(CompactionRefusedError):
             self.table.compact("major")
         # What an overwrite replaced goes with the next compaction of its partition, as in Hive.
