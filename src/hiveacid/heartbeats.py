@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_LONGEST_TURN = 10.0
+# Whoever ends silent transactions goes by its own hive.txn.timeout: half of Hive's default is safe with all of them.
+_LONGEST_INTERVAL = 150.0
+
 
 class Heartbeats:
     """Keeps transactions alive from a background thread while their owners work.
@@ -83,13 +87,18 @@ class Heartbeats:
 
     def _run(self) -> None:
         waited = 0.0
-        while not self._stop.wait(turn := max(0.05, min(self.interval, 10.0))):
+        while not self._stop.wait(turn := max(0.05, min(self.interval, _LONGEST_TURN))):
             waited += turn
-            try:
-                for sweep in self._sweepers:
-                    sweep()
-                if waited >= self.interval:
-                    waited = 0.0
-                    self.beat()
-            except Exception:
-                logger.warning("heartbeat failed; trying again", exc_info=True)
+            if waited >= min(self.interval, _LONGEST_INTERVAL):
+                waited = 0.0
+                _try(self.beat)
+            for sweep in self._sweepers:
+                _try(sweep)
+
+
+def _try(action: Callable[[], object]) -> None:
+    """Run one action of a turn; no failure keeps the others from their turn."""
+    try:
+        action()
+    except Exception:
+        logger.warning("a turn of the heartbeat failed; trying again", exc_info=True)

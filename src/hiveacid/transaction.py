@@ -23,6 +23,7 @@ from hiveacid.errors import (
     LockTimeoutError,
     StorageError,
     TransactionAbortedError,
+    TransactionError,
     TransactionStateError,
     UnsupportedFeatureError,
 )
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
 
 logger = logging.getLogger(__name__)
+
+_MOST_STATEMENTS = 4096  # what a bucket property has room for (``BucketCodec``)
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 15.0  # seconds between two looks at a waiting lock (DbLockManager)
 
@@ -164,6 +167,11 @@ class Transaction:
     def next_statements(self, count: int) -> range:
         """Take ``count`` statement ids; a delete reaches rows of smaller ones only."""
         first = self._statements
+        if first + count > _MOST_STATEMENTS:
+            raise UnsupportedFeatureError(
+                f"transaction {self.txn_id}: more than {_MOST_STATEMENTS} statement ids in one transaction (an UPDATE "
+                "or MERGE takes up to three): commit it and go on in another"
+            )
         self._statements += count
         return range(first, first + count)
 
@@ -346,9 +354,8 @@ class Snapshots:
     def taken(self, settings: Settings) -> Iterator[Transaction]:
         """Give a read transaction whose snapshot is the present state; `hold` it within the block."""
         pin = _Pin()
-        txn = self._take(settings, pin)
         try:
-            yield txn
+            yield self._take(settings, pin)
         finally:
             pin.pinned = False
 
@@ -365,7 +372,11 @@ class Snapshots:
             return txn
 
     def _is_present(self, txn: Transaction) -> bool:
-        now, own = self._transactions.store.valid_txns(), txn.snapshot()
+        try:
+            own = txn.snapshot()
+        except TransactionError:  # the reaper, or ABORT TRANSACTIONS: only what holds it is lost
+            return False
+        now = self._transactions.store.valid_txns()
         if now.high_watermark != own.high_watermark or now.aborted != own.aborted:
             return False
         return {*now.open, txn.txn_id} == {*own.open, txn.txn_id}
@@ -386,8 +397,9 @@ class Snapshots:
             held = [(txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._held]
             self._held = [(txn, alive) for txn, alive in held if alive]
         for txn, alive in held:
-            if not alive:
-                _end_read(txn)
+            if not alive and not _end_read(txn):
+                with self._lock:  # the store did not answer: the next turn tries again
+                    self._held.insert(0, (txn, []))
         return sum(bool(alive) for _, alive in held)
 
     def close(self) -> None:
@@ -398,9 +410,15 @@ class Snapshots:
             _end_read(txn)
 
 
-def _end_read(txn: Transaction) -> None:
+def _end_read(txn: Transaction) -> bool:
+    """Commit a read transaction; return whether it has ended."""
     try:
         if not txn.ended:
             txn.commit()
-    except HiveAcidError:  # reaped already: nothing was written, nothing is lost
+    except TransactionError:  # reaped already: nothing was written, nothing is lost
         logger.info("read transaction %s had ended before", txn.txn_id)
+        txn.heartbeats.forget(txn.txn_id)
+    except HiveAcidError:
+        logger.warning("read transaction %s could not be ended", txn.txn_id, exc_info=True)
+        return False
+    return True

@@ -36,7 +36,12 @@ def start_transaction(session: AcidSession, statement: s.StartTransaction) -> Da
 def commit(session: AcidSession, _: s.Commit) -> DataFrame:
     """COMMIT. Raises WriteConflictError where another transaction was first; then nothing is visible."""
     txn = session.end_by_statement("COMMIT")
-    txn.commit()
+    try:
+        txn.commit()
+    except BaseException as error:
+        if not txn.ended:  # nobody could end it any more, and its locks would stay
+            txn.abort(str(error)[:200])
+        raise
     return nothing(session.context.facts)
 
 

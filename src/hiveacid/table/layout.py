@@ -123,7 +123,14 @@ class Places:
         require_not_overtaken(self.context, self.table, self.txn, self.write_id, used)
 
     def remove(self) -> None:
-        """Delete what an aborted statement published (invisible to everybody, but it takes space)."""
+        """Delete what an aborted statement published (invisible to everybody, but it takes space).
+
+        Not where the table was dropped and made anew since: its write ids begin at 1 again, so that directories of
+        the new one may have the same names.
+        """
+        now = self.context.catalog.get_table(self.table.name)
+        if now is not None and now.created_at != self.table.created_at:
+            return
         for directory in self.directories:
             self.context.fs.delete_tree(directory)
 

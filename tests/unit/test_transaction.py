@@ -1,0 +1,142 @@
+"""Read transactions, their holders, and signs of life: what goes wrong around them stays small."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from hiveacid.config import Settings
+from hiveacid.core.model import TxnId
+from hiveacid.core.write_ids import ValidTxnList
+from hiveacid.errors import StoreUnavailableError, UnsupportedFeatureError
+from hiveacid.heartbeats import Heartbeats
+from hiveacid.ports import CatalogChanges, Client
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.memory import MemoryStore
+from hiveacid.transaction import Snapshots, Transactions
+
+SETTINGS = Settings.of({})
+
+
+class Holding:
+    """A plan that can run as long as it is told so."""
+
+    def __init__(self) -> None:
+        self.runs = True
+
+    def alive(self) -> bool:
+        return self.runs
+
+
+class Cut(MemoryStore):
+    """A store that can be out of reach."""
+
+    out_of_reach = False
+
+    def _reach(self) -> None:
+        if self.out_of_reach:
+            raise StoreUnavailableError("no answer")
+
+    def commit_txn(self, txn_id: TxnId, changes: CatalogChanges = CatalogChanges()) -> None:  # noqa: B008
+        self._reach()
+        super().commit_txn(txn_id, changes)
+
+    def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
+        self._reach()
+        return super().take_snapshot(txn_id)
+
+
+@pytest.fixture
+def store() -> Cut:
+    return Cut()
+
+
+@pytest.fixture
+def transactions(store: Cut) -> Transactions:
+    return Transactions(store, Heartbeats(store, 150.0), SystemClock(), Client("u", "h", "test"))
+
+
+def open_ids(store: Cut) -> list[int]:
+    return [row.txn_id for row in store.show_transactions() if row.state.upper() == "OPEN"]
+
+
+def test_a_reaped_reader_does_not_stop_the_next_one(store: Cut, transactions: Transactions) -> None:
+    snapshots = Snapshots(transactions)
+    with snapshots.taken(SETTINGS) as first:
+        snapshots.hold(first, Holding())
+    store.abort_txns([first.txn_id], "silent for too long")
+    transactions.heartbeats.beat()
+    with snapshots.taken(SETTINGS) as second:
+        assert second.txn_id != first.txn_id
+        assert second.snapshot() is not None
+
+
+def test_a_reader_that_could_not_be_ended_is_ended_later(store: Cut, transactions: Transactions) -> None:
+    snapshots, holder = Snapshots(transactions), Holding()
+    with snapshots.taken(SETTINGS) as reader:
+        snapshots.hold(reader, holder)
+    holder.runs, store.out_of_reach = False, True
+    snapshots.sweep()
+    assert open_ids(store) == [reader.txn_id]
+    store.out_of_reach = False
+    assert snapshots.sweep() == 0
+    assert open_ids(store) == []
+
+
+def test_a_snapshot_that_could_not_be_taken_holds_nobody(store: Cut, transactions: Transactions) -> None:
+    snapshots = Snapshots(transactions)
+    store.out_of_reach = True
+    with pytest.raises(StoreUnavailableError), snapshots.taken(SETTINGS):
+        pass
+    store.out_of_reach = False
+    snapshots.sweep()
+    assert open_ids(store) == []
+
+
+def test_a_failing_sweep_stops_no_heartbeat(store: Cut) -> None:
+    beats = threading.Event()
+    heard: Callable[..., object] = store.heartbeat
+    heartbeats = Heartbeats(store, 0.05)
+
+    def listen(ids: object) -> object:
+        beats.set()
+        return heard(ids)
+
+    store.heartbeat = listen  # type: ignore[assignment,method-assign]
+    heartbeats.on_turn(lambda: 1 // 0)
+    (txn_id,) = store.open_txns(Client("u", "h", "test"))
+    heartbeats.track(txn_id)
+    assert beats.wait(timeout=30)
+    heartbeats.close()
+
+
+def test_a_long_timeout_of_ones_own_does_not_make_one_silent(store: Cut) -> None:
+    """Others go by theirs: 300 s if they have not been told otherwise."""
+    heartbeats = Heartbeats(store, 1800.0)
+    waits: list[float] = []
+    beats = threading.Event()
+
+    class Turns:
+        def wait(self, seconds: float) -> bool:
+            waits.append(seconds)
+            return len(waits) > 16  # 160 s of turns
+
+        def set(self) -> None:
+            waits.append(0.0)
+
+    heartbeats._stop = Turns()  # type: ignore[assignment]
+    heartbeats.beat = beats.set  # type: ignore[method-assign]
+    heartbeats._run()
+    assert sum(waits) < 300
+    assert beats.is_set()
+
+
+def test_statement_ids_end_where_a_bucket_property_has_no_room(transactions: Transactions) -> None:
+    txn = transactions.begin(SETTINGS)
+    assert txn.next_statements(4095)[-1] == 4094
+    assert txn.next_statements(1)[0] == 4095
+    with pytest.raises(UnsupportedFeatureError, match="4096 statement ids"):
+        txn.next_statements(1)
+    txn.abort("done")
