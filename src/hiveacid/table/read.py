@@ -62,6 +62,8 @@ def read_snapshot(
                 partitions = prune_partitions(context.facts, table, partitions, where, alias=alias)
             arguments = search_argument(context.facts, table, where, alias=alias)
     locations = locate(context, table, partitions, write_ids, txn)
+    if as_of is not None:  # a cleaner notes what it takes before it takes it: again, now that all is listed
+        _require_history(context.require(table.name), as_of)
     return frame_of(context, table, locations, write_ids, arguments=arguments)
 
 
