@@ -89,16 +89,17 @@ class Heartbeats:
         waited = 0.0
         while not self._stop.wait(turn := max(0.05, min(self.interval, _LONGEST_TURN))):
             waited += turn
-            if waited >= min(self.interval, _LONGEST_INTERVAL):
-                waited = 0.0
-                _try(self.beat)
+            if waited >= min(self.interval, _LONGEST_INTERVAL) and _try(self.beat):
+                waited = 0.0  # a beat that failed is sent again at the next turn
             for sweep in self._sweepers:
                 _try(sweep)
 
 
-def _try(action: Callable[[], object]) -> None:
-    """Run one action of a turn; no failure keeps the others from their turn."""
+def _try(action: Callable[[], object]) -> bool:
+    """Run one action of a turn, tell whether it worked; no failure keeps the others from their turn."""
     try:
         action()
     except Exception:
         logger.warning("a turn of the heartbeat failed; trying again", exc_info=True)
+        return False
+    return True

@@ -377,6 +377,8 @@ class Snapshots:
         except TransactionError:  # the reaper, or ABORT TRANSACTIONS: only what holds it is lost
             return False
         now = self._transactions.store.valid_txns()
+        if txn.txn_id not in now.open:
+            return False  # reaped, and nobody here has heard of it yet
         if now.high_watermark != own.high_watermark or now.aborted != own.aborted:
             return False
         return {*now.open, txn.txn_id} == {*own.open, txn.txn_id}

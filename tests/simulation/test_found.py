@@ -10,7 +10,13 @@ from hiveacid.config import Settings
 from hiveacid.core.compaction import CompactionKind
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableName
-from hiveacid.errors import StorageError, TransactionAbortedError, WriteConflictError
+from hiveacid.errors import (
+    CompactionError,
+    StorageError,
+    StoreUnavailableError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
 from hiveacid.ports import CompactionRequest, Operation, TxnKind
 from hiveacid.table.cleaning import clean
 from hiveacid.table.compact import run_job
@@ -19,7 +25,7 @@ from hiveacid.testing.simulation.planted import BUGS
 from hiveacid.testing.simulation.scheduler import Chances, Scheduler
 from hiveacid.testing.simulation.services import Compactor
 from hiveacid.testing.simulation.session import Session
-from hiveacid.testing.simulation.world import PARTED, TIMEOUT, WHOLE, World
+from hiveacid.testing.simulation.world import PARTED, TIMEOUT, WAREHOUSE, WHOLE, World
 from hiveacid.testing.simulation.writer import Writer
 from hiveacid.transaction import Transaction
 
@@ -87,6 +93,113 @@ def compact(session: Session, kind: CompactionKind = CompactionKind.MAJOR) -> st
     return run_job(
         session.context, session.context.require(WHOLE), None, kind, Compactor(session).writing
     ).state
+
+
+def test_a_reader_that_was_reaped_does_not_spoil_later_ones(world: World) -> None:
+    """A DataFrame that is still there held a transaction that is not; every later read was refused, too."""
+    reader = session(world, "a")
+    insert(reader, WHOLE)
+    snapshots = reader.context.snapshots
+    with snapshots.taken(world.settings) as old:
+        snapshots.hold(old, Always())
+    reap(world)
+    reader.context.transactions.heartbeats.beat()
+    with snapshots.taken(world.settings) as new:
+        assert new.txn_id != old.txn_id
+        assert reader.locate(WHOLE, new)
+
+
+class Always:
+    def alive(self) -> bool:
+        return True
+
+
+def test_a_snapshot_that_could_not_be_taken_holds_nothing(world: World) -> None:
+    reader = session(world, "a")
+
+    def fail(_: object) -> None:
+        raise StoreUnavailableError("not now")
+
+    reader.context.store.__dict__["take_snapshot"] = fail
+    for _ in range(2):
+        with pytest.raises(StoreUnavailableError), reader.context.snapshots.taken(world.settings):
+            pass
+    reader.context.snapshots.sweep()
+    assert world.store.valid_txns().open == ()
+
+
+def test_two_cleaners_at_once(world: World) -> None:
+    """The slower one finds the job ended; that is no error."""
+    one, other = session(world, "a"), session(world, "b")
+    insert(one, WHOLE)
+    insert(one, WHOLE)
+    compact(one)
+    files = one.context.fs
+    listing = files.list_tree
+
+    def list_late(root: str) -> object:
+        found = listing(root)
+        clean(other.context)
+        return found
+
+    files.__dict__["list_tree"] = list_late
+    clean(one.context)
+    assert {job.state for job in world.store.show_compactions()} == {"succeeded"}
+
+
+def test_a_compaction_that_commits_beside_the_cleaner_is_not_settled(world: World) -> None:
+    """A reader that began before its commit reads what it replaced, though its id is the higher one."""
+    one, cleaner = session(world, "a"), session(world, "b")
+    for _ in range(2):
+        insert(one, WHOLE)
+    compact(one)  # a job that is ready
+    insert(one, WHOLE)
+    writing = Compactor(one).writing
+    reader = session(world, "c").context.transactions
+    store = cleaner.context.store
+
+    def rows(job: object, output: str) -> object:
+        """Let a reader begin while the second job is at work."""
+        published = writing.rows(job, output)  # type: ignore[arg-type]
+        reader.begin(world.settings).snapshot()
+        return published
+
+    asked = store.show_compactions
+
+    def show_late() -> object:
+        """Commit the second job just after the cleaner has looked at the queue for the last time."""
+        found = asked()
+        if len(calls) == 1:
+            run_job(
+                one.context,
+                one.context.require(WHOLE),
+                None,
+                CompactionKind.MAJOR,
+                replace(writing, rows=rows),
+            )
+        calls.append(1)
+        return found
+
+    calls: list[int] = []
+    store.__dict__["show_compactions"] = show_late
+    clean(cleaner.context)
+    world.check_held([f"{WAREHOUSE}/shop.db/whole"])
+
+
+def test_a_worker_whose_job_was_given_up_is_told_so(world: World) -> None:
+    one = session(world, "a")
+    insert(one, WHOLE)
+    insert(one, WHOLE)
+    take = one.context.store.lock
+
+    def lock_late(*arguments: object) -> object:
+        for job in world.store.show_compactions():
+            world.store.end_compaction(job.id, "failed")
+        return take(*arguments)
+
+    one.context.store.__dict__["lock"] = lock_late
+    with pytest.raises(CompactionError, match="was given up"):
+        compact(one)
 
 
 def test_a_refused_compaction_that_leaves_work_to_the_cleaner_ends(world: World) -> None:

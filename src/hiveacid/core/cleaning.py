@@ -76,12 +76,8 @@ def plan_cleaning(
     """
     listed = [entry for entry in entries if not _is_base_above(entry.path, high_watermark)]
     view = write_ids.cleaner(high_watermark)
-    seen_by_all = ValidTxnList(
-        TxnId(min(txns.high_watermark, min_open_txn_id - 1)),
-        tuple(txn_id for txn_id in {*txns.open, *unsettled} if txn_id not in txns.aborted),
-        txns.aborted,
-    )
-    state = select(listed, view, seen_by_all, metadata, adopted_txn_id=adopted_txn_id)
+    everybody = seen_by_all(txns, min_open_txn_id, unsettled)
+    state = select(listed, view, everybody, metadata, adopted_txn_id=adopted_txn_id)
     latest = select(listed, view, txns, metadata, adopted_txn_id=adopted_txn_id)
     obsolete = [] if aborted_only else [path for path in state.obsolete if _has_ended(path, write_ids)]
     deletions = [
@@ -94,6 +90,17 @@ def plan_cleaning(
         () if aborted_only else tuple(sorted({*latest.obsolete, *latest.aborted} - deleted)),
         _history_from(state) if obsolete else None,
         _forgettable(listed, write_ids, deleted, WriteId(min(high_watermark, write_ids.high_watermark))),
+    )
+
+
+def seen_by_all(
+    txns: ValidTxnList, min_open_txn_id: TxnId, unsettled: AbstractSet[TxnId] = frozenset()
+) -> ValidTxnList:
+    """Return what every transaction that is still open sees as committed; arguments as in `plan_cleaning`."""
+    return ValidTxnList(
+        TxnId(min(txns.high_watermark, min_open_txn_id - 1)),
+        tuple(txn_id for txn_id in {*txns.open, *unsettled} if txn_id not in txns.aborted),
+        txns.aborted,
     )
 
 

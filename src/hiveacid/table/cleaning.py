@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from hiveacid.core.cleaning import CleaningPlan, plan_cleaning
+from hiveacid.core.cleaning import CleaningPlan, plan_cleaning, seen_by_all
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import BaseName
 from hiveacid.core.snapshot import select
-from hiveacid.errors import HiveAcidError, MissingDirectoryError
+from hiveacid.errors import HiveAcidError, MissingDirectoryError, TransactionStateError
 from hiveacid.spark.lease import let_go
 from hiveacid.storage.listing import HISTORY_FROM, adopted_txn_id, list_adopted, read_metadata
 from hiveacid.storage.staging import abandoned
@@ -56,17 +57,18 @@ def _ready(context: Context) -> list[Compaction]:
 
 
 def _clean_job(context: Context, job_id: int) -> list[str]:
+    # In this order: a compaction that commits after the first question is unsettled in the second.
+    min_open = context.store.min_open_txn_id()
     ready = _ready(context)
     job = next((one for one in ready if one.id == job_id), None)
-    min_open = context.store.min_open_txn_id()
     if job is None or job.next_txn_id is None or job.next_txn_id > min_open:
         return []  # somebody may still read what it replaced; a later turn does it
     table = context.catalog.get_table(job.request.table)
     found = _place(context, table, job.request.partition) if table is not None else None
     if table is None or found is None:
-        context.store.end_compaction(job.id, "succeeded", "the table or partition is gone")
+        _succeed(context, job, "the table or partition is gone")
         return []
-    unsettled = {one.txn_id for one in ready if one.txn_id and (one.next_txn_id or 0) > min_open}
+    unsettled = _unsettled(ready, min_open)
     root, _ = found
     try:
         plan = _plan(context, table, root, job.high_watermark, min_open, unsettled)
@@ -74,8 +76,19 @@ def _clean_job(context: Context, job_id: int) -> list[str]:
     except MissingDirectoryError:
         removed, plan = [], None
     if plan is None or not plan.postponed:
-        context.store.end_compaction(job.id, "succeeded")
+        _succeed(context, job)
     return removed
+
+
+def _unsettled(ready: Iterable[Compaction], min_open: TxnId) -> set[TxnId]:
+    """Return the transactions of compactions that somebody who is still there may not see."""
+    return {one.txn_id for one in ready if one.txn_id and (one.next_txn_id or 0) > min_open}
+
+
+def _succeed(context: Context, job: Compaction, note: str | None = None) -> None:
+    """End a job; another cleaner may have been there, too."""
+    with suppress(TransactionStateError):
+        context.store.end_compaction(job.id, "succeeded", note)
 
 
 def _place(
@@ -161,6 +174,7 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     # a writer that died before its commit left its new partitions to nobody
     found = [partition.location for partition in partitions_on_disk(context, table)]
     min_open = context.store.min_open_txn_id()
+    unsettled = _unsettled(_ready(context), min_open)
     reach: list[int] = []
     for root in dict.fromkeys((*known, *found)):
         try:
@@ -168,7 +182,8 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
             removed += _carry_out(context, table, root, plan)
             reach.append(int(plan.forget_aborted_up_to))
             if root in known:
-                reach.append(_base_write_id(context, table, root, context.store.valid_txns()))
+                seen = seen_by_all(context.store.valid_txns(), min_open, unsettled)
+                reach.append(_base_write_id(context, table, root, seen))
         except MissingDirectoryError:
             continue
     if reach and min(reach) > 0:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.core.compaction import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
 from hiveacid.core.locks import LockComponent, LockType
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import ACID_VERSION_FILE, METADATA_FILE, LayoutLevel
 from hiveacid.core.snapshot import AcidState
 from hiveacid.errors import (
+    CompactionError,
     CompactionRefusedError,
     ConfigError,
     NoSuchPartitionError,
@@ -189,7 +190,7 @@ def _work(
         table = context.require(table.name)  # as of now: a column added since must not get lost
         _require_partition(context, table, partition)
         write_ids = txn.valid_write_ids(table.name).compactor()
-        context.store.start_compaction(job.id, txn.txn_id, write_ids.high_watermark)
+        _start(context, job, txn, write_ids.high_watermark)
         partitions = None if partition is None else [partition]
         (location,) = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
         plan = plan_compaction(location.state, write_ids, kind, _level(context, table), txn.txn_id)
@@ -206,6 +207,16 @@ def _work(
             raise lost from error
         raise
     return report
+
+
+def _start(context: Context, job: Compaction, txn: Transaction, high_watermark: WriteId) -> None:
+    """Say what the job is about to do. Raises CompactionError if it was given up meanwhile."""
+    try:
+        context.store.start_compaction(job.id, txn.txn_id, high_watermark)
+    except TransactionStateError as error:
+        raise CompactionError(
+            f"compaction {job.id} was given up: nothing was heard of its worker for hive.txn.timeout; run it again"
+        ) from error
 
 
 def _refuse(context: Context, job: Compaction, refusal: CompactionRefusal) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import StorageError, TransactionAbortedError
 from hiveacid.testing.simulation.session import Found, Session
 from hiveacid.testing.simulation.world import PARTED, WHOLE
 from hiveacid.transaction import Transaction
+
+_LET_GO = 0.6
+"""Probability that a frame is forgotten after a turn; the others are used once more."""
 
 
 @dataclass(eq=False)
@@ -28,6 +31,7 @@ class Reader:
     """Reads one thing after the other; several frames may share a snapshot."""
 
     session: Session
+    _frames: list[_Frame] = field(default_factory=list)
 
     def work(self) -> None:
         """Read until the process dies."""
@@ -37,15 +41,18 @@ class Reader:
             self.session.context.clock.sleep(self.session.random.random() * 3)
 
     def _turn(self) -> None:
+        """Make frames, use them and older ones, let some go."""
         random = self.session.random
-        frames = [self._scan(random.choice((WHOLE, PARTED))) for _ in range(random.randint(1, 2))]
+        for _ in range(random.randint(1, 2)):
+            self._frames.append(self._scan(random.choice((WHOLE, PARTED))))
         try:
-            for frame in frames:
-                for _ in range(random.randint(1, 2)):
+            for frame in list(self._frames):
+                with self.session.forgiving():
                     self._run(frame)
         finally:
-            for frame in frames:
+            for frame in [one for one in self._frames if random.random() < _LET_GO]:
                 frame.used = False
+                self._frames.remove(frame)
             self.session.context.snapshots.sweep()
 
     def _scan(self, name: TableName) -> _Frame:

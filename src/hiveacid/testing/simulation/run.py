@@ -15,7 +15,13 @@ from hiveacid.testing.simulation.session import Session
 from hiveacid.testing.simulation.world import TIMEOUT, WAREHOUSE, World, quiet_logs
 from hiveacid.testing.simulation.writer import Writer
 
-CREW = ("writer", "writer", "writer", "reader", "reader", "compactor", "cleaner", "reaper")
+CREW = (
+    *["writer"] * 3,
+    *["reader"] * 2,
+    *["compactor"] * 2,
+    *["cleaner"] * 2,
+    "reaper",
+)
 
 
 @dataclass(frozen=True)

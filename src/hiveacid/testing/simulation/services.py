@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hiveacid.core.compaction import CompactionKind
 from hiveacid.core.model import Partition
-from hiveacid.errors import CompactionRefusedError, NoSuchPartitionError
+from hiveacid.errors import CompactionError, NoSuchPartitionError
 from hiveacid.spark.publish import Published
 from hiveacid.storage.listing import Location
 from hiveacid.table.cleaning import clean
@@ -34,7 +34,7 @@ class Compactor:
                 places: Sequence[Partition | None] = partitions_of(context, table) or (None,)
                 try:
                     run_job(context, table, random.choice(places), kind, self.writing)
-                except (CompactionRefusedError, NoSuchPartitionError) as refused:
+                except (CompactionError, NoSuchPartitionError) as refused:
                     self.session.world.scheduler.note(str(refused))
             context.clock.sleep(random.random() * 10)
 

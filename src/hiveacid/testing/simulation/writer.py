@@ -18,7 +18,7 @@ from hiveacid.testing.simulation.session import Session
 from hiveacid.testing.simulation.world import PARTED, WHOLE
 from hiveacid.transaction import Transaction
 
-_DAYS = ("0", "1", "2")
+_DAYS = ("0", "0", "0", "1", "1", "2", "3", "4")
 
 
 @dataclass

@@ -1,0 +1,45 @@
+"""Heartbeats go on, whatever fails beside them."""
+
+from __future__ import annotations
+
+import threading
+
+from hiveacid.core.model import TxnId
+from hiveacid.errors import StoreUnavailableError
+from hiveacid.heartbeats import Heartbeats
+from hiveacid.ports import Client, HeartbeatAnswer
+from hiveacid.stores.memory import MemoryStore
+
+
+class RestlessStore(MemoryStore):
+    """Does not answer the first heartbeat."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beats = 0
+        self.answered = threading.Event()
+
+    def heartbeat(self, txn_ids: object) -> HeartbeatAnswer:
+        self.beats += 1
+        if self.beats == 1:
+            raise StoreUnavailableError("not now")
+        self.answered.set()
+        return super().heartbeat(txn_ids)  # type: ignore[arg-type]
+
+
+def test_a_beat_that_failed_is_sent_again_and_sweeps_are_in_nobodys_way() -> None:
+    """A sweep that raises at every turn kept the heart still."""
+    store = RestlessStore()
+    heartbeats = Heartbeats(store, 0.05)
+    swept = threading.Event()
+
+    def sweep() -> None:
+        swept.set()
+        raise RuntimeError("always")
+
+    heartbeats.on_turn(sweep)
+    (txn_id,) = store.open_txns(Client("ann", "here", "test"))
+    heartbeats.track(TxnId(txn_id))
+    assert store.answered.wait(30)
+    assert swept.wait(30)
+    heartbeats.close()
