@@ -18,6 +18,7 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports import CompactionRequest, Operation, TxnKind
+from hiveacid.table.change import change
 from hiveacid.table.cleaning import clean
 from hiveacid.table.compact import run_job
 from hiveacid.table.insert import lock_of
@@ -150,10 +151,10 @@ def test_two_cleaners_at_once(world: World) -> None:
 def test_a_compaction_that_commits_beside_the_cleaner_is_not_settled(world: World) -> None:
     """A reader that began before its commit reads what it replaced, though its id is the higher one."""
     one, cleaner = session(world, "a"), session(world, "b")
-    for _ in range(2):
+    for _ in range(3):
         insert(one, WHOLE)
-    compact(one)  # a job that is ready
-    insert(one, WHOLE)
+        change(one.context, WHOLE, "DELETE", None, Writer(one)._delete)
+    compact(one, CompactionKind.MINOR)  # a job that is ready; the next one covers the same write ids
     writing = Compactor(one).writing
     reader = session(world, "c").context.transactions
     store = cleaner.context.store

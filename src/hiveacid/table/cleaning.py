@@ -12,7 +12,7 @@ from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import BaseName
 from hiveacid.core.snapshot import select
-from hiveacid.errors import HiveAcidError, MissingDirectoryError, TransactionStateError
+from hiveacid.errors import CompactionError, HiveAcidError, MissingDirectoryError, TransactionStateError
 from hiveacid.spark.lease import let_go
 from hiveacid.storage.listing import HISTORY_FROM, adopted_txn_id, list_adopted, read_metadata
 from hiveacid.storage.staging import abandoned
@@ -87,7 +87,7 @@ def _unsettled(ready: Iterable[Compaction], min_open: TxnId) -> set[TxnId]:
 
 def _succeed(context: Context, job: Compaction, note: str | None = None) -> None:
     """End a job; another cleaner may have been there, too."""
-    with suppress(TransactionStateError):
+    with suppress(TransactionStateError, CompactionError):
         context.store.end_compaction(job.id, "succeeded", note)
 
 

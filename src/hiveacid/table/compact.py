@@ -141,7 +141,7 @@ def _give_up(context: Context, claimed: Compaction, error: BaseException) -> Non
     now = next((job for job in context.store.show_compactions() if job.id == claimed.id), None)
     if now is None or (now.state, now.worker, now.started) != ("working", claimed.worker, claimed.started):
         return
-    with suppress(TransactionStateError):
+    with suppress(TransactionStateError, CompactionError):
         context.store.end_compaction(claimed.id, "failed", str(error)[:500])
 
 
@@ -159,7 +159,7 @@ def _queued(context: Context, request: CompactionRequest) -> Compaction:
     ]
     for job in queue:
         covered = (job.request.kind, request.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
-        with suppress(TransactionStateError):  # somebody else was quicker
+        with suppress(TransactionStateError, CompactionError):  # somebody else was quicker
             if job.state == "working" and (job.started or 0) < silent_since and not _is_at_work(context, job):
                 context.store.end_compaction(job.id, "failed", "its worker has not been heard of any more")
             if job.state == "initiated" and covered and (job.enqueued or 0) < silent_since:
@@ -227,7 +227,7 @@ def _refuse(context: Context, job: Compaction, refusal: CompactionRefusal) -> st
         state, following = "ready for cleaning", TxnId(context.store.valid_txns().high_watermark + 1)
     try:
         context.store.end_compaction(job.id, state, refusal.reason, following)
-    except TransactionStateError:  # it was reaped meanwhile, and so is the job
+    except (TransactionStateError, CompactionError):  # it was reaped meanwhile, and so is the job
         return "failed"
     return state
 
