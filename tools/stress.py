@@ -20,7 +20,9 @@ from pathlib import Path
 
 from hiveacid.testing.servers import MariadbServer, PostgresServer, Server
 
-HISTORY = ("-m", "hiveacid.testing.history", "--store", "{store}", "--clients", "8", "--transactions")
+HISTORY = (
+    "-m", "hiveacid.testing.history", "--store", "{store}", "--clients", "8", "--longest", "{seconds}", "--transactions",
+)  # fmt: skip
 SIMULATION = ("-m", "hiveacid.testing.simulation", "--seeds")
 SLOW_OPENINGS = ("tools/slow_openings.py", "{store}", "{count}")
 SERVERS: tuple[type[Server], ...] = (PostgresServer, MariadbServer)
@@ -42,7 +44,7 @@ class Check:
 
 
 CHECKS = (
-    Check("history on PostgreSQL", (*HISTORY, "{count}"), 20_000, 12, store="PostgreSQL"),
+    Check("history on PostgreSQL", (*HISTORY, "{count}"), 20_000, 15, store="PostgreSQL"),
     Check("history on MariaDB", (*HISTORY, "{count}"), 2_000, 5, store="MariaDB"),
     Check("history on SQLite", (*HISTORY, "{count}"), 5_000, 8, store="SQLite"),
     Check("slow openings on PostgreSQL", SLOW_OPENINGS, 400, 3, store="PostgreSQL"),
@@ -133,7 +135,8 @@ def run(check: Check, stores: Stores, share: float) -> Result:
         return Result(check, "skipped", 0, missing)
     words = {
         "store": stores.empty(check.store) if check.store else "",
-        "count": str(round(check.count * share)),
+        "count": str(check.count if check.caught else round(check.count * share)),
+        "seconds": str(60 * check.minutes - 20),
     }
     command = [sys.executable, *(part.format(**words) for part in check.command)]
     began = time.monotonic()
