@@ -86,7 +86,7 @@ class Runner(Statements):
         before, rivals, mine = self.model, self.model.copy(), self.model.copy()
         mine.update(values, where)
         faults = Faults()
-        faults.at("store.allocate_write_ids", 1, Moment.BEFORE, lambda _: self.update(self.rival, rivals))
+        faults.at("store.begin_txn", 1, Moment.AFTER, lambda _: self.update(self.rival, rivals))
         shared = {column: value.sql for column, value in values.items()}
         self.log.append(f"# meanwhile: UPDATE t SET {shared} WHERE {where.sql}")
         slow = hiveacid.connect(

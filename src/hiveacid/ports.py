@@ -7,7 +7,7 @@ Adapters live in ``stores/`` and ``storage/``. Every adapter of :class:`Transact
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -93,6 +93,34 @@ class Written:
 
 
 @dataclass(frozen=True)
+class Start:
+    """What a statement needs before it can read and write.
+
+    ``locks``: one request; ``tables``: whose valid write ids are wanted; ``writes``: those that are written,
+    which need a write id.
+    """
+
+    locks: tuple[LockComponent, ...] = ()
+    tables: tuple[TableName, ...] = ()
+    writes: tuple[TableName, ...] = ()
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A transaction that was opened, as far as its start came.
+
+    ``lock``: None if none was asked for. ``snapshot`` is None while the lock waits, and then there are neither
+    ``write_ids`` (lists by table, that of the snapshot) nor ``allocated`` ids.
+    """
+
+    txn_id: TxnId
+    lock: LockAnswer | None = None
+    snapshot: ValidTxnList | None = None
+    write_ids: Mapping[TableName, ValidWriteIdList] = field(default_factory=dict)
+    allocated: Mapping[TableName, WriteId] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TransactionRow:
     """One row of SHOW TRANSACTIONS (open and aborted ones)."""
 
@@ -163,6 +191,13 @@ class TransactionStore(Protocol):
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """Open ``count`` transactions, ids ascending."""
 
+    def begin_txn(self, client: Client, start: Start = Start(), kind: TxnKind = TxnKind.DEFAULT) -> Begun:
+        """Open a transaction with all that its first statement needs: everything or nothing, in one call.
+
+        The same as ``open_txns``, ``lock``, ``take_snapshot``, ``valid_write_ids`` and ``allocate_write_ids``, in
+        this order; where the lock has to wait, it ends there, and the caller goes on verb by verb.
+        """
+
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
         """Return who is committed now as seen by an open transaction (itself counts as open = excluded).
 
@@ -204,8 +239,12 @@ class TransactionStore(Protocol):
     def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
         """Say that the transactions are alive."""
 
-    def commit_txn(self, txn_id: TxnId, changes: CatalogChanges = CatalogChanges()) -> None:
+    def commit_txn(
+        self, txn_id: TxnId, changes: CatalogChanges = CatalogChanges(), written: Sequence[Written] = ()
+    ) -> None:
         """Commit: all or nothing with ``changes``. Idempotent for a transaction that is already committed.
+
+        ``written``: what ``add_written`` was not told yet.
 
         Raises WriteConflictError (and the transaction is aborted then), TransactionAbortedError,
         NoSuchTransactionError.

@@ -18,10 +18,12 @@ from hiveacid.config import keys
 from hiveacid.core.locks import LockComponent, LockState
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import (
+    CommitStateUnknownError,
     FormatError,
     HiveAcidError,
     LockTimeoutError,
     StorageError,
+    StoreError,
     TransactionAbortedError,
     TransactionError,
     TransactionStateError,
@@ -29,11 +31,13 @@ from hiveacid.errors import (
 )
 from hiveacid.heartbeats import Heartbeats
 from hiveacid.ports import (
+    Begun,
     CatalogChanges,
     Client,
     Clock,
     LockAnswer,
     NewPartition,
+    Start,
     TransactionStore,
     TxnKind,
     Written,
@@ -43,10 +47,12 @@ if TYPE_CHECKING:
     from hiveacid.config import Settings
     from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
 
+__all__ = ["Heartbeats", "Holder", "Snapshots", "Transaction", "Transactions", "this_client"]
+
 logger = logging.getLogger(__name__)
 
 _MOST_STATEMENTS = 4096  # what a bucket property has room for (``BucketCodec``)
-
+_NOTHING = Start()  # a snapshot and nothing else
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 15.0  # seconds between two looks at a waiting lock (DbLockManager)
 
 
@@ -82,6 +88,7 @@ class Transaction:
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
     _lists: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
     _statements: int = 0
+    _written: list[Written] = field(default_factory=list)
     _partitions: list[NewPartition] = field(default_factory=list)
     _tables: list[TableDefinition] = field(default_factory=list)
     _overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
@@ -90,7 +97,10 @@ class Transaction:
     def lock(self, components: Sequence[LockComponent]) -> None:
         """Take locks, waiting as ``hive.lock.*`` say. Raises LockTimeoutError; leaves no request behind."""
         self._require_open()
-        answer = self.store.lock(self.txn_id, components)
+        self.wait_for(self.store.lock(self.txn_id, components), components)
+
+    def wait_for(self, answer: LockAnswer, components: Sequence[LockComponent]) -> None:
+        """Wait for a request as :meth:`lock` does."""
         pause = _FIRST_WAIT
         try:
             for _ in range(self.settings.get(keys.LOCK_NUMRETRIES)):
@@ -149,6 +159,12 @@ class Transaction:
         own = self._write_ids.get(table)
         return self._lists[table] if own is None else self._lists[table].with_own(own)
 
+    def knows(self, begun: Begun) -> None:
+        """Keep what the transaction began with."""
+        self._snapshot = begun.snapshot
+        self._lists.update(begun.write_ids)
+        self._write_ids.update(begun.allocated)
+
     def saw_less_than(self, table: TableName, now: ValidWriteIdList) -> bool:
         """Tell whether ``now`` has a committed write id that this transaction's snapshot has not."""
         seen = self.valid_write_ids(table)
@@ -181,9 +197,8 @@ class Transaction:
         partitions: Sequence[NewPartition] = (),
         tables: Sequence[TableDefinition] = (),
     ) -> None:
-        """Record what was written, and catalog rows that appear with the commit."""
-        if written:
-            self.store.add_written(self.txn_id, written)
+        """Note what was written, and catalog rows that appear with the commit: all of it goes with the commit."""
+        self._written.extend(written)
         self._partitions.extend(partitions)
         self._tables.extend(tables)
 
@@ -215,7 +230,10 @@ class Transaction:
         self._on_abort.append(action)
 
     def commit(self) -> None:
-        """Make it visible. Raises WriteConflictError or TransactionAbortedError; then nothing is visible."""
+        """Make it visible. Raises WriteConflictError or TransactionAbortedError; then nothing is visible.
+
+        Raises CommitStateUnknownError if the answer was lost and the store cannot be asked: then the files stay.
+        """
         self._require_open()
         if self.failed:
             self.abort("a statement failed half-way")
@@ -224,22 +242,33 @@ class Transaction:
             )
         try:
             self.heartbeats.check(self.txn_id)
-            self.store.commit_txn(self.txn_id, CatalogChanges(tuple(self._tables), tuple(self._partitions)))
+            changes = CatalogChanges(tuple(self._tables), tuple(self._partitions))
+            self.store.commit_txn(self.txn_id, changes, tuple(dict.fromkeys(self._written)))
         except TransactionAbortedError:
             self._end()
             self._clean()
             raise
+        except CommitStateUnknownError:
+            self._end()
+            raise
         self._end()
 
     def abort(self, reason: str) -> None:
-        """Give up: abort in the store, remove what was published. Safe to call twice."""
+        """Give up: abort in the store, remove what was published. Safe to call twice.
+
+        A store that cannot be reached is no error: without heartbeats the transaction times out, and the cleaner
+        takes its files.
+        """
         if self.ended:
             return
         self._end()
-        aborted = self.txn_id in self.store.abort_txns([self.txn_id], reason)
-        # an interrupted commit may have gone through after all: then its files are the table's
-        if aborted or self.store.txn_state(self.txn_id) == "aborted":
-            self._clean()
+        try:
+            aborted = self.txn_id in self.store.abort_txns([self.txn_id], reason)
+            # an interrupted commit may have gone through after all: then its files are the table's
+            if aborted or self.store.txn_state(self.txn_id) == "aborted":
+                self._clean()
+        except StoreError:
+            logger.warning("transaction %s is left to its time-out: no store", self.txn_id, exc_info=True)
 
     def _clean(self) -> None:
         for action in self._on_abort:
@@ -276,21 +305,54 @@ class Transactions:
     client: Client
 
     def begin(
-        self, settings: Settings, kind: TxnKind = TxnKind.DEFAULT, *, explicit: bool = False
+        self,
+        settings: Settings,
+        kind: TxnKind = TxnKind.DEFAULT,
+        *,
+        explicit: bool = False,
+        start: Start | None = None,
     ) -> Transaction:
-        """Open a transaction and start its heartbeat."""
-        (txn_id,) = self.store.open_txns(self.client, 1, kind)
-        self.heartbeats.track(txn_id)
-        return Transaction(self.store, self.heartbeats, settings, self.clock, txn_id, explicit)
+        """Open a transaction and start its heartbeat.
+
+        ``start``: take its locks (waiting as :meth:`Transaction.lock`) and then its snapshot, too; without one
+        both are the caller's business, in this order. Raises LockTimeoutError; then nothing is left.
+        """
+        if start is None:
+            (txn_id,) = self.store.open_txns(self.client, 1, kind)
+            self.heartbeats.track(txn_id)
+            return Transaction(self.store, self.heartbeats, settings, self.clock, txn_id, explicit)
+        begun = self.store.begin_txn(self.client, start, kind)
+        self.heartbeats.track(begun.txn_id)
+        txn = Transaction(self.store, self.heartbeats, settings, self.clock, begun.txn_id, explicit)
+        if begun.snapshot is not None:
+            txn.knows(begun)
+        elif begun.lock is not None:
+            try:
+                txn.wait_for(begun.lock, start.locks)
+            except BaseException as error:
+                txn.abort(str(error)[:200])
+                raise
+        return txn
 
     @contextmanager
-    def scope(self, settings: Settings, joined: Transaction | None = None) -> Iterator[Transaction]:
+    def scope(
+        self,
+        settings: Settings,
+        joined: Transaction | None = None,
+        start: Start | None = None,
+        check: Callable[[], object] | None = None,
+    ) -> Iterator[Transaction]:
         """Run one statement: in ``joined``, or in a transaction of its own that commits at the end.
 
-        An error aborts an own transaction; a joined one is marked, so that it can only roll back.
+        ``check`` comes before anything is locked. An error aborts an own transaction; a joined one is marked, so
+        that it can only roll back.
         """
         if joined is not None:
             try:
+                if check is not None:
+                    check()
+                if start is not None and start.locks:
+                    joined.lock(start.locks)
                 yield joined
             except BaseException as error:
                 joined.failed = joined.failed or str(error) or type(error).__name__
@@ -299,7 +361,9 @@ class Transactions:
                     raise lost from error
                 raise
             return
-        txn = self.begin(settings)
+        if check is not None:
+            check()
+        txn = self.begin(settings, start=start)
         try:
             yield txn
             if not txn.ended:
@@ -366,9 +430,8 @@ class Snapshots:
                 if not newest.ended and self._is_present(newest):
                     holders.append(pin)
                     return newest
-            txn = self._transactions.begin(settings, TxnKind.READ_ONLY)
+            txn = self._transactions.begin(settings, TxnKind.READ_ONLY, start=_NOTHING)
             self._held.append((txn, [pin]))
-            txn.snapshot()
             return txn
 
     def _is_present(self, txn: Transaction) -> bool:

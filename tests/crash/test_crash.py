@@ -34,10 +34,8 @@ FIRST, LAST = 1, -1
 
 # name -> verb, which of its calls, before or after it
 NAMED = {
-    "opened": ("store.open_txns", LAST, AFTER),
-    "locked": ("store.lock", LAST, AFTER),
-    "snapshot": ("store.take_snapshot", LAST, AFTER),
-    "write id": ("store.allocate_write_ids", LAST, AFTER),
+    "not begun": ("store.begin_txn", LAST, BEFORE),
+    "begun": ("store.begin_txn", LAST, AFTER),
     "staged": ("fs.replace_tail", FIRST, BEFORE),
     "first footer": ("fs.replace_tail", FIRST, AFTER),
     "last footer": ("fs.replace_tail", LAST, AFTER),
@@ -45,7 +43,6 @@ NAMED = {
     "last file": ("fs.move_file", LAST, AFTER),
     "version file": ("fs.write_bytes", FIRST, AFTER),
     "staging removed": ("fs.delete_tree", LAST, AFTER),
-    "recorded": ("store.add_written", LAST, AFTER),
     "before commit": ("store.commit_txn", LAST, BEFORE),
     "after commit": ("store.commit_txn", LAST, AFTER),
     # A compaction's own commit comes first; readers whose frames are gone may be ended behind it.
@@ -55,8 +52,8 @@ NAMED = {
     "claimed": ("store.claim_compaction", FIRST, AFTER),
     "started": ("store.start_compaction", FIRST, AFTER),
 }
-BEGIN = ("opened", "locked", "snapshot", "write id")
-END = ("last file", "version file", "staging removed", "recorded", "before commit", "after commit")
+BEGIN = ("not begun", "begun")
+END = ("last file", "version file", "staging removed", "before commit", "after commit")
 WRITING = ("staged", "first footer", "last footer", "first file", *END)
 
 
@@ -164,7 +161,7 @@ def scene(warehouse: AcidSession, late_store: SqlStore, request: pytest.FixtureR
     ("statement", "names"),
     [
         ("insert", BEGIN + WRITING),
-        ("update", ("locked", "write id", "first footer", *END[2:])),
+        ("update", ("begun", "first footer", *END[2:])),
         ("merge", WRITING),
         ("overwrite", ("staged", "first file", *END)),
         ("transaction", ("first file", *END)),
@@ -228,7 +225,7 @@ def test_a_cleaner_that_dies_leaves_the_rest_to_the_next(scene: Scene) -> None:
 def test_rows_of_a_dead_writer_never_come_back(scene: Scene) -> None:
     """Not even in a partition that only it knew, once its write id is forgotten."""
     faults = Faults()
-    faults.at("store.add_written", 1, BEFORE, crash)
+    faults.at("store.commit_txn", 1, BEFORE, crash)
     with pytest.raises(SimulatedCrash):
         scene.victim(faults).sql(f"INSERT INTO {scene.name} VALUES (1, 'dead', 1), (2, 'dead', 77)")
     root = Path(scene.acid.table(scene.name).definition.location)

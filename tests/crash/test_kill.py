@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEATHS = {
     "while_spark_stages": ("insert many", "spark", 0, "before"),
     "first_footer": ("update", "fs.replace_tail", 1, "after"),
-    "not_recorded": ("merge", "store.add_written", 1, "before"),
+    "not_recorded": ("merge", "store.commit_txn", 1, "before"),
     "first_file": ("overwrite", "fs.move_file", 1, "after"),
     "not_committed": ("transaction", "store.commit_txn", 1, "before"),
     "committed": ("major", "store.commit_txn", 1, "after"),

@@ -13,6 +13,7 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings, keys
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.heartbeats import Heartbeats
+from hiveacid.ports import Start
 from hiveacid.spark.lease import let_go
 from hiveacid.spark.session import SparkFacts
 from hiveacid.storage.local import LocalFileSystem
@@ -86,9 +87,8 @@ class Connection:
         """
         if self.joined is not None:
             raise UnsupportedFeatureError("a transaction inside a transaction")
-        txn = self.context.transactions.begin(self.context.settings, explicit=True)
+        txn = self.context.transactions.begin(self.context.settings, explicit=True, start=Start())
         try:
-            txn.snapshot()
             yield self._inside(txn)
             if not txn.ended:
                 txn.commit()

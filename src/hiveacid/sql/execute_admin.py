@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import ConfigError, TransactionStateError
-from hiveacid.ports import TxnKind
+from hiveacid.ports import Start, TxnKind
 from hiveacid.sql.rows import nothing, texts
 from hiveacid.sql.store_rows import abort_transactions
 
@@ -23,12 +23,7 @@ def start_transaction(session: AcidSession, statement: s.StartTransaction) -> Da
     session.require_no_snapshot("START TRANSACTION")
     context = session.context
     kind = TxnKind.READ_ONLY if statement.read_only else TxnKind.DEFAULT
-    txn = context.transactions.begin(context.settings, kind, explicit=True)
-    try:
-        txn.snapshot()
-    except BaseException:
-        txn.abort("no snapshot")
-        raise
+    txn = context.transactions.begin(context.settings, kind, explicit=True, start=Start())
     session.joined, session.by_statement, session.read_only = txn, True, statement.read_only
     return nothing(context.facts)
 

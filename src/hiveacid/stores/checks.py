@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from hiveacid.core.locks import LockComponent
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
-from hiveacid.errors import CatalogError, ConfigError
-from hiveacid.ports import CatalogChanges, Client, CompactionRequest, Written
+from hiveacid.errors import CatalogError, ConfigError, TransactionStateError
+from hiveacid.ports import CatalogChanges, Client, CompactionRequest, Start, TxnKind, Written
 from hiveacid.stores.limits import Limits
 
 LONGEST_DATABASE = 128
@@ -96,6 +96,18 @@ def components(request: Sequence[LockComponent]) -> tuple[LockComponent, ...]:
             raise ConfigError(msg)
         partition_name(one.partition)
     return tuple(request)
+
+
+def start(wanted: Start, kind: TxnKind) -> Start:
+    """Return what a transaction is to begin with; ConfigError, CatalogError, TransactionStateError as the verbs."""
+    if wanted.locks:
+        components(wanted.locks)
+    for name in (*wanted.tables, *wanted.writes):
+        table_name(name)
+    if wanted.writes and kind is TxnKind.READ_ONLY:
+        msg = f"a read-only transaction may not write to {wanted.writes[0]}"
+        raise TransactionStateError(msg)
+    return wanted
 
 
 def written(changes: Sequence[Written]) -> tuple[Written, ...]:

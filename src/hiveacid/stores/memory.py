@@ -13,13 +13,15 @@ from hiveacid.core.locks import HeldLock, LockComponent, LockState, blocker
 from hiveacid.core.model import LockId, TableName, TxnId, WriteId
 from hiveacid.core.states import TRANSACTION, fire
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
-from hiveacid.errors import WriteConflictError
+from hiveacid.errors import HiveAcidError, WriteConflictError
 from hiveacid.ports import (
+    Begun,
     CatalogChanges,
     Client,
     HeartbeatAnswer,
     LockAnswer,
     LockRow,
+    Start,
     TransactionRow,
     TxnKind,
     Written,
@@ -30,7 +32,7 @@ from hiveacid.stores.memory_catalog import MemoryCatalog
 from hiveacid.stores.memory_queue import MemoryQueue
 from hiveacid.stores.memory_state import NOBODY, Request, Transaction, WrittenRow, alone
 
-_NO_CHANGES = CatalogChanges()
+_NO_CHANGES, _NOTHING = CatalogChanges(), Start()
 
 
 class MemoryStore(MemoryCatalog, MemoryQueue):
@@ -55,6 +57,19 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
             state.txns[txn_id] = Transaction(txn_id, kind, client, now, now, state.sequence, lowest)
         state.last_txn = opened[-1]
         return opened
+
+    @alone
+    def begin_txn(self, client: Client, start: Start = _NOTHING, kind: TxnKind = TxnKind.DEFAULT) -> Begun:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        checks.start(start, kind)
+        (txn_id,) = self.open_txns(client, 1, kind)
+        answer = self.lock(txn_id, start.locks) if start.locks else None
+        if answer is not None and answer.state is LockState.WAITING:
+            return Begun(txn_id, answer)
+        snapshot = self.take_snapshot(txn_id)
+        lists = self.valid_write_ids(snapshot, start.tables)
+        given = {table: self.allocate_write_ids([txn_id], table)[0] for table in start.writes}
+        return Begun(txn_id, answer, snapshot, lists, given)
 
     @alone
     def seed_txns(self, high_watermark: TxnId) -> None:
@@ -102,16 +117,22 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
         )
 
     @alone
-    def commit_txn(self, txn_id: TxnId, changes: CatalogChanges = _NO_CHANGES) -> None:
+    def commit_txn(
+        self, txn_id: TxnId, changes: CatalogChanges = _NO_CHANGES, written: Sequence[Written] = ()
+    ) -> None:
         """See :class:`hiveacid.ports.TransactionStore`.
 
         Raises AlreadyExistsError or NoSuchDatabaseError if ``changes`` do not fit; the transaction is open then.
         """
         checks.changes(changes)
+        checks.written(written)
         txn = self._state.txns.get(txn_id)
         if txn is not None and txn.state == "committed":
             return
         txn = self._state.require_open(txn_id)
+        known = len(self._state.written)
+        if written:
+            self.add_written(txn_id, written)
         mine = [row for row in self._state.written if row.txn_id == txn_id]
         conflict = self._conflict(txn, mine)
         if conflict is not None:
@@ -119,7 +140,11 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
             message = conflict_message(txn_id, self._state.sequence, conflict)
             self._end(txn, "conflict", message, refusals.CONFLICT)
             raise WriteConflictError(message)
-        self._require_changes_fit(changes)
+        try:
+            self._require_changes_fit(changes)
+        except HiveAcidError:
+            del self._state.written[known:]
+            raise
         if any(row.counts for row in mine):
             self._state.sequence += 1
             for row in mine:

@@ -17,7 +17,7 @@ from hiveacid.errors import (
     PartitionColumnUpdateError,
     WriteConflictError,
 )
-from hiveacid.ports import Operation
+from hiveacid.ports import Operation, Start
 from hiveacid.spark.changes import deleted_rows, updated_rows
 from hiveacid.spark.failures import translated
 from hiveacid.spark.publish import publish_acid, staged_files
@@ -54,11 +54,12 @@ def change(
     attempts = 0 if joined is not None else context.settings.get(keys.RETRY_SNAPSHOT)
     for attempt in range(attempts + 1):
         try:
-            with context.transactions.scope(context.settings, joined) as txn:
-                context.require_full_acid(name, verb)
-                alone = exclusive or context.settings.get(keys.XLOCK_WRITE)
-                lock = LockType.EXCL_WRITE if alone else LockType.SHARED_WRITE
-                txn.lock([LockComponent(lock, name.database, name.name)])
+            alone = exclusive or context.settings.get(keys.XLOCK_WRITE)
+            lock = LockType.EXCL_WRITE if alone else LockType.SHARED_WRITE
+            start = Start((LockComponent(lock, name.database, name.name),), (name,), (name,))
+            with context.transactions.scope(
+                context.settings, joined, start, lambda: context.require_full_acid(name, verb)
+            ) as txn:
                 report = run(context.require_full_acid(name, verb), txn)
             return replace(report, retries=attempt)
         except WriteConflictError:

@@ -26,7 +26,7 @@ from hiveacid.errors import (
     NotTransactionalError,
     TransactionStateError,
 )
-from hiveacid.ports import CompactionRequest, TxnKind
+from hiveacid.ports import CompactionRequest, Start, TxnKind
 from hiveacid.spark.failures import translated
 from hiveacid.spark.publish import Published, publish_acid, publish_flat, staged_files
 from hiveacid.spark.scan import Source, scan_deletes
@@ -184,9 +184,10 @@ def _work(
     writing: Writing,
 ) -> CompactionReport:
     place = job.request.partition
-    txn = context.transactions.begin(context.settings, TxnKind.COMPACTION)
+    lock = LockComponent(LockType.SHARED_READ, table.name.database, table.name.name, place)
+    start = Start((lock,), (table.name,))
+    txn = context.transactions.begin(context.settings, TxnKind.COMPACTION, start=start)
     try:
-        txn.lock([LockComponent(LockType.SHARED_READ, table.name.database, table.name.name, place)])
         table = context.require(table.name)  # as of now: a column added since must not get lost
         _require_partition(context, table, partition)
         write_ids = txn.valid_write_ids(table.name).compactor()

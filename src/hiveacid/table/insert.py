@@ -11,7 +11,7 @@ from hiveacid.config import keys
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError, WriteConflictError
-from hiveacid.ports import NewPartition, Operation, Written
+from hiveacid.ports import NewPartition, Operation, Start, Written
 from hiveacid.spark.failures import translated
 from hiveacid.spark.publish import (
     Published,
@@ -67,8 +67,9 @@ def insert(
     table = context.require(name)
     static = static_values(context, table, options.partition)
     ready = None if callable(rows) else _fitted(table, rows, static, options)
-    with context.transactions.scope(context.settings, joined) as txn:
-        txn.lock([lock_of(context, table, static, overwrite=options.overwrite)])
+    lock = lock_of(context, table, static, overwrite=options.overwrite)
+    written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
+    with context.transactions.scope(context.settings, joined, Start((lock,), written_to, written_to)) as txn:
         table = context.require(name)
         if callable(rows):
             ready = _fitted(table, rows(txn), static, options)

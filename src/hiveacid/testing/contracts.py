@@ -20,6 +20,7 @@ from hiveacid.testing.contract_changes import CatalogChangesContract
 from hiveacid.testing.contract_commits import CommitContract
 from hiveacid.testing.contract_compactions import CompactionContract
 from hiveacid.testing.contract_locks import LockContract
+from hiveacid.testing.contract_starts import StartContract
 from hiveacid.testing.contract_transactions import TransactionContract
 from hiveacid.testing.contract_walks import WalkContract
 from hiveacid.testing.contract_write_ids import WriteIdContract
@@ -35,6 +36,7 @@ class _TurnedClock:
 class TransactionStoreContract(
     _TurnedClock,
     TransactionContract,
+    StartContract,
     WriteIdContract,
     LockContract,
     CommitContract,

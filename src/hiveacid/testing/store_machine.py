@@ -19,11 +19,13 @@ from hiveacid.core.model import LockId, Partition, TableName, TxnId, WriteId
 from hiveacid.core.write_ids import ValidTxnList
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports import (
+    Begun,
     CatalogChanges,
     Clock,
     CompactionRequest,
     NewPartition,
     Operation,
+    Start,
     TxnKind,
     Written,
 )
@@ -111,6 +113,23 @@ class StoreMachine(RuleBasedStateMachine):
         self.both(lambda store: store.open_txns(CLIENT, count, kind))
         self.last_txn += count
 
+    @rule(
+        locks=LOCKS, tables=st.lists(TABLES, max_size=2), writing=st.booleans(), kind=st.sampled_from(TxnKind)
+    )
+    def begin(
+        self, locks: list[LockComponent], tables: list[TableName], kind: TxnKind, *, writing: bool
+    ) -> None:
+        """Open with everything at once."""
+        start = Start(tuple(locks), tuple(tables), tuple(tables) if writing else ())
+        answer, begun = self.both(lambda store: store.begin_txn(CLIENT, start, kind))
+        if answer == "answer" and isinstance(begun, Begun):
+            self.last_txn += 1
+            self.last_lock = max([self.last_lock, *self._lock_ids()])
+            for name, write_id in begun.allocated.items():
+                self.ledger.setdefault(name, {})[write_id] = begun.txn_id
+            if begun.snapshot is not None:
+                self.held[begun.txn_id] = begun.snapshot
+
     @rule(pick=PICK)
     def snapshot(self, pick: int) -> None:
         """Take a snapshot and hold it while its transaction is open."""
@@ -130,10 +149,10 @@ class StoreMachine(RuleBasedStateMachine):
         changes = CatalogChanges(made, tuple(NewPartition(name, day) for day in days))
         self.both(lambda store: store.commit_txn(self.txn(pick), changes))
 
-    @rule(pick=PICK)
-    def commit_plainly(self, pick: int) -> None:
-        """Commit."""
-        self.both(lambda store: store.commit_txn(self.txn(pick)))
+    @rule(pick=PICK, written=CHANGES)
+    def commit_plainly(self, pick: int, written: list[Written]) -> None:
+        """Commit with the last of what was written."""
+        self.both(lambda store: store.commit_txn(self.txn(pick), written=written))
 
     @rule(picks=st.lists(PICK, max_size=3))
     def abort(self, picks: list[int]) -> None:

@@ -25,39 +25,50 @@ _COUNTING = ("u", "d")
 def add_written(database: Database, txn_id: TxnId, changes: Sequence[Written]) -> None:
     """Record what a transaction wrote, before it commits."""
     ones = checks.written(changes)
-    database.write(lambda connection: _add(connection, txn_id, ones), Durability.WITH_CLIENT)
+
+    def work(connection: Connection) -> None:
+        hold_writers(connection, [txn_id])
+        _record(connection, txn_id, ones)
+
+    database.write(work, Durability.WITH_CLIENT)
 
 
-def _add(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -> None:
-    hold_writers(connection, [txn_id])
+def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -> None:
     if changes:
-        connection.execute(
-            _RECORD,
-            [
-                {
-                    "txn_id": txn_id,
-                    "database_name": one.table.database,
-                    "table_name": one.table.name,
-                    "partition_name": one.partition,
-                    "operation": one.operation.value,
-                }
-                for one in changes
-            ],
-        )
+        rows = [
+            {
+                "txn_id": txn_id,
+                "database_name": one.table.database,
+                "table_name": one.table.name,
+                "partition_name": one.partition,
+                "operation": one.operation.value,
+            }
+            for one in changes
+        ]
+        connection.execute(_RECORD, rows)
 
 
 _RECORD = insert(written)
 
 
-def commit_txn(database: Database, txn_id: TxnId, changes: CatalogChanges) -> None:
+def commit_txn(
+    database: Database, txn_id: TxnId, changes: CatalogChanges, written_now: Sequence[Written]
+) -> None:
     """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
     checks.changes(changes)
-    message = database.write(lambda connection: _commit(database, connection, txn_id, changes))
+    ones = checks.written(written_now)
+    message = database.write(lambda connection: _commit(database, connection, txn_id, changes, ones))
     if message is not None:
         raise WriteConflictError(message)
 
 
-def _commit(database: Database, connection: Connection, txn_id: TxnId, changes: CatalogChanges) -> str | None:
+def _commit(
+    database: Database,
+    connection: Connection,
+    txn_id: TxnId,
+    changes: CatalogChanges,
+    written_now: Sequence[Written],
+) -> str | None:
     """Return why the transaction was aborted instead, if it was."""
     rows = connection.execute(_WITH_CHANGES, {"txn_id": txn_id}).all()
     state = rows[0].state if rows else "unknown"
@@ -66,7 +77,15 @@ def _commit(database: Database, connection: Connection, txn_id: TxnId, changes: 
     if state != TRANSACTION.start:
         reason, code = (rows[0].reason, rows[0].code) if rows else (None, None)
         raise refusals.not_open(txn_id, state, reason, code)
+    if written_now and rows[0].kind == TxnKind.READ_ONLY.value:
+        raise refusals.read_only(txn_id)
+    _record(connection, txn_id, written_now)
     mine = [_change(row) for row in rows if row.operation is not None]
+    mine += [
+        Change(one.table, one.partition, one.operation.value)
+        for one in written_now
+        if one.operation.value in _COUNTING
+    ]
     now = database.now()
     if mine:
         # The counter's row is held until the commit: numbers become visible in their order, and whoever

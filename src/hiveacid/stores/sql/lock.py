@@ -1,7 +1,7 @@
 """The lock queue (``EnqueueLockFunction``, ``CheckLockFunction``): who waits for whom is ``core.locks``' business.
 
 Requests are served by id. On a server two requests that may stand in each other's way are enqueued one after
-the other (:func:`_keys`), so that the later one sees the earlier; harmless ones are not held up.
+the other (:func:`keys_of`), so that the later one sees the earlier; harmless ones are not held up.
 """
 
 from __future__ import annotations
@@ -30,22 +30,24 @@ def lock(
 ) -> LockAnswer:
     """Enqueue a request and check it; with ``zero_wait`` it is not enqueued if it would have to wait."""
     wanted = checks.components(request)
-    return database.write(
-        lambda connection: _lock(database, connection, txn_id, wanted, zero_wait=zero_wait),
-        Durability.WITH_CLIENT,
-    )
+
+    def work(connection: Connection) -> LockAnswer:
+        hold(connection, [txn_id])
+        database.dialect.serialise(connection, keys_of(wanted))
+        return enqueue(database, connection, txn_id, wanted, zero_wait=zero_wait)
+
+    return database.write(work, Durability.WITH_CLIENT)
 
 
-def _lock(
+def enqueue(
     database: Database,
     connection: Connection,
     txn_id: TxnId,
     wanted: Sequence[LockComponent],
     *,
-    zero_wait: bool,
+    zero_wait: bool = False,
 ) -> LockAnswer:
-    hold(connection, [txn_id])
-    database.dialect.serialise(connection, _keys(wanted))
+    """Enqueue a request of an open transaction; :func:`keys_of` it are held off from others."""
     found = _blocker(connection, txn_id, wanted, None)
     if found is not None and zero_wait:
         fire(LOCK, LOCK.start, "deny")
@@ -85,7 +87,7 @@ _ENQUEUE = insert(lock_requests).values(
 _ENQUEUE_GRANTED = _ENQUEUE.values(acquired_at=NOW)
 
 
-def _keys(wanted: Sequence[LockComponent]) -> Mapping[str, bool]:
+def keys_of(wanted: Sequence[LockComponent]) -> Mapping[str, bool]:
     """Return what requests that may have to wait for each other have in common, for ``Dialect.serialise``.
 
     A lock on a database meets all in it; one on a table or partition only those of the table. Types that go

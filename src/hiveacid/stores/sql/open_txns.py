@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -42,13 +43,23 @@ TOP: ColumnElement[int] = select(func.coalesce(func.max(txns.c.id), 0)).scalar_s
 def open_txns(
     database: Database, limits: Limits, client: Client, count: int, kind: TxnKind
 ) -> tuple[TxnId, ...]:
-    """Open transactions: one statement, one round trip.
+    """Open transactions.
 
     Each notes the commit sequence and the lowest id that was open; housekeeping keeps what they may need.
     """
+    parameters = opening(database, limits, client, count, kind)
+    if database.dialect.counts_ids:
+        return database.write(lambda connection: insert_txns(database, connection, parameters))
+    return database.once(
+        lambda connection: insert_txns(database, connection, parameters), Durability.WITH_CLIENT
+    )
+
+
+def opening(database: Database, limits: Limits, client: Client, count: int, kind: TxnKind) -> dict[str, Any]:
+    """Return the parameters of :func:`insert_txns`. Raises ConfigError, CatalogError."""
     checks.client(client)
     checks.batch(count, limits)
-    parameters = {
+    return {
         "count": count,
         "kind": kind.value,
         "user": client.user,
@@ -57,25 +68,22 @@ def open_txns(
         "limit": limits.max_open_txns,
         "now": database.now(),
     }
-    if database.dialect.counts_ids:
-        return database.write(lambda connection: _counted(database, connection, parameters, count))
-    statement = _opening(gaps=database.dialect.ids_may_gap)
-    given = database.once(
-        lambda connection: database.dialect.insert_ids(connection, statement, parameters),
-        Durability.WITH_CLIENT,
-    )
-    if not given:
-        raise refusals.too_many_open(limits.max_open_txns)
-    return tuple(map(TxnId, given))
 
 
-def _counted(
-    database: Database, connection: Connection, parameters: dict[str, Any], count: int
+def insert_txns(
+    database: Database, connection: Connection, parameters: Mapping[str, Any]
 ) -> tuple[TxnId, ...]:
-    first = database.dialect.take_txn_ids(connection, count)
-    if not connection.execute(_opening(gaps=False, counted=True), parameters | {"first": first}).rowcount:
+    """Insert open transactions. Raises TransactionError beyond hive.max.open.txns."""
+    dialect = database.dialect
+    if dialect.counts_ids:
+        first = dialect.take_txn_ids(connection, parameters["count"])
+        made = connection.execute(_opening(gaps=False, counted=True), {**parameters, "first": first})
+        given = list(range(first, first + made.rowcount))
+    else:
+        given = dialect.insert_ids(connection, _opening(gaps=dialect.ids_may_gap), parameters)
+    if not given:
         raise refusals.too_many_open(parameters["limit"])
-    return tuple(map(TxnId, range(first, first + count)))
+    return tuple(map(TxnId, given))
 
 
 @cache

@@ -42,18 +42,22 @@ def take_snapshot(database: Database, txn_id: TxnId) -> ValidTxnList:
     Once the transaction recorded an update or delete, a new snapshot leaves the moment alone: it read what it
     changed in the old one. One statement; a second one only if somebody committed changes since the opening.
     """
-    row = database.read(lambda connection: _look(connection, txn_id, gaps=database.dialect.ids_may_gap))
+    row = database.read(lambda connection: look(database, connection, txn_id))
     if row.state != "open":
         raise refusals.not_open(txn_id, row.state or "unknown", row.reason, row.code)
     if row.moment != row.sequence and not row.has_written:
-        _note_moment(database, txn_id, row.sequence)
-    return _list(database, row)
+        noted = database.once(
+            lambda connection: note_moment(connection, txn_id, row.sequence), Durability.HARMLESS
+        )
+        if not noted:
+            ended = database.read(lambda connection: look(database, connection, txn_id))
+            raise refusals.not_open(txn_id, ended.state or "unknown", ended.reason, ended.code)
+    return settled(database, row)
 
 
 def valid_txns(database: Database) -> ValidTxnList:
     """Return who is committed now."""
-    gaps = database.dialect.ids_may_gap
-    return _list(database, database.read(lambda connection: _look(connection, TxnId(0), gaps=gaps)))
+    return settled(database, database.read(lambda connection: look(database, connection, TxnId(0))))
 
 
 def min_open_txn_id(database: Database) -> TxnId:
@@ -72,8 +76,9 @@ def txn_state(database: Database, txn_id: TxnId) -> str:
 _STATE = select(txns.c.state).where(txns.c.id == bindparam("txn_id"))
 
 
-def _look(connection: Connection, txn_id: TxnId, *, gaps: bool) -> Any:
-    return connection.execute(_view(gaps=gaps), {"txn_id": txn_id}).one()
+def look(database: Database, connection: Connection, txn_id: TxnId) -> Any:
+    """Return what there is to see as of one instant; :func:`txn_list` and :func:`settled` read it."""
+    return connection.execute(_view(gaps=database.dialect.ids_may_gap), {"txn_id": txn_id}).one()
 
 
 @cache
@@ -131,18 +136,28 @@ def _lowest(*, gaps: bool) -> Executable:
     return select(*columns)
 
 
-def _list(database: Database, row: Any) -> ValidTxnList:
-    open_ids = _ids(row.open_ids)
-    top = int(row.top)
+def settled(database: Database, row: Any) -> ValidTxnList:
+    """Return the list of a row of :func:`look`, and move SETTLED on if the row shows that it is far behind."""
     if database.dialect.ids_may_gap:
-        gaps = [tuple(map(int, gap.split("-"))) for gap in (row.gaps or "").split(",") if gap]
-        settled = min((before for before, _ in gaps), default=top)
-        if settled > row.settled + _FAR_BEHIND:
-            database.once(
-                lambda connection: connection.execute(_SETTLE, {"to": settled}), Durability.HARMLESS
-            )
-        open_ids += tuple(TxnId(one) for before, after in gaps for one in range(before + 1, after))
-    return ValidTxnList(TxnId(top), open_ids, _ids(row.aborted_ids))
+        up_to = min((before for before, _ in _gaps_of(row)), default=int(row.top))
+        if up_to > row.settled + _FAR_BEHIND:
+            database.once(lambda connection: connection.execute(_SETTLE, {"to": up_to}), Durability.HARMLESS)
+    return txn_list(row)
+
+
+def txn_list(row: Any) -> ValidTxnList:
+    """Return the list of a row of :func:`look`; ids in its gaps are open."""
+    between = tuple(TxnId(one) for before, after in _gaps_of(row) for one in range(before + 1, after))
+    return ValidTxnList(TxnId(int(row.top)), _ids(row.open_ids) + between, _ids(row.aborted_ids))
+
+
+def _gaps_of(row: Any) -> list[tuple[int, int]]:
+    """Return the ids around each gap; a database without gaps has no such column."""
+    found = getattr(row, "gaps", None)
+    if not found:
+        return []
+    pairs = (gap.split("-") for gap in found.split(","))
+    return [(int(before), int(after)) for before, after in pairs]
 
 
 def _ids(joined: str | None) -> tuple[TxnId, ...]:
@@ -157,14 +172,9 @@ _SETTLE = (
 )
 
 
-def _note_moment(database: Database, txn_id: TxnId, sequence: int) -> None:
-    parameters = {"txn_id": txn_id, "sequence": sequence}
-    changed = database.once(
-        lambda connection: connection.execute(_MOMENT, parameters).rowcount, Durability.HARMLESS
-    )
-    if not changed:
-        ended = database.read(lambda connection: _look(connection, txn_id, gaps=database.dialect.ids_may_gap))
-        raise refusals.not_open(txn_id, ended.state or "unknown", ended.reason, ended.code)
+def note_moment(connection: Connection, txn_id: TxnId, sequence: int) -> bool:
+    """Note the commit sequence at a transaction's snapshot; tell whether the transaction is open."""
+    return bool(connection.execute(_MOMENT, {"txn_id": txn_id, "sequence": sequence}).rowcount)
 
 
 _MOMENT = (

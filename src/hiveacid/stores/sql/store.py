@@ -18,6 +18,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.ports import (
+    Begun,
     CatalogChanges,
     Client,
     Clock,
@@ -26,6 +27,7 @@ from hiveacid.ports import (
     HeartbeatAnswer,
     LockAnswer,
     LockRow,
+    Start,
     TransactionRow,
     TxnKind,
     Written,
@@ -34,6 +36,7 @@ from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql import (
     abort_txns,
+    begin_txn,
     catalog,
     commit_txn,
     compaction_queue,
@@ -48,7 +51,7 @@ from hiveacid.stores.sql import (
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.migrations import migrate
 
-_NO_CHANGES = CatalogChanges()
+_NO_CHANGES, _NOTHING = CatalogChanges(), Start()
 
 
 class SqlStore:
@@ -96,6 +99,10 @@ class SqlStore:
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return open_txns.open_txns(self._database, self._limits, client, count, kind)
+
+    def begin_txn(self, client: Client, start: Start = _NOTHING, kind: TxnKind = TxnKind.DEFAULT) -> Begun:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return begin_txn.begin_txn(self._database, self._limits, client, start, kind)
 
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
         """See :class:`hiveacid.ports.TransactionStore`."""
@@ -145,9 +152,11 @@ class SqlStore:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return heartbeat.heartbeat(self._database, txn_ids)
 
-    def commit_txn(self, txn_id: TxnId, changes: CatalogChanges = _NO_CHANGES) -> None:
+    def commit_txn(
+        self, txn_id: TxnId, changes: CatalogChanges = _NO_CHANGES, written: Sequence[Written] = ()
+    ) -> None:
         """See :class:`hiveacid.ports.TransactionStore`."""
-        commit_txn.commit_txn(self._database, txn_id, changes)
+        commit_txn.commit_txn(self._database, txn_id, changes, written)
 
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
         """See :class:`hiveacid.ports.TransactionStore`."""

@@ -6,7 +6,6 @@ After Hive's ``AllocateTableWriteIdsFunction`` and ``GetValidWriteIdsFunction``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, func, insert, or_, select
 
@@ -45,10 +44,16 @@ def _allocate(
         for row in connection.execute(_GIVEN, {**place, "ids": some})
     }
     without = [txn_id for txn_id in txn_ids if txn_id not in given]
-    if without:
-        first = database.dialect.take_write_ids(connection, table, len(without))
-        given |= {txn_id: WriteId(first + step) for step, txn_id in enumerate(without)}
-        connection.execute(_INSERT, [_row(table, given[txn_id], txn_id) for txn_id in without])
+    return given | give(database, connection, without, table) if without else given
+
+
+def give(
+    database: Database, connection: Connection, txn_ids: Sequence[TxnId], table: TableName
+) -> dict[TxnId, WriteId]:
+    """Give open transactions that have none their write ids."""
+    first = database.dialect.take_write_ids(connection, table, len(txn_ids))
+    given = {txn_id: WriteId(first + step) for step, txn_id in enumerate(txn_ids)}
+    connection.execute(_INSERT, [_row(table, write_id, txn_id) for txn_id, write_id in given.items()])
     return given
 
 
@@ -92,17 +97,20 @@ def valid_write_ids(
     """Translate a snapshot; the one in hand decides, whatever happened since."""
     for table in tables:
         checks.table_name(table)
+    return database.read(lambda connection: lists(connection, txns_seen, tables))
+
+
+def lists(
+    connection: Connection, txns_seen: ValidTxnList, tables: Sequence[TableName]
+) -> dict[TableName, ValidWriteIdList]:
+    """Do the work of :func:`valid_write_ids`."""
     found: dict[TableName, ValidWriteIdList] = {}
     first = min(txns_seen.min_open, txns_seen.high_watermark + 1)
     for some in chunks(dict.fromkeys(tables)):
-        for row in _look(database, {"places": places(some), "first": first}):
+        for row in connection.execute(_DOUBTFUL, {"places": places(some), "first": first}):
             name = TableName(row.database_name, row.table_name)
-            found[name] = _write_id_list(name, row.next_id - 1, _pairs(row.doubtful), txns_seen)
+            found[name] = write_id_list(name, row.next_id - 1, row.doubtful, txns_seen)
     return {table: found.get(table) or ValidWriteIdList(table, WriteId(0)) for table in tables}
-
-
-def _look(database: Database, parameters: dict[str, object]) -> Sequence[Any]:
-    return database.read(lambda connection: connection.execute(_DOUBTFUL, parameters).all())
 
 
 # Ids below the lowest one open in the snapshot were ended then and are so for ever: the store may be asked.
@@ -135,10 +143,11 @@ def _pairs(joined: str | None) -> Sequence[tuple[int, int]]:
     return list(zip(ids[::2], ids[1::2], strict=True))
 
 
-def _write_id_list(
-    table: TableName, top: int, doubtful: Sequence[tuple[int, int]], txns_seen: ValidTxnList
+def write_id_list(
+    table: TableName, top: int, joined: str | None, txns_seen: ValidTxnList
 ) -> ValidWriteIdList:
     """Sort doubtful ids into open and aborted ones; what later transactions took at the top is cut off."""
+    doubtful = _pairs(joined)
     later = {write_id for write_id, txn_id in doubtful if txn_id > txns_seen.high_watermark}
     while top in later:
         top -= 1
