@@ -11,6 +11,7 @@ from hiveacid.core.model import TableName, WriteId
 from hiveacid.ports import Begun, Client, Start, TxnKind
 from hiveacid.stores import checks
 from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql import quick
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.lock import enqueue, keys_of
@@ -23,6 +24,16 @@ def begin_txn(database: Database, limits: Limits, client: Client, start: Start, 
     """Open a transaction and take what its first statement needs."""
     checks.start(start, kind)
     parameters = opening(database, limits, client, 1, kind)
+
+    if database.dialect.pipelines and quick.can_begin(start):
+        found = database.once(
+            lambda connection: quick.begin(connection, database.dialect, start, parameters), twice=True
+        )
+        if found is not None:
+            begun, row = found
+            if row.moment != row.sequence:  # somebody committed changes between the two statements
+                database.write(lambda connection: note_moment(connection, begun.txn_id, row.sequence))
+            return _finished(database, begun, row)
 
     def work(connection: Connection) -> tuple[Begun, Any]:
         if start.locks:
@@ -41,7 +52,12 @@ def begin_txn(database: Database, limits: Limits, client: Client, start: Start, 
             given[table] = give(database, connection, [txn_id], table)[txn_id]
         return Begun(txn_id, answer, snapshot, found, given), row
 
-    begun, row = database.write(work, Durability.FULL if start.writes else Durability.WITH_CLIENT)
+    durability = Durability.FULL if start.writes else Durability.WITH_CLIENT
+    return _finished(database, *database.write(work, durability, twice=True))
+
+
+def _finished(database: Database, begun: Begun, row: Any) -> Begun:
+    """Do what need not be in the same transaction."""
     if row is not None:
         settled(database, row)
     return begun

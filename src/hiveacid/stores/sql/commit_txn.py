@@ -13,13 +13,14 @@ from hiveacid.core.states import TRANSACTION
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports import CatalogChanges, TxnKind, Written
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.sql import catalog, compaction_queue
+from hiveacid.stores.sql import catalog, compaction_queue, quick
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.rows import end, hold_writers, places, same_place
 from hiveacid.stores.sql.tables import COMMIT_SEQUENCE, txns, written
 
 _COUNTING = ("u", "d")
+_NO_CHANGES = CatalogChanges()
 
 
 def add_written(database: Database, txn_id: TxnId, changes: Sequence[Written]) -> None:
@@ -57,6 +58,10 @@ def commit_txn(
     """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
     checks.changes(changes)
     ones = checks.written(written_now)
+    if database.dialect.pipelines and changes == _NO_CHANGES:
+        now = database.now()
+        if database.once(lambda connection: quick.commit(connection, database.dialect, txn_id, ones, now)):
+            return
     message = database.write(lambda connection: _commit(database, connection, txn_id, changes, ones))
     if message is not None:
         raise WriteConflictError(message)

@@ -12,7 +12,13 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError, SQLAlchemyError
 
-from hiveacid.errors import CommitStateUnknownError, ConfigError, StoreError, StoreUnavailableError
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    ConfigError,
+    HiveAcidError,
+    StoreError,
+    StoreUnavailableError,
+)
 from hiveacid.ports import Clock
 from hiveacid.stores.sql.address import parse_address
 from hiveacid.stores.sql.dialects import Durability, Trouble, dialect_of
@@ -67,21 +73,34 @@ class Database:
         return self._tried(lambda connection, _durability: work(connection), Durability.HARMLESS)
 
     def write(
-        self, work: Callable[[Connection], _Answer], durability: Durability = Durability.FULL
+        self,
+        work: Callable[[Connection], _Answer],
+        durability: Durability = Durability.FULL,
+        *,
+        twice: bool = False,
     ) -> _Answer:
         """Run statements in one transaction of the database; again from the start where that is safe.
 
         ``work`` may run several times, also after a commit whose answer was lost. An error that it raises
-        rolls everything back. Raises StoreUnavailableError, StoreError, and, with full durability,
+        rolls everything back. ``twice``: it does no harm if it happened and the caller does not know.
+        Raises StoreUnavailableError, StoreError, and, unless ``twice`` or not fully durable,
         CommitStateUnknownError when the answer to a commit was lost and the store could not be asked again.
         """
-        return self._tried(lambda connection, kind: self._transaction(connection, kind, work), durability)
+        return self._tried(
+            lambda connection, kind: self._transaction(connection, kind, work), durability, twice=twice
+        )
 
     def once(
-        self, work: Callable[[Connection], _Answer], durability: Durability = Durability.FULL
+        self,
+        work: Callable[[Connection], _Answer],
+        durability: Durability = Durability.FULL,
+        *,
+        twice: bool = False,
     ) -> _Answer:
         """Do as :meth:`write` for a single statement: it needs no BEGIN and no COMMIT."""
-        return self._tried(lambda connection, kind: self._single(connection, kind, work), durability)
+        return self._tried(
+            lambda connection, kind: self._single(connection, kind, work), durability, twice=twice
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -96,6 +115,11 @@ class Database:
         except DBAPIError as error:
             if self.dialect.trouble(error) is Trouble.LOST:
                 raise _LostCommit from error
+            raise
+        except HiveAcidError:
+            raise
+        except BaseException:
+            connection.invalidate()  # Ctrl-C: the answer that is on its way is nobody's
             raise
 
     def _transaction(
@@ -119,7 +143,13 @@ class Database:
             raise
         return answer
 
-    def _tried(self, work: Callable[[Connection, Durability], _Answer], durability: Durability) -> _Answer:
+    def _tried(
+        self,
+        work: Callable[[Connection, Durability], _Answer],
+        durability: Durability,
+        *,
+        twice: bool = False,
+    ) -> _Answer:
         in_doubt = False
         for attempt in range(1, self.tries + 1):
             try:
@@ -139,7 +169,7 @@ class Database:
                 raise self._described(StoreUnavailableError, failed) from None
             if attempt < self.tries:
                 self._wait(attempt, error)
-        if in_doubt and durability is Durability.FULL:
+        if in_doubt and durability is Durability.FULL and not twice:
             raise self._described(CommitStateUnknownError, error) from None
         raise self._described(StoreUnavailableError, error) from None
 

@@ -30,7 +30,16 @@ from hiveacid.stores import refusals
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability, joined_ids
 from hiveacid.stores.sql.open_txns import LOWEST_OPEN, TOP, counter
-from hiveacid.stores.sql.tables import ABORTED, COMMIT_SEQUENCE, OPEN, SETTLED, counters, txns, written
+from hiveacid.stores.sql.tables import (
+    ABORTED,
+    COMMIT_SEQUENCE,
+    COUNTING,
+    OPEN,
+    SETTLED,
+    counters,
+    txns,
+    written,
+)
 
 _FAR_BEHIND = 256
 """So many ids above SETTLED, and a snapshot moves it on; every snapshot looks at all ids above it."""
@@ -83,10 +92,14 @@ def look(database: Database, connection: Connection, txn_id: TxnId) -> Any:
 
 @cache
 def _view(*, gaps: bool) -> Executable:
+    return view(bindparam("txn_id", type_=BigInteger), gaps=gaps)
+
+
+def view(txn_id: ColumnElement[int], *, gaps: bool) -> Executable:
     """Return everything a snapshot needs as one row of one statement, that is as of one instant."""
     nobody = select(literal(1).label("one")).subquery("nobody")
     has_written = select(written.c.txn_id).where(
-        written.c.txn_id == txns.c.id, written.c.operation.in_(("u", "d"))
+        written.c.txn_id == txns.c.id, written.c.operation.in_(COUNTING)
     )
     columns: list[ColumnElement[Any]] = [
         TOP.label("top"),
@@ -109,8 +122,7 @@ def _view(*, gaps: bool) -> Executable:
             .scalar_subquery()
             .label("gaps"),
         ]
-    mine = txns.c.id == bindparam("txn_id", type_=BigInteger)
-    return select(*columns).select_from(nobody.outerjoin(txns, mine))
+    return select(*columns).select_from(nobody.outerjoin(txns, txns.c.id == txn_id))
 
 
 def _all_ids(state: ColumnElement[str]) -> ColumnElement[str]:

@@ -143,6 +143,9 @@ OPEN: ColumnElement[str] = literal_column("'open'")
 COMMITTED: ColumnElement[str] = literal_column("'committed'")
 ABORTED: ColumnElement[str] = literal_column("'aborted'")
 
+COUNTING: tuple[ColumnElement[str], ...] = (literal_column("'u'"), literal_column("'d'"))
+"""Operations that can be part of a conflict."""
+
 COMMIT_SEQUENCE = "commit sequence"
 """Counter: commits with updates or deletes so far."""
 SETTLED = "settled"

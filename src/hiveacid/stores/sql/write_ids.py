@@ -6,8 +6,21 @@ After Hive's ``AllocateTableWriteIdsFunction`` and ``GetValidWriteIdsFunction``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, func, insert, or_, select
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    func,
+    insert,
+    or_,
+    select,
+)
+from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
@@ -116,23 +129,39 @@ def lists(
 # Ids below the lowest one open in the snapshot were ended then and are so for ever: the store may be asked.
 _ABORTED_FOR_EVER = select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txns.c.state == ABORTED).exists()
 _PAIR = cast(write_ids.c.write_id, Text) + "," + cast(func.coalesce(write_ids.c.txn_id, 0), Text)
-_DOUBTFUL = select(
-    next_write_ids.c.database_name,
-    next_write_ids.c.table_name,
-    next_write_ids.c.next_id,
-    select(joined_ids(_PAIR))
-    .where(
-        write_ids.c.database_name == next_write_ids.c.database_name,
-        write_ids.c.table_name == next_write_ids.c.table_name,
-        or_(
-            write_ids.c.txn_id.is_(None),
-            write_ids.c.txn_id >= bindparam("first", type_=BigInteger),
-            _ABORTED_FOR_EVER,
-        ),
+
+
+def _doubtful(first: ColumnElement[int]) -> Select[Any]:
+    """Return the statement: counters of tables, each with the ids that may not be valid."""
+    joined = (
+        select(joined_ids(_PAIR))
+        .where(
+            write_ids.c.database_name == next_write_ids.c.database_name,
+            write_ids.c.table_name == next_write_ids.c.table_name,
+            or_(write_ids.c.txn_id.is_(None), write_ids.c.txn_id >= first, _ABORTED_FOR_EVER),
+        )
+        .scalar_subquery()
     )
-    .scalar_subquery()
-    .label("doubtful"),
-).where(same_place(next_write_ids.c.database_name, next_write_ids.c.table_name))
+    return select(
+        next_write_ids.c.database_name,
+        next_write_ids.c.table_name,
+        next_write_ids.c.next_id,
+        joined.label("doubtful"),
+    )
+
+
+_DOUBTFUL = _doubtful(bindparam("first", type_=BigInteger)).where(
+    same_place(next_write_ids.c.database_name, next_write_ids.c.table_name)
+)
+
+
+def doubtful_of(
+    database: ColumnElement[str], name: ColumnElement[str], first: ColumnElement[int]
+) -> Select[Any]:
+    """Return the statement for one table; ``first``: no transaction below it was open at the snapshot."""
+    return _doubtful(first).where(
+        next_write_ids.c.database_name == database, next_write_ids.c.table_name == name
+    )
 
 
 def _pairs(joined: str | None) -> Sequence[tuple[int, int]]:

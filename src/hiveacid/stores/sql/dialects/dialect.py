@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from functools import cache
 from typing import Any
@@ -84,6 +84,8 @@ class Dialect(ABC):
 
     ids_may_gap = True
     """Whether a transaction id can be given whose row others do not see yet."""
+    pipelines = False
+    """Whether :meth:`pipeline` sends several statements in one round trip."""
     counts_ids = False
     """Whether transaction ids are taken with :meth:`take_txn_ids`; otherwise the table's serial gives them."""
     own_time = True
@@ -104,6 +106,15 @@ class Dialect(ABC):
     def run(self, connection: Connection, statement: str) -> None:
         """Run a statement without parameters or rows, such as COMMIT."""
         connection.exec_driver_sql(statement)
+
+    def pipeline(
+        self, connection: Connection, steps: Sequence[tuple[str, Mapping[str, Any]]]
+    ) -> list[list[Any]]:
+        """Run statements in the driver's own words in one transaction and round trip; return the rows of each.
+
+        Only where the database :attr:`pipelines`.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
