@@ -30,9 +30,11 @@ class PostgresDialect(Dialect):
 
     def engine(self, url: URL) -> Engine:
         """Make the engine."""
+        patience = {} if "connect_timeout" in url.query else {"connect_timeout": 10}  # seconds
         engine = create_engine(
-            url, isolation_level="AUTOCOMMIT", hide_parameters=True, max_overflow=20, pool_use_lifo=True
-        )
+            url, isolation_level="AUTOCOMMIT", hide_parameters=True, max_overflow=20, pool_use_lifo=True,
+            connect_args=patience,
+        )  # fmt: skip
         event.listen(engine, "connect", _prepare)
         return engine
 
