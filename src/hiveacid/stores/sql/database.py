@@ -6,6 +6,7 @@ import logging
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -153,7 +154,7 @@ class Database:
         in_doubt = False
         for attempt in range(1, self.tries + 1):
             try:
-                with self._engine.connect() as connection:
+                with self._lent() as connection:
                     return work(connection, durability)
             except _LostCommit as lost:
                 in_doubt = True
@@ -172,6 +173,18 @@ class Database:
         if in_doubt and durability is Durability.FULL and not twice:
             raise self._described(CommitStateUnknownError, error) from None
         raise self._described(StoreUnavailableError, error) from None
+
+    @contextmanager
+    def _lent(self) -> Iterator[Connection]:
+        """Lend a connection. If it breaks while it is given back, the answer is there all the same."""
+        connection = self._engine.connect()
+        try:
+            yield connection
+        finally:
+            try:
+                connection.close()
+            except SQLAlchemyError:
+                logger.debug("a connection to the transaction store broke after its work")
 
     def _wait(self, attempt: int, error: BaseException) -> None:
         logger.debug("the transaction store is tried again: %s", self._address.masked(str(error)))
