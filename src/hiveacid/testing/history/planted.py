@@ -9,7 +9,19 @@ from typing import Any, cast
 
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
-from hiveacid.ports import Operation, TransactionStore, Written
+from hiveacid.ports import (
+    Begun,
+    CatalogChanges,
+    Client,
+    Operation,
+    Start,
+    TransactionStore,
+    TxnKind,
+    Written,
+)
+from hiveacid.testing.verbs import begin_by_verbs
+
+_NO_CHANGES, _NOTHING = CatalogChanges(), Start()
 
 
 class Wrapper:
@@ -21,6 +33,18 @@ class Wrapper:
     def __getattr__(self, verb: str) -> Any:
         """Return the store's own verb."""
         return getattr(self._store, verb)
+
+    def begin_txn(self, client: Client, start: Start = _NOTHING, kind: TxnKind = TxnKind.DEFAULT) -> Begun:
+        """Go through the single verbs, in each of which the bug may be."""
+        return begin_by_verbs(cast("TransactionStore", self), client, start, kind)
+
+    def commit_txn(
+        self, txn_id: TxnId, changes: CatalogChanges = _NO_CHANGES, written: Sequence[Written] = ()
+    ) -> None:
+        """Do the same for what was written."""
+        if written:
+            cast("TransactionStore", self).add_written(txn_id, written)
+        self._store.commit_txn(txn_id, changes)
 
 
 class ConflictCheckOff(Wrapper):

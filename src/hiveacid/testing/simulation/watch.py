@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
@@ -14,8 +14,12 @@ from hiveacid.errors import (
     StoreUnavailableError,
     TransactionAbortedError,
 )
+from hiveacid.ports import Begun, Client, Start, TransactionStore, TxnKind
 from hiveacid.testing.simulation.scheduler import Process
 from hiveacid.testing.simulation.world import World, brief
+from hiveacid.testing.verbs import begin_by_verbs
+
+_NOTHING = Start()
 
 FAULT = 0.003
 """Probability that a call fails: the store does not answer, the disk is full."""
@@ -66,6 +70,10 @@ class WatchedStore(_Watched):
     """A transaction store and catalog."""
 
     prefix = "store"
+
+    def begin_txn(self, client: Client, start: Start = _NOTHING, kind: TxnKind = TxnKind.DEFAULT) -> Begun:
+        """Begin verb by verb: each is a step, and others come in between."""
+        return begin_by_verbs(cast("TransactionStore", self), client, start, kind)
 
     def _fail(self, verb: str) -> None:
         if verb != "commit_txn" and self._chance():
