@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from hiveacid.config import Settings
 from hiveacid.core.model import TxnId
-from hiveacid.core.write_ids import ValidTxnList
 from hiveacid.errors import StoreUnavailableError, UnsupportedFeatureError
 from hiveacid.heartbeats import Heartbeats
-from hiveacid.ports import CatalogChanges, Client
+from hiveacid.ports import Begun, CatalogChanges, Client, Start, TxnKind, Written
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.memory import MemoryStore
 from hiveacid.transaction import Snapshots, Transactions
@@ -39,13 +38,23 @@ class Cut(MemoryStore):
         if self.out_of_reach:
             raise StoreUnavailableError("no answer")
 
-    def commit_txn(self, txn_id: TxnId, changes: CatalogChanges = CatalogChanges()) -> None:  # noqa: B008
+    def commit_txn(
+        self,
+        txn_id: TxnId,
+        changes: CatalogChanges = CatalogChanges(),  # noqa: B008
+        written: Sequence[Written] = (),
+    ) -> None:
         self._reach()
-        super().commit_txn(txn_id, changes)
+        super().commit_txn(txn_id, changes, written)
 
-    def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
+    def begin_txn(
+        self,
+        client: Client,
+        start: Start = Start(),  # noqa: B008
+        kind: TxnKind = TxnKind.DEFAULT,
+    ) -> Begun:
         self._reach()
-        return super().take_snapshot(txn_id)
+        return super().begin_txn(client, start, kind)
 
 
 @pytest.fixture
