@@ -118,10 +118,10 @@ class Always:
 def test_a_snapshot_that_could_not_be_taken_holds_nothing(world: World) -> None:
     reader = session(world, "a")
 
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         raise StoreUnavailableError("not now")
 
-    reader.context.store.__dict__["take_snapshot"] = fail
+    reader.context.store.__dict__ |= {"take_snapshot": fail, "begin_txn": fail}
     for _ in range(2):
         with pytest.raises(StoreUnavailableError), reader.context.snapshots.taken(world.settings):
             pass
@@ -191,14 +191,15 @@ def test_a_worker_whose_job_was_given_up_is_told_so(world: World) -> None:
     one = session(world, "a")
     insert(one, WHOLE)
     insert(one, WHOLE)
-    take = one.context.store.lock
+    get_table = one.context.catalog.get_table
 
-    def lock_late(*arguments: object) -> object:
+    def look_late(name: TableName) -> object:
         for job in world.store.show_compactions():
-            world.store.end_compaction(job.id, "failed")
-        return take(*arguments)
+            if job.state == "working":
+                world.store.end_compaction(job.id, "failed")
+        return get_table(name)
 
-    one.context.store.__dict__["lock"] = lock_late
+    one.context.catalog.__dict__["get_table"] = look_late
     with pytest.raises(CompactionError, match="was given up"):
         compact(one)
 

@@ -28,7 +28,7 @@ class Wrapper:
     """Passes every verb on."""
 
     def __init__(self, store: TransactionStore) -> None:
-        self._store = store
+        self._store: Any = store
 
     def __getattr__(self, verb: str) -> Any:
         """Return the store's own verb."""
@@ -52,8 +52,15 @@ class ConflictCheckOff(Wrapper):
 
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """Record what was written as inserts."""
-        harmless = [replace(one, operation=Operation.INSERT) for one in written]
-        self._store.add_written(txn_id, harmless)
+        self._store.add_written(txn_id, _harmless(written))
+
+    def commit_txn(self, txn_id: TxnId, *rest: Any) -> None:
+        """Commit with inserts only."""
+        self._store.commit_txn(txn_id, *rest[:1], *map(_harmless, rest[1:]))
+
+
+def _harmless(written: Sequence[Written]) -> tuple[Written, ...]:
+    return tuple(replace(one, operation=Operation.INSERT) for one in written)
 
 
 class SnapshotLate(Wrapper):
@@ -65,7 +72,13 @@ class SnapshotLate(Wrapper):
         tables: Sequence[TableName],
     ) -> Mapping[TableName, ValidWriteIdList]:
         """Take no notice of the snapshot."""
-        return self._store.valid_write_ids(self._store.valid_txns(), tables)
+        found: Mapping[TableName, ValidWriteIdList]
+        found = self._store.valid_write_ids(self._store.valid_txns(), tables)
+        return found
+
+    def begin_txn(self, *arguments: Any) -> Any:
+        """Begin without any list: they are asked for when they are needed."""
+        return replace(self._store.begin_txn(*arguments), write_ids={})
 
 
 class MomentLate(Wrapper):
@@ -76,13 +89,29 @@ class MomentLate(Wrapper):
         self._store.take_snapshot(txn_id)
         self._store.add_written(txn_id, written)
 
+    def commit_txn(self, txn_id: TxnId, *rest: Any) -> None:
+        """Take it again before the commit says what was written."""
+        if any(rest[1:]):
+            self._store.take_snapshot(txn_id)
+        self._store.commit_txn(txn_id, *rest)
+
 
 class GapCommitted(Wrapper):
     """The newest open id is taken for one that ended long ago, as if its row had not been seen yet."""
 
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
         """Leave the newest open transaction but one's own out."""
-        seen = self._store.take_snapshot(txn_id)
+        return self._without_newest(txn_id, self._store.take_snapshot(txn_id))
+
+    def begin_txn(self, *arguments: Any) -> Any:
+        """Leave it out here, too."""
+        begun = self._store.begin_txn(*arguments)
+        if begun.snapshot is None:
+            return begun
+        return replace(begun, snapshot=self._without_newest(begun.txn_id, begun.snapshot), write_ids={})
+
+    @staticmethod
+    def _without_newest(txn_id: TxnId, seen: ValidTxnList) -> ValidTxnList:
         newest = max((one for one in seen.open if one != txn_id), default=None)
         return replace(seen, open=tuple(one for one in seen.open if one != newest))
 
