@@ -1,8 +1,9 @@
 """A second reader of full-ACID tables, to judge the first: pyorc, one sort, one pass, nothing of hiveacid.
 
 It works on single events, not on clever directory choices: the newest valid base, then every event of every
-delta that is newer than the base, whether or not another directory holds the same event again; equal events
+delta that reaches beyond the base, whether or not another directory holds the same event again; equal events
 fall together, an event counts when its own (current) write id is valid, and per record key the newest wins.
+It knows no transactions: what a compaction writes is believed before it commits, because it changes no row.
 Slow and simple on purpose.
 """
 
@@ -27,6 +28,7 @@ Row = tuple[int, int, int, tuple[Any, ...]]
 _DIRECTORY = re.compile(r"(base|delta|delete_delta)_(\d+)(?:_(\d+))?(?:_(\d+))?(?:_v(\d+))?")
 _UNION = re.compile(r"HIVE_UNION_SUBDIR_\d+")
 _ORIGINAL = re.compile(r"(\d+)_\d+(?:_copy_\d+)?")
+_BUCKET = re.compile(r"bucket_\d+(?:_\d+)?")
 _DELETE = 2
 
 
@@ -94,13 +96,9 @@ def read_location(location: Path, valid_write_ids: str) -> list[Row]:
         since = base.high
         events = list(_read(base))
     for directory in directories:
-        known = any(
-            ids.valid(n) for n in range(max(directory.low, since + 1), min(directory.high, ids.high) + 1)
-        )
-        if directory.kind != "base" and known:
-            events += [
-                event for event in _read(directory) if event.current > since and ids.valid(event.current)
-            ]
+        known = any(ids.valid(n) for n in range(directory.low, min(directory.high, ids.high) + 1))
+        if directory.kind != "base" and directory.high > since and known:
+            events += [event for event in _read(directory) if ids.valid(event.current)]
     return _merge(events)
 
 
@@ -126,17 +124,17 @@ def _directories(location: Path) -> Iterator[_Directory]:
         match = _DIRECTORY.fullmatch(path.name)
         if match and path.is_dir():
             kind, low, high, statement, visible = match.groups()
-            compacted = visible is not None or (path / "_metadata_acid").exists()
+            side = path / "_metadata_acid"
+            compacted = visible is not None or (side.exists() and '"compacted"' in side.read_text())
             yield _Directory(path, kind, int(low), int(high or low), int(statement or 0), compacted)
 
 
 def _read(directory: _Directory) -> Iterator[_Event]:
     """Read a directory's events; files without ACID columns (LOAD DATA) get theirs from its name."""
     raw = []
-    for path in sorted(
-        p for p in directory.path.rglob("*") if p.is_file() and not p.name.startswith(("_", "."))
-    ):
-        if path.name.endswith("_flush_length"):
+    for path in sorted(p for p in directory.path.rglob("*") if p.is_file()):
+        hidden = any(part.startswith(("_", ".")) for part in path.relative_to(directory.path).parts)
+        if hidden or not (_BUCKET.fullmatch(path.name) or _ORIGINAL.fullmatch(path.name)):
             continue
         reader = _open(path)
         if reader is None:

@@ -1,4 +1,4 @@
-"""Write the documentation pages that are made from code: settings, errors, life cycles and the command line.
+"""Write the documentation pages that are made from code: settings, errors, findings, life cycles, command line.
 
 python tools/generated_pages.py          writes them
 python tools/generated_pages.py --check  only compares, exit code 1 where one is out of date
@@ -19,6 +19,7 @@ from hiveacid.cli.main import main as command_line
 from hiveacid.config import keys
 from hiveacid.config.keys import Section
 from hiveacid.config.values import AnySetting
+from hiveacid.core.findings import Kind
 from hiveacid.core.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
 from hiveacid.errors import HiveAcidError
 
@@ -54,6 +55,26 @@ The command line prints code and message on standard error and ends with exit co
 call).
 
 | class | code | retryable | meaning |
+|---|---|---|---|
+"""
+
+CHECK_HEAD = """# Check
+
+`hiveacid check TABLE` looks at a table's invariants, from the names of its directories down to every row: names,
+side files, footers, order and uniqueness of row ids, the bucket of each row, delete events without a row, files
+that cannot be read, what was left behind, partitions on disk and in the catalog. It changes nothing.
+
+- `--quick` looks at names, side files and footers only: no Spark, no row is read.
+- `--partition p=1` looks at one partition (or those of the first columns).
+- Exit code 1 where there is damage, 0 otherwise; warnings and notes do not count.
+- `-o json` prints one object a finding: severity, code, partition, path, message, advice.
+
+In Python: `acid.table("t").inspect.check()` returns the findings, worst first.
+
+**damage**: rows are wrong, lost or unreadable. **warning**: another engine goes wrong, or rows may be missing.
+**note**: harmless; upkeep, or worth knowing.
+
+| severity | code | what it means | what to do |
 |---|---|---|---|
 """
 
@@ -122,6 +143,11 @@ def help_texts(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
                     yield from help_texts(found, f"{name} {child}")
 
 
+def finding_row(kind: Kind) -> str:
+    """Return a row of the table of findings."""
+    return f"| {kind.severity} | `{kind.code}` | {kind.meaning} | {kind.advice} |"
+
+
 def cli_page() -> str:
     """Return the page of the command line."""
     texts = help_texts(command_line, "hiveacid")
@@ -144,6 +170,7 @@ def pages() -> dict[str, str]:
         "settings.md": NOTE + SETTINGS_HEAD + "".join(section_text(section) for section in keys.SECTIONS),
         "cli.md": NOTE + cli_page(),
         "states.md": NOTE + STATES_HEAD + "".join(map(machine_text, (TRANSACTION, LOCK, COMPACTION))),
+        "check.md": NOTE + CHECK_HEAD + "\n".join(map(finding_row, Kind)) + "\n",
         "errors.md": NOTE + ERRORS_HEAD + "\n".join(error_rows(HiveAcidError)) + "\n",
     }
 

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from directory_maker import make_location
 from directory_model import AcidRows, Event, Ids, Junk, Location, PlainRows, make_ids
+from hiveacid.core.inventory import ItemState, Snapshot, take_inventory
 from hiveacid.core.listing import DataFile, metadata_paths
+from hiveacid.core.model import TableKind
 from hiveacid.core.originals import number_originals
 from hiveacid.core.snapshot import AcidDirectory, AcidState, select
 from hiveacid.core.write_ids import RangeResponse
 from hiveacid.errors import BadDirectoryNameError, BadFileError, FormatError, NotEnoughHistoryError
 from hiveacid.ports import FileEntry
+from hiveacid.storage.staging import staging_txn_id
 
 
 def entries(location: Location) -> list[FileEntry]:
@@ -97,6 +100,34 @@ def test_the_rows_of_a_legal_directory_are_those_that_were_committed(part: int, 
     originals = {file.path.partition("/")[0] for file in state.originals}
     assert len(settled) == len(set(settled))
     assert tops - set(settled) - originals <= empty_originals(location)
+
+
+@settings(max_examples=500)
+@given(seed=st.integers(0, 2**48))
+def test_the_inventory_tells_of_every_file_what_selection_does_with_it(seed: int) -> None:
+    random = Random(seed)
+    ids = make_ids(random)
+    location = make_location(random, ids)
+    snapshot = Snapshot(ids.write_ids, ids.txns)
+    found = take_inventory(
+        entries(location), snapshot, metadata(location), TableKind.FULL_ACID, staging_txn_id
+    )
+    assert [file.path for file in found.files] == sorted(location.files)
+    assert all(item.reason for item in (*found.directories, *found.files))
+    if found.state is None:
+        assert location.too_new
+        return
+    assert found.state == state_of(location, ids)
+    used = {file.path for file in found.files if file.state is ItemState.USED}
+    assert used == set(files_read(found.state))
+
+
+def files_read(state: AcidState) -> Iterator[str]:
+    yield from (file.path for file in state.originals)
+    for directory in (*((state.base,) if state.base else ()), *state.deltas, *state.delete_deltas):
+        files = () if directory.raw else directory.acid_files
+        raw = directory.raw_files if directory.raw is not False else ()
+        yield from (file.path for file in (*files, *raw))
 
 
 def empty_originals(location: Location) -> set[str]:

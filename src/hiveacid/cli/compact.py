@@ -6,8 +6,7 @@ import json
 
 import click
 
-from hiveacid.cli.options import Place, errors_end, output_option, place_options
-from hiveacid.core.partitions import parse_partition_values
+from hiveacid.cli.options import Place, errors_end, output_option, partition_spec, place_options
 
 
 @click.command()
@@ -26,7 +25,7 @@ def compact(*, place: Place, name: str, kind: str, partition: str | None, output
     Minor: deltas become one. Major: everything becomes a base. Ends with an error where there is nothing to do.
     """
     with errors_end(), place.session() as session:
-        reports = session.table(name).compact(kind, _spec(partition))
+        reports = session.table(name).compact(kind, partition_spec(partition))
     columns = ("id", "partition", "kind", "state", "reason", "rows", "files", "bytes", "removed")
     for report in reports:
         row = {column: getattr(report, column) for column in columns}
@@ -35,13 +34,3 @@ def compact(*, place: Place, name: str, kind: str, partition: str | None, output
             click.echo(json.dumps(row, ensure_ascii=False))
         else:
             click.echo("  ".join(f"{key}={value}" for key, value in row.items() if value is not None))
-
-
-def _spec(text: str | None) -> dict[str, str | None] | None:
-    """Return the columns and values of ``p=1/q=2``, escapes undone."""
-    if text is None:
-        return None
-    names = [part.partition("=")[0] for part in text.strip("/").split("/")]
-    if not all("=" in part for part in text.strip("/").split("/")):
-        raise click.UsageError(f"--partition {text}: expected COLUMN=VALUE/COLUMN=VALUE")
-    return dict(zip(names, parse_partition_values(names, text.strip("/")), strict=True))

@@ -13,6 +13,7 @@ _COMMANDS = {
     "table": ("hiveacid.cli.table:table", "List and look into tables."),
     "txn": ("hiveacid.cli.txn:txn", "List and abort transactions."),
     "locks": ("hiveacid.cli.txn:locks", "List locks."),
+    "check": ("hiveacid.cli.check:check", "Check a table: is anything damaged."),
     "compact": ("hiveacid.cli.compact:compact", "Compact a table or partition."),
     "doctor": ("hiveacid.cli.doctor:doctor", "Say what is missing on this machine."),
     "demo": ("hiveacid.cli.demo:demo", "Run the main job on the real flights of 2013."),

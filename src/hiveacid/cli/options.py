@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from click.core import ParameterSource
 
+from hiveacid.core.partitions import parse_partition_values
 from hiveacid.errors import HiveAcidError
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
     from hiveacid.stores.sql.store import SqlStore
+    from hiveacid.table.inventory import OpenShelf
 
 F = TypeVar("F", bound=Callable[..., object])
 FORMATS = ("table", "json", "csv", "tsv")
@@ -56,6 +58,15 @@ class Place:
             yield store
         finally:
             store.close()
+
+    @contextmanager
+    def shelf(self) -> Iterator[OpenShelf]:
+        """Yield what looking into tables needs: store, catalog and files, no Spark."""
+        from hiveacid.storage.local import LocalFileSystem  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.table.inventory import OpenShelf  # noqa: PLC0415
+
+        with self.opened_store() as store:
+            yield OpenShelf(LocalFileSystem(), store, store)
 
     def _require_warehouse(self) -> None:
         if self.warehouse is None:
@@ -133,6 +144,16 @@ def output_option(*formats: str) -> Callable[[F], F]:
         show_default=True,
         help="json: one object a row, nothing else on standard output.",
     )
+
+
+def partition_spec(text: str | None) -> dict[str, str | None] | None:
+    """Return the columns and values of ``p=1/q=2``, escapes undone."""
+    if text is None:
+        return None
+    names = [part.partition("=")[0] for part in text.strip("/").split("/")]
+    if not all("=" in part for part in text.strip("/").split("/")):
+        raise click.UsageError(f"--partition {text}: expected COLUMN=VALUE/COLUMN=VALUE")
+    return dict(zip(names, parse_partition_values(names, text.strip("/")), strict=True))
 
 
 def is_known(error: Exception) -> bool:

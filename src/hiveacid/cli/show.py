@@ -34,15 +34,17 @@ def show(frame: DataFrame, output: str) -> None:
             _show(frame, output)
 
 
-def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], output: str) -> None:
-    """Print rows of texts that no DataFrame holds."""
+def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str | int | None]], output: str) -> None:
+    """Print rows of texts and whole numbers that no DataFrame holds."""
     if output == "json":
         for row in rows:
             click.echo(
                 json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, separators=(",", ":"))
             )
     else:
-        _print(columns, rows, [False] * len(columns), output)
+        numbers = [any(isinstance(row[place], int) for row in rows) for place in range(len(columns))]
+        texts = [[None if cell is None else str(cell) for cell in row] for row in rows]
+        _print(columns, texts, numbers, output)
 
 
 def _show(frame: DataFrame, output: str) -> None:

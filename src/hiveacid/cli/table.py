@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from hiveacid.cli.options import FORMATS, Place, errors_end, output_option, place_options
 from hiveacid.core.types import quote_name
+
+if TYPE_CHECKING:
+    from hiveacid.table.inventory import Row, TableInventory
 
 
 @click.group()
@@ -43,11 +49,10 @@ def describe(*, place: Place, name: str, output: str) -> None:
 @output_option(*FORMATS)
 @place_options
 def files(*, place: Place, name: str, output: str) -> None:
-    """List the files that a reader of the table reads now."""
-    from hiveacid.cli.show import show  # noqa: PLC0415
+    """List the files of the table: used, obsolete, aborted, open, foreign …, and why."""
+    from hiveacid.table.inventory import FILES, file_rows  # noqa: PLC0415 - not before --help had its say
 
-    with errors_end(), place.session() as session:
-        show(session.table(name).inspect.files(), output)
+    _look(place, name, output, FILES, file_rows)
 
 
 @table.command()
@@ -55,11 +60,26 @@ def files(*, place: Place, name: str, output: str) -> None:
 @output_option(*FORMATS)
 @place_options
 def deltas(*, place: Place, name: str, output: str) -> None:
-    """List the directories of the table: used, obsolete or aborted."""
-    from hiveacid.cli.show import show  # noqa: PLC0415
+    """List the directories of the table: used, obsolete, aborted, open, staging, foreign …, and why."""
+    from hiveacid.table.inventory import DELTAS, delta_rows  # noqa: PLC0415 - not before --help had its say
 
-    with errors_end(), place.session() as session:
-        show(session.table(name).inspect.deltas(), output)
+    _look(place, name, output, DELTAS, delta_rows)
+
+
+def _look(
+    place: Place,
+    name: str,
+    output: str,
+    columns: Sequence[tuple[str, str]],
+    rows_of: Callable[[TableInventory], Iterable[Row]],
+) -> None:
+    """Print what lies in a table's directories; needs no Spark."""
+    from hiveacid.cli.show import show_rows  # noqa: PLC0415 - see above
+    from hiveacid.table.inventory import inventory_of  # noqa: PLC0415
+
+    with errors_end(), place.shelf() as shelf:
+        found = inventory_of(shelf, *shelf.find(name))
+    show_rows([column for column, _ in columns], list(rows_of(found)), output)
 
 
 def _quoted(name: str) -> str:

@@ -250,7 +250,7 @@ class Story:
 
     def files(self) -> Files:
         """Count the data files of the flights: those that a reader opens now, and those on disk."""
-        read = int(self.acid.table("flights").inspect.files().count())
+        read = int(self.acid.table("flights").inspect.files().where("state = 'used'").count())
         return Files(read, sum(1 for _ in self.warehouse.glob("flights/**/bucket_*")))
 
 

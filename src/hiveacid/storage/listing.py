@@ -76,10 +76,16 @@ def read_location(
 def list_adopted(fs: FileSystem, table: TableDefinition, root: str) -> tuple[FileEntry, ...]:
     """List a location without what compactions left that had not committed when the table was adopted."""
     entries = fs.list_tree(root)
-    invalid = {int(txn_id) for txn_id in (table.property(ADOPTED_INVALID) or "").split(",") if txn_id}
+    invalid = lost_txn_ids(table)
     if not invalid:
         return entries
     return tuple(entry for entry in entries if visibility(entry.path) not in invalid)
+
+
+def lost_txn_ids(table: TableDefinition) -> frozenset[int]:
+    """Return visibility transaction ids of compactions that had not committed when the table was adopted."""
+    texts = (table.property(ADOPTED_INVALID) or "").split(",")
+    return frozenset(int(txn_id) for txn_id in texts if txn_id)
 
 
 def visibility(path: str) -> int:

@@ -46,12 +46,7 @@ class Context:
 
     def require(self, name: TableName) -> TableDefinition:
         """Return a table's definition or raise NoSuchTableError (NoSuchDatabaseError)."""
-        table = self.catalog.get_table(name)
-        if table is not None:
-            return table
-        if self.catalog.get_database(name.database) is None:
-            raise NoSuchDatabaseError(f"database {name.database} does not exist: see SHOW DATABASES")
-        raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}")
+        return require_table(self.catalog, name)
 
     def require_full_acid(self, name: TableName, verb: str) -> TableDefinition:
         """Return a table whose rows can be changed; NotTransactionalError, InsertOnlyError otherwise."""
@@ -64,3 +59,13 @@ class Context:
                 "TBLPROPERTIES ('transactional'='true')"
             )
         return table
+
+
+def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
+    """Return a table's definition or raise NoSuchTableError (NoSuchDatabaseError)."""
+    table = catalog.get_table(name)
+    if table is not None:
+        return table
+    if catalog.get_database(name.database) is None:
+        raise NoSuchDatabaseError(f"database {name.database} does not exist: see SHOW DATABASES")
+    raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}")

@@ -1,31 +1,37 @@
-"""Looking inside a table: files, deltas, partitions, as DataFrames."""
+"""Looking inside a table: files, deltas, partitions, as DataFrames and as rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.core.model import TableKind
-from hiveacid.core.names import BaseName, DeltaName, parse_directory
-from hiveacid.table.layout import partition_name
-from hiveacid.table.read import locate, partitions_of
+from hiveacid.core.inventory import ItemState
+from hiveacid.table.check import check_table
+from hiveacid.table.check_files import check_quick, chosen
+from hiveacid.table.insert import static_values
+from hiveacid.table.inventory import (
+    DELTAS,
+    FILES,
+    Row,
+    TableInventory,
+    delta_rows,
+    file_rows,
+    inventory_of,
+    present,
+)
+from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
+    from hiveacid.core.findings import Finding
     from hiveacid.core.model import TableName
-    from hiveacid.storage.listing import Location
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
 
-_FILES = "partition string, directory string, file string, kind string, bytes bigint"
-_DELTAS = (
-    "partition string, directory string, kind string, min_write_id bigint, max_write_id bigint, "
-    "statement_id int, visibility_txn_id bigint, state string, files int, bytes bigint"
-)
-_PARTITIONS = "partition string, location string, files int, bytes bigint"
+_PARTITIONS = (("partition", "string"), ("location", "string"), ("files", "int"), ("bytes", "bigint"))
 
 
 @dataclass(frozen=True)
@@ -37,70 +43,48 @@ class Inspect:
     joined: Transaction | None = None
 
     def files(self) -> DataFrame:
-        """Return the files that the snapshot reads."""
-        rows = [(place, *row) for place, location in self._locations() for row in _file_rows(location)]
-        return self._frame(rows, _FILES)
+        """Return every file with its state: used, obsolete, aborted, open, foreign …, and why."""
+        return self._frame(file_rows(self._inventory()), FILES)
 
     def deltas(self) -> DataFrame:
-        """Return ACID directories by state: used, obsolete or aborted; not those of writers that are at work.
+        """Return every directory with its state: used, obsolete, aborted, open, staging, foreign …, and why.
 
-        ``files`` and ``bytes`` are those that the snapshot reads: 0 for what is obsolete or aborted.
+        ``files`` and ``bytes`` are of all that lies in it.
         """
-        rows = [(place, *row) for place, location in self._locations() for row in _directory_rows(location)]
-        return self._frame(rows, _DELTAS)
+        return self._frame(delta_rows(self._inventory()), DELTAS)
 
     def partitions(self) -> DataFrame:
         """Return the partitions with the size of what the snapshot reads."""
-        rows = []
-        for place, location in self._locations():
-            sizes = [size for *_, size in _file_rows(location)]
-            rows.append((place, location.root, len(sizes), sum(sizes)))
+        rows: list[Row] = []
+        for place in self._inventory().places:
+            sizes = [file.bytes for file in place.files if file.state is ItemState.USED]
+            rows.append((place.name, place.root, len(sizes), sum(sizes)))
         return self._frame(rows, _PARTITIONS)
 
-    def _frame(self, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
-        return self.context.facts.spark.createDataFrame(rows, schema)
+    def check(
+        self, partition: Mapping[str, object] | None = None, *, quick: bool = False
+    ) -> tuple[Finding, ...]:
+        """Check the table's invariants; return what was found, worst first (docs/check.md).
 
-    def _locations(self) -> list[tuple[str | None, Location]]:
+        ``partition``: look at one partition (or those of a partial spec) only. ``quick``: only names, side files
+        and footers, no row. Looks at the present state of the store. Raises NoSuchPartitionError.
+        """
         context = self.context
         table = context.require(self.name)
+        partitions, wanted = partitions_of(context, table), static_values(context, table, partition)
+        if quick:
+            return check_quick(context, table, partitions, wanted)
         with context.snapshots.taken(context.settings) as reader:
-            txn = self.joined or reader
-            partitions = partitions_of(context, table, txn)
-            write_ids = txn.valid_write_ids(table.name)
-            found = locate(context, table, partitions, write_ids, txn)
-        if table.kind is TableKind.PLAIN and partitions is None:
-            return [(None, at) for at in found]
-        return [(partition_name(table, at.partition.values) if at.partition else None, at) for at in found]
+            return check_table(context, chosen(context, table, partitions, wanted), reader)
 
+    def _frame(self, rows: Iterable[Row], columns: Sequence[tuple[str, str]]) -> DataFrame:
+        schema = ", ".join(f"{name} {kind}" for name, kind in columns)
+        return self.context.facts.spark.createDataFrame(list(rows), schema)
 
-def _file_rows(location: Location) -> Iterator[tuple[str, str, str, int]]:
-    state = location.state
-    kinds = [("base", state.base)] if state.base else []
-    kinds += [("delta", d) for d in state.deltas] + [("delete_delta", d) for d in state.delete_deltas]
-    for kind, directory in kinds:
-        for file in directory.files:
-            yield directory.path, f"{location.root}/{file.path}", kind, file.size
-    for file in state.originals:
-        yield "", f"{location.root}/{file.path}", "original", file.size
-
-
-def _directory_rows(location: Location) -> Iterator[tuple[object, ...]]:
-    state = location.state
-    used = {d.path: d for d in (*((state.base,) if state.base else ()), *state.deltas, *state.delete_deltas)}
-    states = dict.fromkeys(used, "used") | dict.fromkeys(state.obsolete, "obsolete")
-    states |= dict.fromkeys(state.aborted, "aborted")
-    for path, what in sorted(states.items()):
-        files = used[path].files if path in used else ()
-        size = sum(file.size for file in files)
-        yield path, *_name_columns(path), what, len(files), size
-
-
-def _name_columns(path: str) -> tuple[str, int | None, int | None, int | None, int | None]:
-    name = parse_directory(path)
-    if isinstance(name, BaseName):
-        return "base", None, int(name.write_id), None, int(name.visibility_txn_id) or None
-    if isinstance(name, DeltaName):
-        kind = "delete_delta" if name.is_delete else "delta"
-        visible = int(name.visibility_txn_id) or None
-        return kind, int(name.min_write_id), int(name.max_write_id), name.statement_id, visible
-    return "other", None, None, None, None
+    def _inventory(self) -> TableInventory:
+        context, txn = self.context, self.joined
+        table = context.require(self.name)
+        snapshot = present(context, table)
+        if txn is not None:
+            snapshot = replace(snapshot, txns=txn.snapshot(), write_ids=txn.valid_write_ids(table.name))
+        return inventory_of(context, table, partitions_of(context, table, txn), snapshot)
