@@ -58,11 +58,16 @@ format: $(STAMPS)/lint  ## let ruff format the code and fix what it can
 .PHONY: bench
 bench: java $(STAMPS)/demo $(STAMPS)/project  ## measure reading, changing and compacting against plain Spark
 	@$(BIN)/python bench/run.py $(ARGS)
+	@$(MAKE) --no-print-directory bench-stores ARGS=
 
 .PHONY: stress
 stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each store, simulation (a quarter of an hour)
 	@tools/servers.sh
 	@$(BIN)/python tools/stress.py $(ARGS)
+
+.PHONY: bench-stores
+bench-stores: $(STAMPS)/test $(STAMPS)/project  ## measure the transaction stores against bare inserts (ARGS="--json FILE")
+	@$(BIN)/python bench/stores.py $(ARGS)
 
 .PHONY: interop
 interop: java $(STAMPS)/test $(STAMPS)/project  ## tables that Hive and Trino wrote, read and changed (tests/golden)
