@@ -17,7 +17,7 @@ from hiveacid.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hiveacid.ports import Operation
+from hiveacid.ports import CompactionRequest, Operation, Start
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
@@ -238,6 +238,42 @@ def test_limits(tmp_path: Path) -> None:
     store.abort_txns([2], "room")  # type: ignore[list-item]
     assert store.open_txns(CLIENT) == (4,)
     assert store._limits.txn_timeout == 7
+    store.close()
+
+
+def test_history_does_not_make_the_store_grow(tmp_path: Path) -> None:
+    """Thousands of transactions later, housekeeping leaves a handful of rows in every table."""
+    clock = ManualClock()
+    store = SqlStore(url_in(tmp_path), clock=clock)
+    start = Start((lock_on(LockType.SHARED_WRITE, "orders"),), (ORDERS,), (ORDERS,))
+
+    def history() -> dict[str, int]:
+        for turn in range(60):
+            begun = store.begin_txn(CLIENT, start)
+            kind = Operation.UPDATE if turn % 2 else Operation.INSERT
+            store.commit_txn(begun.txn_id, written=[wrote(ORDERS, kind, f"p={turn % 5}")])
+            job = store.enqueue_compaction(CompactionRequest(ORDERS, None, "minor"), "x")
+            store.claim_compaction("w", job.id)
+            store.end_compaction(job.id, "refused")
+        lost = store.open_txns(CLIENT, 1000)
+        store.allocate_write_ids(lost, ORDERS)
+        store.lock(lost[0], start.locks)
+        clock.advance(301)
+        assert len(store.abort_timed_out()) == 1000
+        top = store.valid_write_ids(store.valid_txns(), [ORDERS])[ORDERS].high_watermark
+        store.forget_aborted(ORDERS, None, top)
+        clock.advance(301)
+        store.housekeep()
+        names = [name for name in METADATA.tables if name != "hiveacid_schema"]
+        return store._database.read(
+            lambda connection: {
+                name: connection.scalar(text(f"SELECT count(*) FROM {name}")) or 0 for name in names
+            }
+        )
+
+    first, *later = (history() for _ in range(3))
+    assert later == [first] * 2
+    assert max(first.values()) <= 5, first
     store.close()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hiveacid.config import Settings
 from hiveacid.core.model import TxnId
-from hiveacid.errors import StoreUnavailableError, UnsupportedFeatureError
+from hiveacid.errors import CommitStateUnknownError, StoreUnavailableError, UnsupportedFeatureError
 from hiveacid.heartbeats import Heartbeats
 from hiveacid.ports import Begun, CatalogChanges, Client, Start, TxnKind, Written
 from hiveacid.stores.clock import SystemClock
@@ -46,6 +46,10 @@ class Cut(MemoryStore):
     ) -> None:
         self._reach()
         super().commit_txn(txn_id, changes, written)
+
+    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
+        self._reach()
+        return super().abort_txns(txn_ids, reason)
 
     def begin_txn(
         self,
@@ -149,3 +153,39 @@ def test_statement_ids_end_where_a_bucket_property_has_no_room(transactions: Tra
     with pytest.raises(UnsupportedFeatureError, match="4096 statement ids"):
         txn.next_statements(1)
     txn.abort("done")
+
+
+def test_an_unknown_outcome_is_neither_aborted_nor_cleaned_up(store: Cut, transactions: Transactions) -> None:
+    """The files may be the table's: whoever does not know leaves them alone."""
+    removed: list[str] = []
+    txn = transactions.begin(SETTINGS, start=Start())
+    txn.on_abort(lambda: removed.append("files"))
+    commit = store.commit_txn
+
+    def loses_the_answer(*arguments: object) -> None:
+        commit(*arguments)  # type: ignore[arg-type]
+        raise CommitStateUnknownError("no answer")
+
+    store.commit_txn = loses_the_answer  # type: ignore[method-assign]
+    with pytest.raises(CommitStateUnknownError):
+        txn.commit()
+    txn.abort("the statement failed")
+    assert store.txn_state(txn.txn_id) == "committed"
+    assert removed == []
+
+
+def test_an_abort_without_a_store_keeps_the_first_error(store: Cut, transactions: Transactions) -> None:
+    """What went wrong is said; the transaction times out by itself, and its files stay for the cleaner."""
+    removed: list[str] = []
+
+    def work() -> None:
+        with transactions.scope(SETTINGS, start=Start()) as txn:
+            txn.on_abort(lambda: removed.append("files"))
+            store.out_of_reach = True
+            raise UnsupportedFeatureError("the first error")
+
+    with pytest.raises(UnsupportedFeatureError, match="the first error"):
+        work()
+    store.out_of_reach = False
+    assert removed == []
+    assert len(open_ids(store)) == 1
