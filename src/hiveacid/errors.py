@@ -155,6 +155,12 @@ class FormatError(HiveAcidError):
         self.path = path
         super().__init__(message if path is None or path in message else f"{message}: {path}")
 
+    def below(self, root: str) -> FormatError:
+        """Return the same error with its path, which is relative, below ``root``."""
+        if self.path is None:
+            return type(self)(str(self), path=root)
+        return type(self)(str(self).removesuffix(f": {self.path}"), path=f"{root}/{self.path}")
+
 
 class BadDirectoryNameError(FormatError):
     """A directory or file name begins like one of the ACID layout but does not parse."""

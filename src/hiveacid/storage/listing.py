@@ -11,6 +11,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId
 from hiveacid.core.names import is_hidden, parse_directory
 from hiveacid.core.snapshot import AcidState, select
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.errors import FormatError
 from hiveacid.ports import FileEntry, FileSystem
 
 ADOPTED_TXN = "hiveacid.adopted.txn"
@@ -63,13 +64,15 @@ def read_location(
     write_ids: ValidWriteIdList,
     txns: ValidTxnList | None,
 ) -> Location:
-    """List one directory and select what the snapshot reads of it."""
+    """List one directory and select what the snapshot reads of it. Errors name the whole path."""
     entries = list_adopted(fs, table, root)
     if table.kind is TableKind.PLAIN:
         return Location(root, AcidState(None, (), (), tuple(plain_files(entries))), partition)
-    state = select(
-        entries, write_ids, txns, read_metadata(fs, root, entries), adopted_txn_id=adopted_txn_id(table)
-    )
+    try:
+        metadata = read_metadata(fs, root, entries)
+        state = select(entries, write_ids, txns, metadata, adopted_txn_id=adopted_txn_id(table))
+    except FormatError as error:
+        raise error.below(root) from error
     return Location(root, state, partition)
 
 
