@@ -13,6 +13,8 @@
         InsertOnlyError                   10414: UPDATE or DELETE on an insert-only table
         SchemaMismatchError               columns or types do not fit
         PartitionColumnUpdateError        10292      BucketColumnUpdateError   10302
+        InvalidPathError                  10027      FileFormatMismatchError   30019
+        AcidFileLoadError                 10413: LOAD DATA of a file with ACID events
       FormatError                         what lies on disk is not what it should be; carries the path
         BadDirectoryNameError   BadFileError   MissingDirectoryError
         NotEnoughHistoryError             10327: the snapshot asked for is gone
@@ -143,6 +145,24 @@ class BucketColumnUpdateError(CatalogError):
     """UPDATE may not set a bucketing column."""
 
     code = "10302"
+
+
+class InvalidPathError(CatalogError):
+    """The path of LOAD DATA names no file that can be taken."""
+
+    code = "10027"
+
+
+class FileFormatMismatchError(CatalogError):
+    """A file to be loaded is not of the table's format."""
+
+    code = "30019"
+
+
+class AcidFileLoadError(CatalogError):
+    """A file to be loaded holds ACID events: it belongs to a transactional table."""
+
+    code = "10413"
 
 
 class FormatError(HiveAcidError):

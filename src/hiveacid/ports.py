@@ -77,10 +77,16 @@ class NewPartition:
 
 @dataclass(frozen=True)
 class CatalogChanges:
-    """Catalog rows that appear atomically with a commit (dynamic partitions, a CTAS table)."""
+    """Catalog rows that appear atomically with a commit (dynamic partitions, a CTAS table).
+
+    ``altered``: definitions that replace those of tables that exist. ``skipped``: how many write ids of a table are
+    passed over (a conversion leaves room for the ids of older rows).
+    """
 
     tables: tuple[TableDefinition, ...] = ()
     partitions: tuple[NewPartition, ...] = ()
+    altered: tuple[TableDefinition, ...] = ()
+    skipped: tuple[tuple[TableName, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -358,6 +364,9 @@ class FileSystem(Protocol):
     def list_tree(self, root: str) -> tuple[FileEntry, ...]:
         """List everything below ``root``, sorted by path, directories too, hidden names included; a missing root is MissingDirectoryError."""
 
+    def list_directory(self, root: str) -> tuple[FileEntry, ...]:
+        """List what lies in ``root`` itself, sorted by path; a missing root is MissingDirectoryError."""
+
     def exists(self, path: str) -> bool:
         """Tell whether a file or directory is there."""
 
@@ -375,6 +384,12 @@ class FileSystem(Protocol):
 
     def move_file(self, source: str, target: str) -> None:
         """Move a file to its final name (parents are made; an existing target is an error)."""
+
+    def copy_file(self, source: str, target: str, length: int | None = None) -> None:
+        """Copy a file, or its first ``length`` bytes, durably (parents are made; an existing target is an error)."""
+
+    def link_file(self, source: str, target: str) -> None:
+        """Give a file a second name, as `copy_file` does where the storage has no such thing; neither changes later."""
 
     def delete_tree(self, path: str) -> None:
         """Delete a file or directory with all it holds; nothing there is not an error."""

@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.config import keys
@@ -84,6 +84,7 @@ class Transaction:
     explicit: bool = False
     ended: bool = False
     failed: str | None = None
+    warned: set[TableName] = field(default_factory=set)
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
     _lists: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
@@ -92,7 +93,9 @@ class Transaction:
     _partitions: list[NewPartition] = field(default_factory=list)
     _tables: list[TableDefinition] = field(default_factory=list)
     _overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
+    _altered: CatalogChanges = field(default_factory=CatalogChanges)
     _on_abort: list[Callable[[], None]] = field(default_factory=list)
+    _on_commit: list[Callable[[], None]] = field(default_factory=list)
 
     def lock(self, components: Sequence[LockComponent]) -> None:
         """Take locks, waiting as ``hive.lock.*`` say. Raises LockTimeoutError; leaves no request behind."""
@@ -225,6 +228,15 @@ class Transaction:
         """Return partitions of a table that this transaction made."""
         return [new for new in self._partitions if new.table == table]
 
+    def alters(self, table: TableDefinition, *, skipped: int = 0) -> None:
+        """Let a definition take effect with the commit, and pass over write ids."""
+        ids = ((table.name, skipped),) if skipped else ()
+        self._altered = CatalogChanges(altered=(table,), skipped=ids)
+
+    def on_commit(self, action: Callable[[], None]) -> None:
+        """Run ``action`` (removal of what the commit made superfluous) once the transaction has committed."""
+        self._on_commit.append(action)
+
     def on_abort(self, action: Callable[[], None]) -> None:
         """Run ``action`` (removal of files nobody can see) when the transaction aborts."""
         self._on_abort.append(action)
@@ -242,16 +254,17 @@ class Transaction:
             )
         try:
             self.heartbeats.check(self.txn_id)
-            changes = CatalogChanges(tuple(self._tables), tuple(self._partitions))
+            changes = replace(self._altered, tables=tuple(self._tables), partitions=tuple(self._partitions))
             self.store.commit_txn(self.txn_id, changes, tuple(dict.fromkeys(self._written)))
         except TransactionAbortedError:
             self._end()
-            self._clean()
+            self._run(self._on_abort)
             raise
         except CommitStateUnknownError:
             self._end()
             raise
         self._end()
+        self._run(self._on_commit)
 
     def abort(self, reason: str) -> None:
         """Give up: abort in the store, remove what was published. Safe to call twice.
@@ -266,18 +279,16 @@ class Transaction:
             aborted = self.txn_id in self.store.abort_txns([self.txn_id], reason)
             # an interrupted commit may have gone through after all: then its files are the table's
             if aborted or self.store.txn_state(self.txn_id) == "aborted":
-                self._clean()
+                self._run(self._on_abort)
         except StoreError:
             logger.warning("transaction %s is left to its time-out: no store", self.txn_id, exc_info=True)
 
-    def _clean(self) -> None:
-        for action in self._on_abort:
+    def _run(self, actions: Sequence[Callable[[], None]]) -> None:
+        for action in actions:
             try:
                 action()
-            except HiveAcidError:  # invisible anyway; the cleaner takes it later
-                logger.warning(
-                    "files of aborted transaction %s stay for the cleaner", self.txn_id, exc_info=True
-                )
+            except HiveAcidError:  # nobody sees these files
+                logger.warning("transaction %s leaves files to the cleaner", self.txn_id, exc_info=True)
 
     def _end(self) -> None:
         self.ended = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,26 +14,8 @@ if TYPE_CHECKING:
 
     from hiveacid.table.acid_table import AcidTable
 
-_BY_POSITION = {
-    ("schema_evo", snapshot): "columns are matched by name; by position comes with issue 5"
-    for snapshot in ("4_renamed_col",)
-}
 
-
-def cases(goldens: tuple[Golden, ...]) -> list[Any]:
-    return [
-        pytest.param(
-            golden,
-            id=str(golden),
-            marks=[pytest.mark.xfail(strict=True, reason=_BY_POSITION[golden.scenario, golden.snapshot])]
-            if (golden.scenario, golden.snapshot) in _BY_POSITION
-            else [],
-        )
-        for golden in goldens
-    ]
-
-
-@pytest.mark.parametrize("golden", cases(tuple(g for g in scenarios() if g.engine.startswith("hive"))))
+@pytest.mark.parametrize("golden", [g for g in scenarios() if g.engine.startswith("hive")], ids=str)
 def test_hive_tables_read_as_hive_reads_them(
     golden: Golden, adopt_golden: Callable[[Golden], AcidTable]
 ) -> None:

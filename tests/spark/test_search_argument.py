@@ -126,7 +126,7 @@ class Files:
         return frame.select(*users, F.coalesce(F.col("rowId"), F.lit(-1)).alias("ROW__ID")).alias("tab")
 
     def arguments(self, where: str) -> dict[str, str]:
-        return search_argument(self.facts, self.table, where)
+        return search_argument(self.facts, self.table, where).options()
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +279,7 @@ def test_what_is_not_certain_is_not_used(files: Files, where: str) -> None:
 
 def test_tables_without_row_ids_have_none(files: Files) -> None:
     plain = TableDefinition(TableName("db", "plain"), TABLE.columns, STORAGE, "/nowhere")
-    assert search_argument(files.facts, plain, "i = 5") == {}
+    assert search_argument(files.facts, plain, "i = 5").options() == {}
     assert set(files.arguments("i = 5 AND s = 'x'")) >= {"orc.kryo.sarg", "orc.sarg.column.names"}
     assert files.arguments("i = 5 AND s = 'x'")["orc.sarg.column.names"] == "i,s"
 
@@ -293,8 +293,11 @@ def test_partition_columns_are_not_asked_of_orc(files: Files) -> None:
         partition_columns=(Column("dt", "date"),),
         properties=FULL,
     )
-    assert search_argument(files.facts, table, "dt = '2020-01-01'") == {}
-    assert search_argument(files.facts, table, "dt = '2020-01-01' AND i = 1")["orc.sarg.column.names"] == "i"
+    assert search_argument(files.facts, table, "dt = '2020-01-01'").options() == {}
+    assert (
+        search_argument(files.facts, table, "dt = '2020-01-01' AND i = 1").options()["orc.sarg.column.names"]
+        == "i"
+    )
 
 
 def test_row_groups_whose_statistics_lack_a_minimum_are_read(files: Files) -> None:

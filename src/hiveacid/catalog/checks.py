@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from hiveacid.catalog.opening import STORE_DIRECTORY
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.errors import CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.types import column_type
 from hiveacid.storage.listing import RESERVED_PROPERTIES
 from hiveacid.storage.local import real_path
+from hiveacid.table.context import STORE_DIRECTORY
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
@@ -94,11 +94,12 @@ def check_definition(table: TableDefinition) -> None:
 
 
 def _refuse_back_quotes(table: TableDefinition) -> None:
-    # Spark's ORC reader hands the wanted schema on as text without escaping: the column would read as NULL.
+    # Spark's ORC reader hands the wanted schema on as text without escaping: the field would read as NULL. Columns
+    # are read by position then; fields of structs can't be.
     for column in table.columns:
-        if "`" in column.name or "``" in column.type:
+        if "``" in column.type:
             raise UnsupportedFeatureError(
-                f"{table.name}: column {column.name}: a name in a full ACID table cannot hold a back-quote"
+                f"{table.name}: column {column.name}: a field's name in a full ACID table cannot hold a back-quote"
             )
 
 
@@ -137,17 +138,6 @@ def check_properties(table: TableDefinition, changes: Mapping[str, str]) -> None
     """Refuse changes of properties that decide how files are read."""
     refuse_reserved(table.name, changes)
     lower = {key.lower(): value for key, value in changes.items()}
-    now = (table.property("transactional") or "false").lower()
-    wanted = lower.get("transactional", now).lower()
-    if now == "true" and wanted != "true":
-        raise CatalogError(f"{table.name}: 'transactional' cannot be unset; make a new table AS SELECT")
-    properties = lower.get("transactional_properties")
-    if now == "true" and properties not in (None, table.property("transactional_properties")):
-        raise CatalogError(f"{table.name}: 'transactional_properties' cannot be changed after creation")
-    if now != "true" and wanted == "true":
-        raise UnsupportedFeatureError(
-            f"{table.name}: a table cannot be made transactional later yet; make a transactional one AS SELECT"
-        )
     if "bucketing_version" in lower and lower["bucketing_version"] != str(table.bucketing_version):
         raise CatalogError(f"{table.name}: 'bucketing_version' cannot be changed: rows lie in its buckets")
 

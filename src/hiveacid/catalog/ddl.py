@@ -15,6 +15,7 @@ from hiveacid.catalog.checks import (
     check_properties,
     refuse_reserved,
 )
+from hiveacid.catalog.convert import convert, target_kind
 from hiveacid.core.listing import read_listing
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import (
@@ -187,7 +188,13 @@ def add_columns(context: Context, name: TableName, columns: Sequence[Column]) ->
 
 
 def set_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:
-    """Set table properties; those that decide how files are read cannot be changed."""
+    """Set table properties; 'transactional' converts the table (`convert`), other ways back are refused."""
+    table = context.require(name)
+    check_properties(table, changes)
+    asked = any(key.lower() in ("transactional", "transactional_properties") for key in changes)
+    if asked and target_kind(table, changes) is not TableKind.PLAIN:
+        convert(context, name, changes)
+        return
 
     def edit(table: TableDefinition) -> TableDefinition:
         check_properties(table, changes)

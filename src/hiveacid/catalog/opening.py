@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import AlreadyExistsError, ConfigError, UnsupportedFeatureError
 from hiveacid.storage.local import LocalFileSystem, absolute
+from hiveacid.table.context import STORE_DIRECTORY
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
     from hiveacid.ports import Catalog, Clock
     from hiveacid.stores.sql.store import SqlStore
-
-STORE_DIRECTORY = ".hiveacid"
 
 
 def open_store(

@@ -141,7 +141,8 @@ LAYOUT_LEVEL = choice(
     "hiveacid.layout.level",
     ("hive4", "hive3"),
     "Names and side files of new tables: hive3 writes nothing that Hive 3.1 cannot read "
-    "(no visibility txn id in names, _metadata_acid in compacted bases).",
+    "(no visibility txn id in names, _metadata_acid in compacted bases). Columns of ORC files are matched by position "
+    "(hive4) or by name (hive3).",
     "no such setting; the version of the metastore decides there",
 )
 

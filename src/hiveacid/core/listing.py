@@ -2,14 +2,14 @@
 
 Rules: Hive's hidden-file filter and the recursion of ``AcidUtils.getHdfsDirSnapshots`` (internals §3.1):
 files nested below a directory of the layout belong to it (HIVE_UNION_SUBDIR_n, list bucketing), below
-HIVE_UNION_SUBDIR_n in the root they are original files.
+any other directory of the root they are original files.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -23,8 +23,11 @@ from hiveacid.core.names import (
     is_hidden,
     parse_bucket_file,
     parse_directory,
+    parse_original_file,
 )
 from hiveacid.errors import BadDirectoryNameError, BadFileError
+
+_LONG = 8  # bytes
 
 
 class DataFormat(StrEnum):
@@ -50,6 +53,10 @@ class ListedEntry(Protocol):
     def size(self) -> int:
         """Bytes; 0 for a directory."""
 
+    @property
+    def modified(self) -> int:
+        """Milliseconds since the epoch; 0 where nobody says."""
+
 
 @dataclass(frozen=True)
 class DataFile:
@@ -62,6 +69,7 @@ class DataFile:
     path: str
     size: int
     flush_length_path: str | None = None
+    modified: int = field(default=0, compare=False)  # ms since the epoch, 0 where nobody says
 
     @property
     def name(self) -> str:
@@ -84,7 +92,7 @@ class ListedDirectory:
 class Listing:
     """A location, sorted into what the layout knows and what it does not.
 
-    ``original_paths``: root files and union directories that hold ``originals``, empty files included.
+    ``original_paths``: root files and directories that hold ``originals``, empty files included.
     ``foreign``: entries of the root that are passed over: hidden ones, partition directories, others.
     """
 
@@ -104,17 +112,17 @@ def read_listing(entries: Iterable[ListedEntry]) -> Listing:
     originals: list[DataFile] = []
     original_paths: list[str] = []
     foreign: list[str] = []
-    for path, size in root_files:
-        if path.startswith(("_", ".")):
-            foreign.append(path)
+    for entry in root_files:
+        if entry.path.startswith(("_", ".")):
+            foreign.append(entry.path)
             continue
-        original_paths.append(path)
-        originals.extend(_data_files([(path, size)]))
+        original_paths.append(entry.path)
+        originals.extend(_data_files([entry]))
     for top, inside in tops.items():
         name = None if is_hidden(top) else parse_directory(top)
         if name is not None:
             directories.append(_directory(top, name, inside))
-        elif UNION_DIRECTORY.fullmatch(top):
+        elif _holds_originals(top, inside):
             original_paths.append(top)
             originals.extend(_data_files(inside))
         else:
@@ -125,6 +133,18 @@ def read_listing(entries: Iterable[ListedEntry]) -> Listing:
         tuple(sorted(original_paths)),
         tuple(sorted(foreign)),
     )
+
+
+def _holds_originals(top: str, inside: list[ListedEntry]) -> bool:
+    """Tell whether a directory of the root belongs to the table: UNION ALL's, or any with files named like originals.
+
+    Hive looks for original files at any depth; a directory like ``p=1`` is taken for a partition's here.
+    """
+    if UNION_DIRECTORY.fullmatch(top):
+        return True
+    if is_hidden(top) or "=" in top:
+        return False
+    return any(parse_original_file(file.name) is not None for file in _data_files(inside))
 
 
 def metadata_paths(entries: Iterable[ListedEntry]) -> tuple[str, ...]:
@@ -170,29 +190,36 @@ def is_compacted(directory: ListedDirectory, metadata: Mapping[str, str]) -> boo
     return bool(content["dataFormat"] == DataFormat.COMPACTED)
 
 
+def last_flush_length(data: bytes) -> int:
+    """Return how many bytes of a streamed file count, from the content of its side file; 0: none.
+
+    Big-endian 64-bit numbers, the last complete one counts (``OrcAcidUtils.getLastFlushLength``).
+    """
+    whole = len(data) // _LONG * _LONG
+    return max(0, int.from_bytes(data[whole - _LONG : whole], "big", signed=True)) if whole else 0
+
+
 def format_metadata(data_format: DataFormat) -> str:
     """Return the text of a ``_metadata_acid`` file, letter by letter what Hive writes."""
     return f'{{"thisFileVersion":"0","dataFormat":"{data_format}"}}'
 
 
-def _by_top(
-    entries: Iterable[ListedEntry],
-) -> tuple[dict[str, list[tuple[str, int]]], list[tuple[str, int]]]:
-    tops: dict[str, list[tuple[str, int]]] = {}
-    root_files: list[tuple[str, int]] = []
+def _by_top(entries: Iterable[ListedEntry]) -> tuple[dict[str, list[ListedEntry]], list[ListedEntry]]:
+    tops: dict[str, list[ListedEntry]] = {}
+    root_files: list[ListedEntry] = []
     for entry in entries:
         top, slash, _ = entry.path.partition("/")
         if entry.is_dir:
             tops.setdefault(top, [])
         elif slash:
-            tops.setdefault(top, []).append((entry.path, entry.size))
+            tops.setdefault(top, []).append(entry)
         else:
-            root_files.append((entry.path, entry.size))
+            root_files.append(entry)
     return tops, root_files
 
 
-def _directory(top: str, name: BaseName | DeltaName, inside: list[tuple[str, int]]) -> ListedDirectory:
-    paths = {path for path, _ in inside}
+def _directory(top: str, name: BaseName | DeltaName, inside: list[ListedEntry]) -> ListedDirectory:
+    paths = {entry.path for entry in inside}
     return ListedDirectory(
         top,
         name,
@@ -212,14 +239,15 @@ def _is_streamed(name: BaseName | DeltaName) -> bool:
     )
 
 
-def _data_files(inside: list[tuple[str, int]], *, flush_lengths: bool = False) -> list[DataFile]:
-    paths = {path for path, _ in inside} if flush_lengths else set()
+def _data_files(inside: list[ListedEntry], *, flush_lengths: bool = False) -> list[DataFile]:
+    paths = {entry.path for entry in inside} if flush_lengths else set()
     files: list[DataFile] = []
-    for path, size in sorted(inside):
-        if size == 0 or "/_" in path or "/." in path or _is_flush_length(path):
+    for entry in sorted(inside, key=lambda one: one.path):
+        path = entry.path
+        if entry.size == 0 or "/_" in path or "/." in path or _is_flush_length(path):
             continue
         side = path + FLUSH_LENGTH_SUFFIX
-        files.append(DataFile(path, size, side if side in paths else None))
+        files.append(DataFile(path, entry.size, side if side in paths else None, entry.modified))
     return files
 
 

@@ -12,29 +12,24 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from hiveacid.orc.summary import Range
+
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
-    from hiveacid.orc.tail import OrcTail
+    from hiveacid.orc.summary import FileSummary
 
-_WRITE_ID, _BUCKET, _ROW_ID = 2, 3, 4  # ORC column ids of an ACID file's root fields
 _LONG_BITS = 63
 ROOT_KEY = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
 """Write id, bucket property and row id as expressions over an ACID file's root columns, never pushed down."""
+_V1 = 1 << 29  # bucket properties below are of codec version 0: the bucket alone
+_V0 = f"coalesce(originalTransaction, -1L) = 0L AND coalesce(bucket, -1) BETWEEN 0 AND {_V1 - 1}"
+KEY_PARTS = (
+    f"struct({ROOT_KEY[0]} AS col1, CASE WHEN {_V0} THEN shiftleft(bucket, 16) | {_V1} ELSE {ROOT_KEY[1]} END"
+    f" AS col2, {ROOT_KEY[2]} AS col3)"
+)
+"""The key as a struct. Hive 2 and older named original rows by the bucket alone (codec version 0)."""
 _OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside of the statistics of its file"
-
-
-@dataclass(frozen=True)
-class Range:
-    """Lowest and highest value of a key column over all delete events."""
-
-    low: int
-    high: int
-
-    @property
-    def bits(self) -> int:
-        """Bits that a value's distance from ``low`` takes."""
-        return (self.high - self.low).bit_length()
 
 
 @dataclass(frozen=True)
@@ -55,31 +50,31 @@ class DeleteBounds:
         return self.write_id.bits + self.bucket.bits + self.row_id.bits <= _LONG_BITS
 
 
-def measure(tails: Sequence[OrcTail], limit: int) -> DeleteBounds | None:
-    """Sum up the footers of all delete files; None where there is no event.
+def measure(summaries: Sequence[FileSummary], limit: int) -> DeleteBounds | None:
+    """Sum up all delete files; None where there is no event.
 
     ``limit``: number of events up to which they are broadcast to every executor
     (``hiveacid.read.broadcast.delete.events``).
     """
-    tails = [tail for tail in tails if tail.number_of_rows]
-    events = sum(tail.number_of_rows for tail in tails)
+    summaries = [summary for summary in summaries if summary.rows]
+    events = sum(summary.rows for summary in summaries)
     if not events:
         return None
-    write_id, bucket, row_id = (_range(tails, column) for column in (_WRITE_ID, _BUCKET, _ROW_ID))
-    return DeleteBounds(events, write_id, bucket, row_id, fits_memory=events <= limit)
+    fits = events <= limit
+    write_id = _range(summary.write_id for summary in summaries)
+    bucket = _range(summary.bucket for summary in summaries)
+    row_id = _range(summary.row_id for summary in summaries)
+    if write_id is None or bucket is None or row_id is None or (write_id.low <= 0 and bucket.low < _V1):
+        return DeleteBounds(events, fits_memory=fits)  # no bounds, or keys that have to be translated first
+    return DeleteBounds(events, write_id, bucket, row_id, fits_memory=fits)
 
 
-def _range(tails: Iterable[OrcTail], column: int) -> Range | None:
-    lows, highs = [], []
-    for tail in tails:
-        statistics = tail.column_statistics[column] if len(tail.column_statistics) > column else None
-        low = statistics.minimum if statistics else None
-        high = statistics.maximum if statistics else None
-        if not isinstance(low, int) or not isinstance(high, int) or tail.row_index_stride == 0:
-            return None
-        lows.append(low)
-        highs.append(high)
-    return Range(min(lows), max(highs))
+def _range(ranges: Iterable[Range | None]) -> Range | None:
+    known = list(ranges)
+    found = [one for one in known if one is not None]
+    if len(found) < len(known):
+        return None
+    return Range(min(one.low for one in found), max(one.high for one in found))
 
 
 def delete_key(bounds: DeleteBounds, place: SparkColumn | None, *, strict: bool) -> SparkColumn:
@@ -91,7 +86,7 @@ def delete_key(bounds: DeleteBounds, place: SparkColumn | None, *, strict: bool)
     # One text, not functions: each call of one is several round trips to the JVM.
     write_id, bucket, row_id = ROOT_KEY
     if not bounds.packs or bounds.write_id is None or bounds.bucket is None or bounds.row_id is None:
-        key = f"struct({write_id} AS col1, {bucket} AS col2, {row_id} AS col3)"
+        key = KEY_PARTS
     else:
         w, b, r = bounds.write_id, bounds.bucket, bounds.row_id
         packed = (

@@ -1,7 +1,7 @@
 """Files without ACID columns: insert-only and plain tables, and what Hive calls original files.
 
-ORC and Parquet are matched by column names (ORC by position where a file has Hive's ``_col0`` or no name that
-the table knows). Timestamps are wall-clock times to Hive: in ORC and Parquet files they are kept in the zone
+Which columns of an ORC file are the table's says its recipe (``core.evolution``); Parquet is matched by column
+names. Timestamps are wall-clock times to Hive: in ORC and Parquet files they are kept in the zone
 of the JVM that wrote them, which is taken to be this one's (`timezone`); in text they stand as they read.
 Dates and timestamps before 1582-10-15 in Parquet are proleptic Gregorian, as Hive 3.1 and Trino write them;
 Hive 4's default is the hybrid calendar, which no Parquet reader here can tell per file.
@@ -9,18 +9,18 @@ Hive 4's default is the hybrid calendar, which no Parquet reader here can tell p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.evolution import plain_recipe
 from hiveacid.core.storage_formats import FileKind, file_kind
 from hiveacid.core.types import LOCAL_TIMESTAMP, quote_name
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark import avro, text
+from hiveacid.spark import avro, recipes, text
 from hiveacid.spark.timezone import from_file, to_file
 from hiveacid.spark.types import column_type
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+    from hiveacid.core.evolution import Recipe
     from hiveacid.core.model import TableDefinition
     from hiveacid.spark.session import SparkFacts
 
-_HIVE_NAME = "_col"
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 # Hive 3.1 reads timestamps as INT96 only and decimals as bytes only; its lists and maps are Spark's legacy ones.
 _PARQUET = {
@@ -55,12 +55,17 @@ def writer_format(table: TableDefinition) -> FileKind:
 
 
 def read(
-    facts: SparkFacts, table: TableDefinition, files: Sequence[str], strict: dict[str, str]
+    facts: SparkFacts,
+    table: TableDefinition,
+    files: Sequence[str],
+    strict: Mapping[str, str],
+    recipe: Recipe | None = None,
 ) -> DataFrame:
     """Return the table's data columns out of files (Spark URIs); ``_metadata`` can still be selected.
 
-    ``strict``: reader options. Raises UnsupportedFeatureError for kinds of file, SerDe properties or types
-    that are not known, and for Avro without Spark's Avro package.
+    ``strict``: reader options. ``recipe``: of ORC files (default: they are exactly like the table).
+    Raises UnsupportedFeatureError for kinds of file, SerDe properties or types that are not known, and for Avro
+    without Spark's Avro package.
     """
     kind = writer_format(table)
     reader = facts.spark.read.options(**strict)
@@ -72,14 +77,21 @@ def read(
         reader = reader.schema(avro.read_schema(table))
         rows = avro.loaded(facts, lambda: reader.format("avro").load(list(files)))
         return rows.select(*_values(facts, table, [column.name for column in table.columns]))
-    names = [column.name for column in table.columns]
-    if kind is FileKind.ORC and _by_position(reader, table, files):
-        names = [f"c{i}" for i in range(len(names))]  # any will do
-        reader = reader.option("orc.force.positional.evolution", "true")
-    types = [T.StructField(name, column_type(c)) for name, c in zip(names, table.columns, strict=True)]
-    reader = reader.schema(T.StructType(types))
-    found = reader.orc(list(files)) if kind is FileKind.ORC else reader.options(**_CALENDAR).parquet(*files)
-    return found.select(*_values(facts, table, names))
+    if kind is FileKind.ORC:
+        return _read_orc(facts, table, files, reader, recipe or plain_recipe(table.columns))
+    types = [T.StructField(c.name, column_type(c)) for c in table.columns]
+    found = reader.schema(T.StructType(types)).options(**_CALENDAR).parquet(*files)
+    return found.select(*_values(facts, table, [column.name for column in table.columns]))
+
+
+def _read_orc(
+    facts: SparkFacts, table: TableDefinition, files: Sequence[str], reader: DataFrameReader, recipe: Recipe
+) -> DataFrame:
+    wanted = recipes.fields(recipe, files[0])
+    if not wanted.fields:  # a reader that is asked for nothing gives no rows
+        wanted = wanted.add("__hiveacid_absent", T.IntegerType())
+    found = reader.schema(wanted).options(**recipes.options(recipe)).orc(list(files))
+    return found.select(*recipes.values(facts, recipe, table.columns, "", files[0]))
 
 
 def _values(facts: SparkFacts, table: TableDefinition, names: Sequence[str]) -> list[SparkColumn]:
@@ -87,21 +99,6 @@ def _values(facts: SparkFacts, table: TableDefinition, names: Sequence[str]) -> 
         from_file(facts, F.col(quote_name(name)).cast(column_type(c)), c.type).alias(c.name)
         for name, c in zip(names, table.columns, strict=True)
     ]
-
-
-def _by_position(reader: DataFrameReader, table: TableDefinition, files: Sequence[str]) -> bool:
-    """Tell whether the first file has names, but none that the table knows.
-
-    A name with a back-quote is not found by Spark's ORC reader: it gives NULLs.
-    """
-    known = {column.name.lower() for column in table.columns}
-    if any("`" in name for name in known):
-        return True
-    try:
-        names = {name.lower() for name in reader.orc(files[0]).schema.names}
-    except AnalysisException:  # no columns at all
-        return False
-    return bool(names) and not names & known and not any(name.startswith(_HIVE_NAME) for name in names)
 
 
 def file_values(facts: SparkFacts, table: TableDefinition) -> list[SparkColumn]:

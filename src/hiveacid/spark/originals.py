@@ -7,21 +7,21 @@ for it, and the file is then read at plain speed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from hiveacid.core.listing import DataFile
 from hiveacid.core.types import quote_name
 from hiveacid.spark import flat
-from hiveacid.spark.paths import FileGroup, group_files, names, partition_columns, place
+from hiveacid.spark.paths import FileFacts, FileGroup, Reading, group_files, names, partition_columns, place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hiveacid.core.listing import DataFile
     from hiveacid.core.model import TableDefinition
     from hiveacid.core.originals import OriginalRows
     from hiveacid.ports import FileSystem
@@ -34,11 +34,12 @@ Numbered = dict[str, tuple["OriginalRows", ...]]
 
 @dataclass(frozen=True)
 class RawSource:
-    """Where raw files are read from."""
+    """Where raw files are read from; ``files`` by absolute path."""
 
     facts: SparkFacts
     fs: FileSystem
     table: TableDefinition
+    files: Mapping[str, FileFacts]
     strict: dict[str, str]
 
 
@@ -47,8 +48,10 @@ def raw_frames(
 ) -> Iterable[tuple[FileGroup, DataFrame]]:
     """Yield scans: user and partition columns, ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_place``, ``__hiveacid_file``."""
 
-    def files_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
-        return ((one.file, False) for one in numbered.get(location.root, ()))
+    def files_of(location: Location) -> Iterable[tuple[DataFile, Reading, None]]:
+        for one in numbered.get(location.root, ()):
+            known = source.files[f"{location.root}/{one.file.path}"]
+            yield one.file, Reading(recipe=known.recipe), None
 
     ids = {
         source.fs.spark_path(f"{root}/{one.file.path}"): one
@@ -56,7 +59,8 @@ def raw_frames(
         for one in many
     }
     for group in group_files(source.fs, source.table, locations, files_of):
-        frame = flat.read(source.facts, source.table, names(group.files), source.strict)
+        files, recipe = names(group.files), group.reading.recipe
+        frame = flat.read(source.facts, source.table, files, source.strict, recipe)
         yield group, _with_row_ids(source, frame, group, [ids[file] for file in group.files])
 
 

@@ -18,6 +18,7 @@ from hiveacid.spark.types import spark_type
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
+    from hiveacid.core.evolution import Recipe
     from hiveacid.core.listing import DataFile
     from hiveacid.ports import FileSystem
     from hiveacid.storage.listing import Location
@@ -28,43 +29,80 @@ _PATH = "_metadata.file_path"
 
 
 @dataclass(frozen=True)
+class FileFacts:
+    """What the survey of a snapshot found out about a file (``table.survey``).
+
+    ``recipe``: how its columns are those of the table. ``has_events``: it may hold events of ACID v1.
+    ``copy``: the file that is read instead (the flushed part of a streamed one).
+    """
+
+    rows: int
+    recipe: Recipe
+    has_events: bool = False
+    copy: str | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file is read; files of equal readings share a scan.
+
+    ``check``: rows of invalid write ids must be filtered out. ``recipe``: None where files are not ORC.
+    ``original``: the file's own path where a copy of it is read.
+    """
+
+    check: bool = False
+    recipe: Recipe | None = None
+    original: str | None = None
+
+
+FilesOf = Callable[["Location"], Iterable[tuple["DataFile", Reading, str | None]]]
+"""Yields the files of a location: each with how it is read, and the path to read instead if there is one."""
+
+
+@dataclass(frozen=True)
 class FileGroup:
     """Files of one scan.
 
-    ``depth``: path components below their location. ``location``: the one they all lie in; None: partition
-    values come from the path. ``check``: rows of invalid write ids must be filtered out. ``decode``: some
-    partition name is escaped.
+    ``depth``: path components below their location. ``location``: the one they all lie in, ``place`` what tells
+    it apart; None: partition values and place come from the path. ``decode``: some partition name is escaped.
     """
 
     files: tuple[str, ...]
     depth: int
     location: Location | None
-    check: bool
+    reading: Reading
     decode: bool = False
+    place: str | None = None
 
 
 def group_files(
     fs: FileSystem,
     table: TableDefinition,
     locations: Sequence[Location],
-    files_of: Callable[[Location], Iterable[tuple[DataFile, bool]]],
+    files_of: FilesOf,
 ) -> list[FileGroup]:
     """Group the files of all locations into as few scans as can be (100 scans cost 8 times one scan)."""
     single = len(locations) == 1
-    groups: dict[tuple[int, Location | None, bool], list[str]] = defaultdict(list)
+    groups: dict[tuple[int, str | None, Reading], list[str]] = defaultdict(list)
+    places: dict[str, tuple[Location, str]] = {}
     names: set[str] = set()
     for location in locations:
-        regular = not single and _is_regular(table, location, names)
-        for file, check in files_of(location):
+        name = _regular_name(table, location)
+        places[location.root] = location, name or location.root
+        if name is not None:
+            names.add(name)
+        for file, reading, copy in files_of(location):
             if file.size == 0:  # Hive 3 leaves 0-byte buckets: no rows
                 continue
-            key = (file.path.count("/") + 1, None if regular else location, check)
-            groups[key].append(fs.spark_path(f"{location.root}/{file.path}"))
+            own = single or name is None or copy is not None
+            key = (file.path.count("/") + 1, location.root if own else None, reading)
+            groups[key].append(fs.spark_path(copy or f"{location.root}/{file.path}"))
     decode = not all(_NO_DECODING.fullmatch(name) for name in names)
-    return [
-        FileGroup(tuple(files), depth, location, check, decode)
-        for (depth, location, check), files in groups.items()
-    ]
+    found = []
+    for (depth, root, reading), files in groups.items():
+        where, place = (None, None) if root is None else places[root]
+        found.append(FileGroup(tuple(files), depth, where, reading, decode, place))
+    return found
 
 
 def names(paths: Iterable[str]) -> list[str]:
@@ -75,14 +113,12 @@ def names(paths: Iterable[str]) -> list[str]:
     return [_PATTERN.sub(r"\\\g<0>", path) for path in paths]
 
 
-def _is_regular(table: TableDefinition, location: Location, names: set[str]) -> bool:
+def _regular_name(table: TableDefinition, location: Location) -> str | None:
+    """Return the name of a partition that lies where Hive puts it, None for any other location."""
     if location.partition is None:
-        return False
+        return None
     name = format_partition([c.name for c in table.partition_columns], location.partition.values)
-    if location.root.rstrip("/") != f"{table.location.rstrip('/')}/{name}":
-        return False
-    names.add(name)
-    return True
+    return name if location.root.rstrip("/") == f"{table.location.rstrip('/')}/{name}" else None
 
 
 def partition_columns(table: TableDefinition, group: FileGroup) -> list[SparkColumn]:
@@ -102,12 +138,18 @@ def partition_columns(table: TableDefinition, group: FileGroup) -> list[SparkCol
     return [value.alias(c.name) for value, c in zip(literals, columns, strict=True)]
 
 
+def file_name(group: FileGroup) -> SparkColumn:
+    """Return the name of the file that a row lies in, as Spark spells it."""
+    return F.col(_PATH) if group.reading.original is None else F.lit(group.reading.original)
+
+
 def place(table: TableDefinition, group: FileGroup) -> SparkColumn:
     """Return what tells partitions apart: a row id is unique in its own partition only."""
-    if group.location is not None:
-        return F.lit(group.location.root)
+    if group.place is not None:
+        return F.lit(group.place)
     count = len(table.partition_columns)
-    return F.expr(f"substring_index({_last(group.depth + count)}, '/', {count})")
+    name = f"substring_index({_last(group.depth + count)}, '/', {count})"
+    return F.expr(_url_decode(name) if group.decode else name)
 
 
 def _last(components: int) -> str:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from hiveacid.spark.conditions import Conjunct, conjuncts
 from hiveacid.spark.pruning import prune_partitions
-from hiveacid.spark.search_argument import search_argument
+from hiveacid.spark.search_argument import SearchArgument, search_argument
 from hiveacid.spark.simple import Operator, Simple
 
-__all__ = ["Conjunct", "Operator", "Simple", "conjuncts", "prune_partitions", "search_argument"]
+__all__ = [
+    "Conjunct",
+    "Operator",
+    "SearchArgument",
+    "Simple",
+    "conjuncts",
+    "prune_partitions",
+    "search_argument",
+]

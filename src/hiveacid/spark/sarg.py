@@ -65,11 +65,16 @@ class Leaf:
     or_null: bool = False
 
 
+def is_usable(column: str) -> bool:
+    """Tell whether ORC finds a column by this name, and no other one."""
+    return column not in _ROOT and _NAME.fullmatch(column) is not None
+
+
 def leaf_of(simple: Simple, hive: str) -> Leaf | None:
     """Return what ORC may skip by for a condition on a column of a Hive type; None: nothing."""
     kind = parse_type(hive)
     widen = _WIDEN.get(kind.name) if isinstance(kind, Primitive) else None
-    if widen is None or simple.column in _ROOT or not _NAME.fullmatch(simple.column):
+    if widen is None:
         return None
     type_name, interval_of = widen
     if simple.operator in {Operator.IS_NULL, Operator.IS_NOT_NULL}:

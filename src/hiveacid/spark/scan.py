@@ -8,29 +8,41 @@ is added to the root: partition columns are expressions over ``_metadata.file_pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.evolution import Recipe
 from hiveacid.core.listing import DataFile
-from hiveacid.core.model import Column, TableDefinition, TableKind
+from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.types import quote_name
 from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
-from hiveacid.spark import flat
+from hiveacid.spark import flat, recipes
 from hiveacid.spark.deletes import ROOT_KEY, DeleteBounds, delete_key
 from hiveacid.spark.originals import Numbered, RawSource, raw_frames
-from hiveacid.spark.paths import FileGroup, group_files, names, partition_columns, place
-from hiveacid.spark.timezone import from_file
+from hiveacid.spark.paths import (
+    FileFacts,
+    FileGroup,
+    FilesOf,
+    Reading,
+    file_name,
+    group_files,
+    names,
+    partition_columns,
+    place,
+)
 from hiveacid.spark.types import column_type
+from hiveacid.spark.versions import is_older, row_version, statement_of, versions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
+    from hiveacid.core.snapshot import AcidDirectory
     from hiveacid.ports import FileSystem
     from hiveacid.spark.session import SparkFacts
     from hiveacid.storage.listing import Location
@@ -39,7 +51,12 @@ ROW_ID = "ROW__ID"
 FILE_NAME = "INPUT__FILE__NAME"
 ABSENT = "__hiveacid_absent"
 CURRENT = "__hiveacid_current"
-_GUARD = f"coalesce(operation, bucket, originalTransaction, rowId, currentTransaction, row.`{ABSENT}`)"
+_FIVE = "operation, bucket, originalTransaction, rowId, currentTransaction"
+_GUARD = f"coalesce({_FIVE}, row.`{ABSENT}`)"
+# Where columns are found by position Spark must not leave out any of them: this needs the whole of ``row``, and is
+# never computed, because no operation is NULL.
+_WHOLE = f"coalesce({_FIVE}, length(cast(row as string)))"
+_ROWS, _CHANGES, _DELETES = "< 2", ">= 1", "= 2"
 # A reader that skips what it can't read loses rows silently, whatever the session says.
 STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 
@@ -58,12 +75,18 @@ _CALENDAR = {"orc.proleptic.gregorian.default": "true"}
 
 @dataclass(frozen=True)
 class Source:
-    """Where a scan reads: facts of the session, file system, table, its write-id list."""
+    """Where a scan reads: facts of the session, file system, table, its write-id list.
+
+    ``files``: what is known of ORC files, by absolute path. ``arguments`` gives ORC search-argument options for
+    files of a recipe.
+    """
 
     facts: SparkFacts
     fs: FileSystem
     table: TableDefinition
     write_ids: ValidWriteIdList
+    files: Mapping[str, FileFacts] = field(default_factory=dict)
+    arguments: Callable[[Recipe], Mapping[str, str]] = lambda _: {}
 
 
 def scan(
@@ -71,28 +94,44 @@ def scan(
     locations: Sequence[Location],
     bounds: DeleteBounds | None,
     *,
-    arguments: dict[str, str] | None = None,
     numbered: Numbered | None = None,
     current: bool = False,
 ) -> DataFrame:
     """Return user columns, partition columns, ``ROW__ID`` and ``INPUT__FILE__NAME`` of the live rows.
 
-    ``bounds`` are the delete events' (None: there are none). ``arguments`` are ORC search-argument options.
-    ``numbered``: files without ACID columns. ``current`` adds the current write id of each row (compaction
-    keeps it). Unused columns cost nothing: Spark prunes them. Columns keep the table's order.
+    ``bounds`` are the delete events' (None: there are none). ``numbered``: files without ACID columns.
+    ``current`` adds the current write id of each row (compaction keeps it). Unused columns cost nothing: Spark
+    prunes them. Columns keep the table's order.
     """
     if source.table.kind is not TableKind.FULL_ACID:
         return _flat_scan(source, locations)
-    touched = [at for at in locations if any(d.files for d in at.state.delete_deltas)] if bounds else []
-    roots = {at.root for at in touched}
-    untouched = [at for at in locations if at.root not in roots]
-    frames = [frame for frame, _ in _rows(source, untouched, arguments, numbered or {}, None)]
+    old, touched, untouched = _sorted_out(source, locations)
+    frames = [frame for frame, _ in _rows(source, untouched, numbered or {}, None)]
     if bounds is not None and touched:
-        frames += _live(source, touched, bounds, arguments, numbered or {})
+        frames += _live(source, touched, bounds, numbered or {})
+    if old:
+        frames += _newest(source, old, numbered or {})
     if not frames:
         return _empty(source, current=current)
     live = reduce(lambda left, right: left.unionByName(right), frames)
     return live if current else live.drop(CURRENT)
+
+
+def _sorted_out(
+    source: Source, locations: Sequence[Location]
+) -> tuple[list[Location], list[Location], list[Location]]:
+    """Return locations with events of ACID v1, those with delete events only, and those with neither."""
+    old: list[Location] = []
+    touched: list[Location] = []
+    untouched: list[Location] = []
+    for at in locations:
+        if any(True for _ in changes_of(source)(at)):
+            old.append(at)
+        elif any(True for _ in deletes_of(source)(at)):
+            touched.append(at)
+        else:
+            untouched.append(at)
+    return old, touched, untouched
 
 
 def scan_deletes(source: Source, locations: Sequence[Location]) -> DataFrame:
@@ -100,64 +139,81 @@ def scan_deletes(source: Source, locations: Sequence[Location]) -> DataFrame:
 
     Duplicates stay (the same row deleted twice). Used by joins and by minor compaction.
     """
-    groups = group_files(source.fs, source.table, locations, deletes_of)
-    frames = [_select_events(source, _read_acid(source, group, (), 2, None), group) for group in groups]
+    groups = group_files(source.fs, source.table, locations, deletes_of(source))
+    frames = [_select_events(source, _read_acid(source, group, _DELETES), group) for group in groups]
+    if not frames:
+        places = [c.name for c in source.table.partition_columns]
+        return _empty(source, current=True).select(*places, ROW_ID, CURRENT)
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
+Keys = Callable[["SparkColumn", "SparkColumn"], Sequence["SparkColumn"]]
+"""Returns what a frame needs besides its columns to be joined with events: of the rows' place and statement."""
+
+
 def _live(
-    source: Source,
-    locations: Sequence[Location],
-    bounds: DeleteBounds,
-    arguments: dict[str, str] | None,
-    numbered: Numbered,
+    source: Source, locations: Sequence[Location], bounds: DeleteBounds, numbered: Numbered
 ) -> list[DataFrame]:
     many = len(locations) > 1
+
+    def key(at: SparkColumn, _: SparkColumn) -> Sequence[SparkColumn]:
+        return [delete_key(bounds, at if many else None, strict=False).alias("__hiveacid_k")]
+
     events = [
-        frame.select(
+        _read_acid(source, group, _DELETES).select(
             delete_key(bounds, place(source.table, group) if many else None, strict=True).alias(
                 "__hiveacid_dk"
             )
         )
-        for group in group_files(source.fs, source.table, locations, deletes_of)
-        for frame in [_read_acid(source, group, (), 2, None)]
+        for group in group_files(source.fs, source.table, locations, deletes_of(source))
     ]
     deletes = reduce(lambda left, right: left.union(right), events)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
     return [
         frame.join(deletes, F.col("__hiveacid_k") == F.col("__hiveacid_dk"), "left_anti").drop("__hiveacid_k")
-        for frame, _ in _rows(source, locations, arguments, numbered, (bounds, many))
+        for frame, _ in _rows(source, locations, numbered, key)
+    ]
+
+
+def _newest(source: Source, locations: Sequence[Location], numbered: Numbered) -> list[DataFrame]:
+    """Return the rows of ACID v1: of each key the event of the latest transaction, unless it is a delete."""
+    groups = [
+        (group, operations)
+        for files_of, operations in ((changes_of(source), _CHANGES), (deletes_of(source), _DELETES))
+        for group in group_files(source.fs, source.table, locations, files_of)
+    ]
+    events = [
+        versions(_read_acid(source, group, operations), place(source.table, group), group.depth)
+        for group, operations in groups
+    ]
+    latest = reduce(lambda left, right: left.union(right), events)
+    latest = latest.groupBy("__hiveacid_dk").agg(F.max("__hiveacid_dv").alias("__hiveacid_dv"))
+    return [
+        frame.join(latest, is_older(), "left_anti").drop("__hiveacid_k", "__hiveacid_v")
+        for frame, _ in _rows(source, locations, numbered, row_version)
     ]
 
 
 def _rows(
-    source: Source,
-    locations: Sequence[Location],
-    arguments: dict[str, str] | None,
-    numbered: Numbered,
-    key: tuple[DeleteBounds, bool] | None,
+    source: Source, locations: Sequence[Location], numbered: Numbered, key: Keys | None
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
-    """Yield all rows, deleted ones too; with ``key`` (bounds, several partitions) their join key as ``__hiveacid_k``."""
-    for group in group_files(source.fs, source.table, locations, data_of):
-        frame = _read_acid(source, group, source.table.columns, 0, arguments)
-        at = place(source.table, group) if key and key[1] else None
-        more = [delete_key(key[0], at, strict=False).alias("__hiveacid_k")] if key else []
-        yield _select(source, frame, group, *more), group
-    raw = RawSource(source.facts, source.fs, source.table, STRICT)
-    for group, frame in raw_frames(raw, locations, numbered):
-        at = F.col("__hiveacid_place") if key and key[1] else None
-        more = [delete_key(key[0], at, strict=False).alias("__hiveacid_k")] if key else []
-        yield _select_raw(source, frame, *more), group
+    """Yield all rows, those that events hide too, with what ``key`` adds."""
+    for group in group_files(source.fs, source.table, locations, data_of(source)):
+        frame = _read_acid(source, group, _ROWS, values=True)
+        more = key(place(source.table, group), statement_of(group.depth)) if key else ()
+        yield _select(source, frame, group, more), group
+    raw = RawSource(source.facts, source.fs, source.table, source.files, STRICT)
+    for group, found in raw_frames(raw, locations, numbered):
+        frame = found.withColumn("currentTransaction", F.col("originalTransaction")) if key else found
+        yield _select_raw(source, frame, key(F.col("__hiveacid_place"), F.lit(0)) if key else ()), group
 
 
-def _read_acid(
-    source: Source,
-    group: FileGroup,
-    columns: Sequence[Column],
-    operation: int,
-    arguments: dict[str, str] | None,
-) -> DataFrame:
-    row = T.StructType([T.StructField(c.name, column_type(c)) for c in columns])
+def _read_acid(source: Source, group: FileGroup, operations: str, *, values: bool = False) -> DataFrame:
+    """Return the events of these operations; with ``values`` the user's columns can be asked for."""
+    recipe = group.reading.recipe
+    assert recipe is not None  # noqa: S101 - every ACID file is surveyed
+    by_position = recipe.positional is not None
+    row = recipes.fields(recipe, group.files[0]) if values or by_position else T.StructType()
     six = T.StructType(
         [
             T.StructField("operation", T.IntegerType()),
@@ -168,9 +224,13 @@ def _read_acid(
             T.StructField("row", row.add(ABSENT, T.IntegerType())),
         ]
     )
-    reader = source.facts.spark.read.schema(six).options(**STRICT, **_CALENDAR, **(arguments or {}))
-    frame = reader.orc(names(group.files)).where(F.expr(f"{_GUARD} = {operation}"))
-    if group.check:
+    options = {**STRICT, **_CALENDAR, **recipes.options(recipe)}
+    if values:
+        options |= source.arguments(recipe)
+    reader = source.facts.spark.read.schema(six).options(**options)
+    frame = reader.orc(names(group.files))
+    frame = frame.where(F.expr(f"{_WHOLE if by_position else _GUARD} {operations}"))
+    if group.reading.check:
         frame = frame.where(row_validity(source.write_ids, "currentTransaction"))
         frame = frame.where(row_validity(source.write_ids, "originalTransaction"))
     return frame
@@ -186,17 +246,17 @@ def row_validity(write_ids: ValidWriteIdList, column: str) -> SparkColumn:
     return F.expr(valid)
 
 
-def _select(source: Source, frame: DataFrame, group: FileGroup, *more: SparkColumn) -> DataFrame:
-    users = [
-        from_file(source.facts, F.expr(f"row.{quote_name(c.name)}"), c.type).alias(c.name)
-        for c in source.table.columns
-    ]
-    identity = [_row_id().alias(ROW_ID), F.col("_metadata.file_path").alias(FILE_NAME)]
+def _select(source: Source, frame: DataFrame, group: FileGroup, more: Sequence[SparkColumn]) -> DataFrame:
+    recipe = group.reading.recipe
+    assert recipe is not None  # noqa: S101 - every ACID file is surveyed
+    columns = source.table.columns
+    users = recipes.values(source.facts, recipe, columns, "row.", group.files[0])
+    identity = [_row_id().alias(ROW_ID), file_name(group).alias(FILE_NAME)]
     current = _current()
     return frame.select(*users, *partition_columns(source.table, group), *identity, current, *more)
 
 
-def _select_raw(source: Source, frame: DataFrame, *more: SparkColumn) -> DataFrame:
+def _select_raw(source: Source, frame: DataFrame, more: Sequence[SparkColumn]) -> DataFrame:
     names = [c.name for c in (*source.table.columns, *source.table.partition_columns)]
     identity = [_row_id().alias(ROW_ID), F.col("__hiveacid_file").alias(FILE_NAME)]
     current = F.col("originalTransaction").alias(CURRENT)
@@ -217,18 +277,45 @@ def _current() -> SparkColumn:
     return F.expr(f"coalesce(currentTransaction, -1L) AS {CURRENT}")
 
 
-def data_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
-    """Yield the insert files of a location and whether their rows' write ids must be checked."""
+def data_of(source: Source) -> FilesOf:
+    """Return what yields the files with rows of a location."""
+    return lambda location: _surveyed(source, location, data_directories(location))
+
+
+def changes_of(source: Source) -> FilesOf:
+    """Return what yields the files with rows that may hold update and delete events as well (ACID v1)."""
+    return lambda location: (
+        (file, reading, copy)
+        for file, reading, copy in _surveyed(source, location, data_directories(location))
+        if source.files[f"{location.root}/{file.path}"].has_events
+    )
+
+
+def deletes_of(source: Source) -> FilesOf:
+    """Return what yields the delete event files of a location."""
+    return lambda location: _surveyed(source, location, location.state.delete_deltas)
+
+
+def data_directories(location: Location) -> Sequence[AcidDirectory]:
+    """Return the base and the deltas that hold ACID files."""
     state = location.state
-    for directory in (*((state.base,) if state.base is not None else ()), *state.deltas):
-        if not directory.raw:
-            yield from ((file, directory.validity is not RangeResponse.ALL) for file in directory.acid_files)
+    base = () if state.base is None else (state.base,)
+    return [directory for directory in (*base, *state.deltas) if not directory.raw]
 
 
-def deletes_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
-    """Yield the delete event files of a location and whether their write ids must be checked."""
-    for directory in location.state.delete_deltas:
-        yield from ((file, directory.validity is not RangeResponse.ALL) for file in directory.acid_files)
+def _surveyed(
+    source: Source, location: Location, directories: Iterable[AcidDirectory]
+) -> Iterable[tuple[DataFile, Reading, str | None]]:
+    """Yield files with rows and whether the write ids of these must be checked."""
+    for directory in directories:
+        check = directory.validity is not RangeResponse.ALL
+        for file in directory.acid_files:
+            known = source.files[f"{location.root}/{file.path}"]
+            if known.rows:
+                original = (
+                    None if known.copy is None else source.fs.spark_path(f"{location.root}/{file.path}")
+                )
+                yield file, Reading(check, known.recipe, original), known.copy
 
 
 def _empty(source: Source, *, current: bool) -> DataFrame:
@@ -247,8 +334,8 @@ def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
     table = source.table
     frames = []
     options = STRICT if table.kind is TableKind.PLAIN else STRICT | _CALENDAR
-    for group in group_files(source.fs, table, locations, flat_of):
-        frame = flat.read(source.facts, table, names(group.files), options)
+    for group in group_files(source.fs, table, locations, flat_of(source)):
+        frame = flat.read(source.facts, table, names(group.files), options, group.reading.recipe)
         users = [F.col(quote_name(c.name)) for c in table.columns]
         name = F.col("_metadata.file_path").alias(FILE_NAME)
         frames.append(frame.select(*users, *partition_columns(table, group), name))
@@ -259,9 +346,21 @@ def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
     )
 
 
-def flat_of(location: Location) -> Iterable[tuple[DataFile, bool]]:
+def flat_of(source: Source) -> FilesOf:
+    """Return what yields all data files of an insert-only or plain location."""
+
+    def files_of(location: Location) -> Iterable[tuple[DataFile, Reading, None]]:
+        for file in flat_files(location):
+            known = source.files.get(f"{location.root}/{file.path}")
+            if known is None or known.rows:
+                yield file, Reading(recipe=None if known is None else known.recipe), None
+
+    return files_of
+
+
+def flat_files(location: Location) -> Iterable[DataFile]:
     """Yield all data files of an insert-only or plain location."""
     state = location.state
     for directory in (*((state.base,) if state.base is not None else ()), *state.deltas):
-        yield from ((file, False) for file in directory.files)
-    yield from ((file, False) for file in state.originals)
+        yield from directory.files
+    yield from state.originals

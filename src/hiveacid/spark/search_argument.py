@@ -7,16 +7,19 @@ Spark's own push-down into nested columns skips nothing on ACID files; ORC looks
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.core.evolution import plain_recipe
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.spark.conditions import conjuncts
-from hiveacid.spark.sarg import Interval, Leaf, leaf_of
+from hiveacid.spark.sarg import Interval, Leaf, is_usable, leaf_of
 from hiveacid.spark.visible import visible_columns
 
 if TYPE_CHECKING:
+    from hiveacid.core.evolution import Recipe
     from hiveacid.spark.session import SparkFacts
 
 _SARG, _NAMES = "orc.kryo.sarg", "orc.sarg.column.names"
@@ -26,21 +29,45 @@ _BUILDER = "org.apache.hadoop.hive.ql.io.sarg.SearchArgument$Builder"
 _TYPE = "org.apache.hadoop.hive.ql.io.sarg.PredicateLeaf$Type"
 
 
+@dataclass(frozen=True)
+class SearchArgument:
+    """What may be skipped in the data files of a table."""
+
+    facts: SparkFacts
+    table: TableDefinition
+    leaves: tuple[Leaf, ...] = ()
+
+    def options(self, recipe: Recipe | None = None) -> dict[str, str]:
+        """Return reader options for files that are read by a recipe (default: exactly like the table); {}: none.
+
+        A column is called what the file calls it. Texts that are cut on reading are longer in the statistics.
+        """
+        recipe = recipe or plain_recipe(self.table.columns)
+        sources = dict(zip((c.name for c in self.table.columns), recipe.columns, strict=True))
+        renamed = [
+            replace(leaf, column=name.lower())
+            for leaf in self.leaves
+            if (name := sources[leaf.column].name) is not None and not sources[leaf.column].cut
+        ]
+        usable = [leaf for leaf in renamed if is_usable(leaf.column)]
+        return options(self.facts, usable) if usable else {}
+
+
 def search_argument(
     facts: SparkFacts, table: TableDefinition, where: str, *, alias: str | None = None
-) -> dict[str, str]:
-    """Return reader options for the data files of a full ACID table; {} where nothing is usable.
+) -> SearchArgument:
+    """Return what ``where`` lets readers skip in the data files of a full ACID table.
 
     Rows that ``where`` selects are never skipped; others may come through, so the condition still has to be
     applied. ``alias`` as in `prune_partitions`. Raises what `conjuncts` raises.
     """
     if not facts.classic or table.kind is not TableKind.FULL_ACID:
-        return {}
+        return SearchArgument(facts, table)
     types = {column.name: column.type for column in table.columns}
     known = conjuncts(facts, visible_columns(table), where, alias=alias or table.name.name)
     simple = [c.simple for c in known if c.simple is not None and c.simple.column in types]
     leaves = [leaf for s in simple if (leaf := leaf_of(s, types[s.column])) is not None]
-    return options(facts, leaves) if leaves else {}
+    return SearchArgument(facts, table, tuple(leaves))
 
 
 def options(facts: SparkFacts, leaves: Sequence[Leaf]) -> dict[str, str]:

@@ -117,25 +117,28 @@ def store_cast(value: SparkColumn, have: T.DataType, want: HiveType, column: str
         value = _strict(value, have, target, want, column)
     elif isinstance(have, T.NullType):
         value = value.cast(target)
-    return _fit(value, want)
+    return bounded(value, want)
 
 
-def _fit(value: SparkColumn, want: HiveType) -> SparkColumn:
+def bounded(value: SparkColumn, want: HiveType) -> SparkColumn:
+    """Return texts cut to the lengths of ``want``, char padded, at any depth."""
     match want:
         case Primitive(name="varchar", args=(length,)):
             return F.substring(value, 1, length)
         case Primitive(name="char", args=(length,)):
             return F.rpad(F.substring(value, 1, length), length, " ")
         case Array(element=element) if _has_bounded_text(element):
-            return F.transform(value, lambda item: _fit(item, element))
+            return F.transform(value, lambda item: bounded(item, element))
         case Struct(fields=fields) if _has_bounded_text(want):
-            inner = F.struct(*[_fit(value.getField(f.name), f.type).alias(f.name) for f in fields])
+            inner = F.struct(*[bounded(value.getField(f.name), f.type).alias(f.name) for f in fields])
             return F.when(value.isNotNull(), inner)
         case Map(key=key, value=item) if _has_bounded_text(want):
             fitted = (
-                F.transform_values(value, lambda _, v: _fit(v, item)) if _has_bounded_text(item) else value
+                F.transform_values(value, lambda _, v: bounded(v, item)) if _has_bounded_text(item) else value
             )
-            return F.transform_keys(fitted, lambda k, _: _fit(k, key)) if _has_bounded_text(key) else fitted
+            return (
+                F.transform_keys(fitted, lambda k, _: bounded(k, key)) if _has_bounded_text(key) else fitted
+            )
     return value
 
 

@@ -16,6 +16,7 @@ from hiveacid.sql import execute_show as show
 from hiveacid.sql import statements as s
 from hiveacid.sql.execute_describe import describe_database, describe_table
 from hiveacid.sql.execute_explain import explain
+from hiveacid.sql.execute_load import load_data
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,6 +53,7 @@ _CHANGING_ROWS: Mapping[type, Callable[[AcidSession, Any], DataFrame]] = {
     s.Update: change.update,
     s.Delete: change.delete,
     s.Merge: change.merge,
+    s.LoadData: load_data,
     s.TruncateTable: ddl.truncate,
 }
 _ALONE: Mapping[type, Callable[[AcidSession, Any], DataFrame]] = {

@@ -211,8 +211,6 @@ _ADVICE: Mapping[str, str] = {
     "RenamePartition": "ALTER TABLE ... PARTITION RENAME is not supported yet: INSERT the rows into the new "
     "partition and DROP the old one",
     "SetDatabaseProperties": "ALTER DATABASE is not supported yet: give DBPROPERTIES to CREATE DATABASE",
-    "LoadData": "LOAD DATA is not supported yet: read the file with Spark and insert its rows "
-    "(acid.table(...).insert(spark.read...))",
     "RepairTable": "MSCK is not supported yet: ALTER TABLE ADD PARTITION, or acid.adopt(...) for a whole table",
     "AnalyzeTable": "ANALYZE TABLE is not needed: files carry their own statistics, and Spark reads these",
     "AbortCompactions": "ABORT COMPACTIONS is not supported yet: compactions run in the process that asks",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hiveacid.core.listing import DataFile, metadata_paths
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId
-from hiveacid.core.names import is_hidden, parse_directory
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
+from hiveacid.core.names import DeltaName, is_hidden, parse_directory
 from hiveacid.core.snapshot import AcidState, select
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import FormatError
@@ -18,7 +18,10 @@ ADOPTED_TXN = "hiveacid.adopted.txn"
 ADOPTED_INVALID = "hiveacid.adopted.invalid.txns"
 HISTORY_FROM = "hiveacid.history.from"
 """Table property: snapshots before this write id are not whole any more (the cleaner took their files)."""
-RESERVED_PROPERTIES = frozenset({ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM})
+CONVERSION = "hiveacid.conversion"
+"""Table property: the write id under which a plain table's files move into a delta directory. A plain table's
+readers pass over that directory, those of a transactional one over files that still lie beside it."""
+RESERVED_PROPERTIES = frozenset({ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION})
 _THREADS = 16
 
 
@@ -67,12 +70,15 @@ def read_location(
     """List one directory and select what the snapshot reads of it. Errors name the whole path."""
     entries = list_adopted(fs, table, root)
     if table.kind is TableKind.PLAIN:
-        return Location(root, AcidState(None, (), (), tuple(plain_files(entries))), partition)
+        return Location(root, AcidState(None, (), (), tuple(plain_files(entries, table))), partition)
     try:
         metadata = read_metadata(fs, root, entries)
         state = select(entries, write_ids, txns, metadata, adopted_txn_id=adopted_txn_id(table))
     except FormatError as error:
         raise error.below(root) from error
+    if table.property(CONVERSION) is not None and state.originals:
+        moved = tuple(file.path for file in state.originals)
+        state = replace(state, originals=(), obsolete=tuple(sorted({*state.obsolete, *moved})))
     return Location(root, state, partition)
 
 
@@ -111,8 +117,11 @@ def adopted_txn_id(table: TableDefinition) -> TxnId:
     return TxnId(int(table.property(ADOPTED_TXN) or 0))
 
 
-def plain_files(entries: Iterable[FileEntry]) -> Iterable[DataFile]:
+def plain_files(entries: Iterable[FileEntry], table: TableDefinition) -> Iterable[DataFile]:
     """Return the data files of a table that knows no transactions: everything that is not hidden."""
+    write_id = WriteId(int(table.property(CONVERSION) or 0))
+    moving = DeltaName(is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0).format()
     for entry in entries:
-        if not entry.is_dir and not any(is_hidden(part) for part in entry.path.split("/")):
-            yield DataFile(entry.path, entry.size)
+        parts = entry.path.split("/")
+        if not entry.is_dir and not any(is_hidden(part) for part in parts) and parts[0] != moving:
+            yield DataFile(entry.path, entry.size, modified=entry.modified)

@@ -23,6 +23,7 @@ from hiveacid.ports import FileEntry
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/[^/]|/$))?", re.IGNORECASE)
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 _ATTEMPTS = 5
+_BLOCK = 1 << 20  # bytes read at a time
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,16 @@ class LocalFileSystem:
                         raise MissingDirectoryError("the directory is not there", path=root) from error
         entries.sort(key=lambda entry: entry.path)
         return tuple(entries)
+
+    def list_directory(self, root: str) -> tuple[FileEntry, ...]:
+        """List one directory, sorted by path. MissingDirectoryError if ``root`` is not a directory."""
+        entries: list[FileEntry] = []
+        with _errors("list", root):
+            try:
+                self._list(local_path(root), "", entries, [])
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise MissingDirectoryError("the directory is not there", path=root) from error
+        return tuple(sorted(entries, key=lambda entry: entry.path))
 
     def _list(self, top: str, prefix: str, entries: list[FileEntry], todo: list[str]) -> None:
         with os.scandir(f"{top}/{prefix}") as found:
@@ -161,15 +172,39 @@ class LocalFileSystem:
                 raise
         os.unlink(old)
 
-    def _copy(self, old: str, new: str) -> None:
-        """Copy to another disk."""
+    def _copy(self, old: str, new: str, length: int | None = None) -> None:
+        """Copy bytes, under a hidden name until all are there."""
         if os.path.lexists(new):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
         with self._hidden_beside(new) as scratch:
-            shutil.copyfile(old, scratch)
-            with open(scratch, "rb") as file:
-                self._sync(file.fileno())
+            with open(old, "rb") as source, open(scratch, "xb") as target:
+                left = os.fstat(source.fileno()).st_size if length is None else length
+                while left > 0 and (block := source.read(min(left, _BLOCK))):
+                    left -= target.write(block)
+                target.flush()
+                self._sync(target.fileno())
             os.rename(scratch, new)
+
+    def copy_file(self, source: str, target: str, length: int | None = None) -> None:
+        """Copy a file, or its first ``length`` bytes; parents are made. An existing target is a StorageError."""
+        old, new = local_path(source), local_path(target)
+        with _errors(f"copy {source} to", target):
+            self._make(os.path.dirname(new))
+            self._copy(old, new, length)
+            self._sync_directory(os.path.dirname(new))
+
+    def link_file(self, source: str, target: str) -> None:
+        """Give a file a second name (a copy on another disk); parents are made."""
+        old, new = local_path(source), local_path(target)
+        with _errors(f"link {source} to", target):
+            self._make(os.path.dirname(new))
+            try:
+                os.link(os.path.realpath(old), new)
+            except OSError as error:
+                if error.errno != errno.EXDEV and error.errno not in _NO_LINKS:
+                    raise
+                self._copy(old, new)
+            self._sync_directory(os.path.dirname(new))
 
     def delete_tree(self, path: str) -> None:
         """Delete a file or directory with all it holds (a symbolic link only itself)."""

@@ -162,7 +162,7 @@ def partitions(ones: Sequence[Partition]) -> tuple[Partition, ...]:
 
 def changes(ones: CatalogChanges) -> CatalogChanges:
     """Return what appears with a commit; CatalogError for impossible names."""
-    for definition in ones.tables:
+    for definition in (*ones.tables, *ones.altered):
         table(definition)
     for new in ones.partitions:
         table_name(new.table)

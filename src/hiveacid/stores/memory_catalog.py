@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName
+from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
 from hiveacid.ports import CatalogChanges
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.memory_state import MemoryPart, alone, partition_key
@@ -122,11 +122,17 @@ class MemoryCatalog(MemoryPart):
     def _require_changes_fit(self, changes: CatalogChanges) -> None:
         for table in changes.tables:
             self._require_room(table.name)
+        for table in changes.altered:
+            self._require_table(table.name)
 
     def _apply_changes(self, changes: CatalogChanges) -> None:
         """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over."""
         for table in changes.tables:
             self._put_table(table)
+        for table in changes.altered:
+            self._state.tables[table.name] = table
+        for name, count in changes.skipped:
+            self._state.next_write_id[name] = WriteId(self._state.next_write_id.get(name, WriteId(1)) + count)
         for new in changes.partitions:
             known = self._state.partitions.get(new.table)
             if known is not None:

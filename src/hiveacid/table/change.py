@@ -112,7 +112,7 @@ def _selected(
     context: Context, table: TableDefinition, txn: Transaction, where: Expression | None, alias: str | None
 ) -> DataFrame:
     hint = where if isinstance(where, str) else None
-    frame = read_snapshot(context, table, txn, where=hint, alias=alias)
+    frame = read_snapshot(context, table, txn, where=hint, alias=alias, changing=True)
     return filtered(frame, where, alias or table.name.name)
 
 

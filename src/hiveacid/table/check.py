@@ -104,7 +104,7 @@ class _Data:
 
     def _rows(self) -> DataFrame:
         """Return all rows of the files that can be read, deleted ones too."""
-        return frame_of(self.context, self.table, list(self._locations()), self.write_ids)
+        return frame_of(self.context, self.table, list(self._locations()), self.write_ids, self.txn)
 
     def _misplaced(self) -> None:
         version = self.table.bucketing_version

@@ -16,6 +16,7 @@ from hiveacid.errors import CompactionError, HiveAcidError, MissingDirectoryErro
 from hiveacid.spark.lease import let_go
 from hiveacid.storage.listing import HISTORY_FROM, adopted_txn_id, list_adopted, read_metadata
 from hiveacid.storage.staging import abandoned
+from hiveacid.table.flushed import forget
 from hiveacid.table.layout import partition_name, partitions_on_disk
 from hiveacid.table.read import partitions_of
 
@@ -48,6 +49,7 @@ def clean(context: Context) -> list[str]:
         for name in context.catalog.list_tables(database):
             removed += clean_aborted(context, TableName(database, name))
     context.store.housekeep()
+    forget(context)
     return removed
 
 

@@ -16,7 +16,7 @@ from hiveacid.config import keys
 from hiveacid.core.compaction import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
-from hiveacid.core.names import ACID_VERSION_FILE, METADATA_FILE, LayoutLevel
+from hiveacid.core.names import ACID_VERSION_FILE, METADATA_FILE
 from hiveacid.core.snapshot import AcidState
 from hiveacid.errors import (
     CompactionError,
@@ -35,8 +35,9 @@ from hiveacid.storage.listing import Location, list_locations
 from hiveacid.table.cleaning import clean_after
 from hiveacid.table.insert import static_values
 from hiveacid.table.layout import partition_name, staging
-from hiveacid.table.read import frame_of, partitions_of
+from hiveacid.table.read import OLD_EVENTS, frame_of, partitions_of
 from hiveacid.table.report import CompactionReport
+from hiveacid.table.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -194,7 +195,9 @@ def _work(
         _start(context, job, txn, write_ids.high_watermark)
         partitions = None if partition is None else [partition]
         (location,) = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
-        plan = plan_compaction(location.state, write_ids, kind, _level(context, table), txn.txn_id)
+        plan = plan_compaction(location.state, write_ids, kind, context.layout_level(table), txn.txn_id)
+        if kind is CompactionKind.MINOR and survey(context, table, [location], txn).old:
+            plan = CompactionRefusal(OLD_EVENTS, cleaning_needed=False)
         if isinstance(plan, CompactionRefusal):
             txn.abort("nothing to compact")
             state = _refuse(context, job, plan)
@@ -236,11 +239,6 @@ def _refuse(context: Context, job: Compaction, refusal: CompactionRefusal) -> st
 def _require_partition(context: Context, table: TableDefinition, partition: Partition | None) -> None:
     if partition is not None and partition not in (partitions_of(context, table) or ()):
         raise NoSuchPartitionError(f"{table.name} lost a partition while its compaction waited")
-
-
-def _level(context: Context, table: TableDefinition) -> LayoutLevel:
-    key = keys.LAYOUT_LEVEL.name
-    return LayoutLevel(table.property(key) or context.settings.get(keys.LAYOUT_LEVEL))
 
 
 @dataclass(frozen=True)
@@ -298,7 +296,7 @@ def _compact_rows(job: Job, output: str) -> Published:
     location = replace(job.location, state=state)
     full_acid = table.kind is TableKind.FULL_ACID
     with staging(job.context, table, job.txn) as directory, translated():
-        frame = frame_of(job.context, table, [location], plan.write_ids, current=full_acid)
+        frame = frame_of(job.context, table, [location], plan.write_ids, job.txn, current=full_acid)
         if full_acid:
             stage_kept(job.target, frame, directory)
         else:
@@ -330,7 +328,8 @@ def _compact_events(job: Job, output: str) -> Published:
     plan = job.plan
     state = AcidState(None, (), plan.delete_deltas, ())
     location = replace(job.location, state=state)
-    source = Source(job.context.facts, job.context.fs, job.table, plan.write_ids)
+    files = survey(job.context, job.table, [location], job.txn).files
+    source = Source(job.context.facts, job.context.fs, job.table, plan.write_ids, files)
     with staging(job.context, job.table, job.txn) as directory, translated():
         stage_events(job.target, scan_deletes(source, [location]), directory)
         return _publish(job, directory, output, Kind.DELETE)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.names import LayoutLevel
 from hiveacid.errors import InsertOnlyError, NoSuchDatabaseError, NoSuchTableError, NotTransactionalError
+from hiveacid.orc.summary import Summaries
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
     from hiveacid.ports import Catalog, Clock, FileSystem, TransactionStore
     from hiveacid.spark.session import SparkFacts
     from hiveacid.transaction import Snapshots, Transactions
+
+
+STORE_DIRECTORY = ".hiveacid"
+"""What belongs to the connection itself, inside of the warehouse."""
 
 
 @dataclass
@@ -30,6 +36,7 @@ class Context:
     warehouse: str
     settings: Settings
     database: str = "default"
+    summaries: Summaries = field(default_factory=Summaries)
 
     def change_settings(self, settings: Settings) -> None:
         """Use other settings from now on; store and heartbeat follow."""
@@ -59,6 +66,11 @@ class Context:
                 "TBLPROPERTIES ('transactional'='true')"
             )
         return table
+
+    def layout_level(self, table: TableDefinition) -> LayoutLevel:
+        """Return the layout level of a table: its own property, else the session's setting."""
+        key = keys.LAYOUT_LEVEL.name
+        return LayoutLevel(table.property(key) or self.settings.get(keys.LAYOUT_LEVEL))
 
 
 def require_table(catalog: Catalog, name: TableName) -> TableDefinition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from hiveacid.spark.publish import (
 from hiveacid.spark.rows import fit, partition_texts, with_static
 from hiveacid.spark.write import Kind, Target, stage_empty, stage_insert
 from hiveacid.table.layout import Places, known_partitions, partition_name, staging, written
+from hiveacid.table.read import require_no_old_events
 from hiveacid.table.report import WriteReport
 
 if TYPE_CHECKING:
@@ -91,7 +92,9 @@ def lock_of(
     settings = context.settings
     exclusive = settings.get(keys.XLOCK_WRITE) and settings.get(keys.XLOCK_OVERWRITE)
     if table.kind is TableKind.PLAIN:
-        kind = LockType.EXCLUSIVE if overwrite else LockType.SHARED_WRITE
+        kind = (
+            LockType.EXCLUSIVE if overwrite else LockType.EXCL_WRITE
+        )  # the next file's name is one writer's
     elif overwrite:
         kind = LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE
     else:
@@ -141,7 +144,9 @@ def write_rows(
     txn: Transaction,
 ) -> WriteReport:
     """Stage, publish and record rows that fit; the caller commits."""
-    _require_writable(context, table, options, txn)
+    require_writable(context, table, options, txn)
+    if not options.overwrite:
+        require_no_old_events(context, table, txn)
     dynamic = len(static) < len(table.partition_columns)
     fixed = () if dynamic else tuple(static[c.name] for c in table.partition_columns)
     known = known_partitions(context, table, txn)
@@ -162,12 +167,12 @@ def write_rows(
         published = _publish(context, table, files, places, fixed, overwrite=options.overwrite)
     if options.overwrite and not dynamic and transactional and not published.directories:
         published = _publish_empty(context, target, places, fixed, txn)
-    _record(table, published, places, txn, overwrite=options.overwrite)
+    record(table, published, places, txn, overwrite=options.overwrite)
     inserted = published.total(Kind.INSERTED) if counted is None else counted
     return WriteReport(inserted=inserted, write_id=write_id or None)
 
 
-def _require_writable(
+def require_writable(
     context: Context, table: TableDefinition, options: InsertOptions, txn: Transaction
 ) -> None:
     """Refuse, inside of a transaction of several statements, what could not be undone or would lose rows."""
@@ -213,18 +218,55 @@ def _publish(
         if fixed or not table.partition_columns:
             targets.add(fixed)
         for values in targets:
-            _empty_plain(context, places.location(values))
-    run = uuid.uuid4().hex[:12]
+            empty_plain(context, places.location(values))
     return publish_flat(
         context.fs,
         table,
         files,
         lambda _, values: places.location(values or fixed),
-        lambda number, _: f"part-{number:05d}-{run}",
+        FreeNames(context, lambda file: places.location(file.values or fixed)),
     )
 
 
-def _empty_plain(context: Context, location: str) -> None:
+class FreeNames:
+    """Gives files of a plain table Hive's names, ``000000_0`` or the next ``000000_0_copy_N`` that is free."""
+
+    def __init__(self, context: Context, place: Callable[[StagedFile], str]) -> None:
+        """``place``: the directory that a file goes to."""
+        self._context = context
+        self._place = place
+        self._taken: dict[str, set[str]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, number: int, file: StagedFile) -> str:
+        """Return the name of a file."""
+        where = self._place(file)
+        with self._lock:
+            if where not in self._taken:
+                self._taken[where] = names_in(self._context, where)
+            return free_name(f"{number:06d}_0", self._taken[where])
+
+
+def names_in(context: Context, directory: str) -> set[str]:
+    """Return the names in a directory; none where it is not there."""
+    if not context.fs.exists(directory):
+        return set()
+    return {entry.path.partition("/")[0] for entry in context.fs.list_tree(directory)}
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """Return a name, or the first ``_copy_N`` of it that is not taken (before the extension), and take it."""
+    stem, dot, extension = name.rpartition(".") if "." in name else (name, "", "")
+    copy, free = 0, name
+    while free in taken:
+        copy += 1
+        free = f"{stem}_copy_{copy}{dot}{extension}"
+    taken.add(free)
+    return free
+
+
+def empty_plain(context: Context, location: str) -> None:
+    """Delete what a plain table or partition holds; hidden entries stay."""
     if not context.fs.exists(location):
         return
     for entry in context.fs.list_tree(location):
@@ -248,9 +290,10 @@ def _publish_empty(
     return published
 
 
-def _record(
+def record(
     table: TableDefinition, published: Published, places: Places, txn: Transaction, *, overwrite: bool
 ) -> None:
+    """Tell the transaction what was written, and which partitions are new."""
     partitions: list[NewPartition] = places.new_partitions()
     if table.kind is TableKind.PLAIN:
         txn.wrote([], partitions)

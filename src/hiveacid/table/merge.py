@@ -80,7 +80,7 @@ class Merge:
         clauses = [self._checked(table, clause) for clause in self.clauses]
         plan = MergePlan(table, self.on, clauses, self.target_alias, self.source_alias)
         with translated():
-            changes = plan.changed_rows(read_snapshot(self.context, table, txn), self.source)
+            changes = plan.changed_rows(read_snapshot(self.context, table, txn, changing=True), self.source)
         matches = any(clause.when is When.MATCHED for clause in clauses)
         check = self.context.settings.get(keys.MERGE_CARDINALITY_CHECK) and matches
         return write_changes(self.context, table, txn, changes, check_cardinality=check)

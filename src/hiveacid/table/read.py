@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import logging
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
-from hiveacid.core.listing import DataFile
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
-from hiveacid.core.originals import OriginalRows, number_originals
-from hiveacid.core.snapshot import AcidDirectory
 from hiveacid.core.write_ids import ValidWriteIdList
 from hiveacid.errors import (
-    BadFileError,
     CatalogError,
     FormatError,
     NotEnoughHistoryError,
     StatementError,
+    UnsupportedFeatureError,
 )
-from hiveacid.orc.tail import ACID_FIELDS, OrcTail, read_tail
-from hiveacid.spark.deletes import DeleteBounds, measure
-from hiveacid.spark.originals import Numbered
-from hiveacid.spark.predicates import prune_partitions, search_argument
-from hiveacid.spark.scan import Source, deletes_of, scan
-from hiveacid.storage.listing import HISTORY_FROM, Location, list_locations
+from hiveacid.spark.predicates import SearchArgument, prune_partitions, search_argument
+from hiveacid.spark.scan import Source, scan
+from hiveacid.storage.listing import ADOPTED_TXN, HISTORY_FROM, Location, list_locations
+from hiveacid.table.survey import survey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +28,10 @@ if TYPE_CHECKING:
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
 
-_THREADS = 16
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 5  # foreign paths in one warning
 
 
 def read_snapshot(
@@ -44,9 +42,11 @@ def read_snapshot(
     where: str | None = None,
     alias: str | None = None,
     as_of: WriteId | None = None,
+    changing: bool = False,
 ) -> DataFrame:
     """Return the rows that ``txn`` sees, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
 
+    ``changing``: to change some of them; raises UnsupportedFeatureError where ACID v1 left update events.
     ``where`` is only a hint here: partitions and row groups it excludes are not read, but the rows still
     have to be filtered by it; ``alias`` is what it calls the table. ``as_of``: nothing after this write id.
     """
@@ -54,17 +54,18 @@ def read_snapshot(
     if as_of is not None:
         _require_history(table, as_of)
         write_ids = write_ids.at(as_of)
-    partitions, arguments = partitions_of(context, table, txn), None
+    partitions, argument = partitions_of(context, table, txn), None
     if where is not None:
         # A condition that makes no sense is refused, with its place, where the rows are filtered by it.
         with suppress(CatalogError, StatementError):
             if partitions is not None:
                 partitions = prune_partitions(context.facts, table, partitions, where, alias=alias)
-            arguments = search_argument(context.facts, table, where, alias=alias)
+            argument = search_argument(context.facts, table, where, alias=alias)
     locations = locate(context, table, partitions, write_ids, txn)
     if as_of is not None:  # a cleaner notes what it takes before it takes it: again, now that all is listed
         _require_history(context.require(table.name), as_of)
-    return frame_of(context, table, locations, write_ids, arguments=arguments)
+    warn_of_foreign(table, locations, txn)
+    return frame_of(context, table, locations, write_ids, txn, argument=argument, changing=changing)
 
 
 def _require_history(table: TableDefinition, as_of: WriteId) -> None:
@@ -101,45 +102,60 @@ def frame_of(
     table: TableDefinition,
     locations: Sequence[Location],
     write_ids: ValidWriteIdList,
+    txn: Transaction,
     *,
-    arguments: dict[str, str] | None = None,
+    argument: SearchArgument | None = None,
     current: bool = False,
+    changing: bool = False,
 ) -> DataFrame:
-    """Return the live rows of listed locations (``spark.scan``)."""
-    source = Source(context.facts, context.fs, table, write_ids)
+    """Return the live rows of listed locations (``spark.scan``); ``changing`` as in `read_snapshot`."""
+    found = survey(context, table, locations, txn)
+    if changing and found.old:
+        raise UnsupportedFeatureError(f"{table.name} {OLD_EVENTS}")
+    source = Source(context.facts, context.fs, table, write_ids, found.files)
+    if argument is not None:
+        source = replace(source, arguments=argument.options)
+    return scan(source, locations, found.bounds, numbered=found.numbered, current=current)
+
+
+OLD_EVENTS = (
+    "holds update events of Hive 2 or older (ACID v1): ALTER TABLE ... COMPACT 'major' writes its rows anew; "
+    "then it can be changed"
+)
+
+
+def require_no_old_events(context: Context, table: TableDefinition, txn: Transaction) -> None:
+    """Refuse to add rows beside events of ACID v1. Only a table that was taken over can have such."""
+    if table.kind is not TableKind.FULL_ACID or table.property(ADOPTED_TXN) is None:
+        return
+    write_ids = txn.valid_write_ids(table.name)
+    locations = locate(context, table, partitions_of(context, table, txn), write_ids, txn)
+    if survey(context, table, locations, txn).old:
+        raise UnsupportedFeatureError(f"{table.name} {OLD_EVENTS}")
+
+
+def warn_of_foreign(table: TableDefinition, locations: Sequence[Location], txn: Transaction) -> None:
+    """Name, once a snapshot, what lies among the files and is passed over."""
+    if table.name in txn.warned:
+        return
+    found = [path for at in locations for path in _foreign(table, at)]
+    if found:
+        txn.warned.add(table.name)
+        shown = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+        logger.warning("%s: not of the table, passed over (%d): %s", table.name, len(found), shown)
+
+
+def _foreign(table: TableDefinition, at: Location) -> Iterator[str]:
+    state = at.state
+    yield from (f"{at.root}/{path}" for path in state.foreign if not path.startswith(("_", ".")))
     if table.kind is not TableKind.FULL_ACID:
-        return scan(source, locations, None)
-    bounds = delete_bounds(context, locations)
-    numbered = _number_raw(context, locations)
-    return scan(source, locations, bounds, arguments=arguments, numbered=numbered, current=current)
-
-
-def _number_raw(context: Context, locations: Sequence[Location]) -> Numbered:
-    """Find files without ACID columns and give their rows ids; reads each footer once."""
-    found: Numbered = {}
-    for at in locations:
-        base = () if at.state.base is None else (at.state.base,)
-        groups: list[tuple[AcidDirectory | None, Sequence[DataFile]]] = [(None, at.state.originals)]
-        groups += [(d, d.raw_files) for d in (*base, *at.state.deltas) if d.raw is not False]
-        rows = [one for directory, files in groups for one in _numbered(context, at.root, directory, files)]
-        if rows:
-            found[at.root] = tuple(rows)
-    return found
-
-
-def _numbered(
-    context: Context, root: str, directory: AcidDirectory | None, files: Sequence[DataFile]
-) -> Sequence[OriginalRows]:
-    paths = [(f"{root}/{file.path}", file.size) for file in files]
-    tails = dict(zip(files, read_tails(context, paths), strict=True))
-    for file, tail in tails.items():
-        if tail.types and set(tail.types[0].names) == set(ACID_FIELDS):
-            raise BadFileError(
-                "a file with row ids under the name of one without", path=f"{root}/{file.path}"
-            )
-    return number_originals(
-        files, {file.path: tail.number_of_rows for file, tail in tails.items()}, directory
-    )
+        return
+    base = () if state.base is None else (state.base,)
+    for directory in (*base, *state.deltas, *state.delete_deltas):
+        read = {*directory.acid_files} if not directory.raw else set()
+        if directory.raw is not False:
+            read |= {*directory.raw_files}
+        yield from (f"{at.root}/{file.path}" for file in directory.files if file not in read)
 
 
 def partitions_of(
@@ -153,22 +169,3 @@ def partitions_of(
     made = [new.partition for new in txn.new_partitions(table.name)] if txn is not None else []
     values = {partition.values for partition in known}
     return (*known, *{p.values: p for p in made if p.values not in values}.values())
-
-
-def delete_bounds(context: Context, locations: Sequence[Location]) -> DeleteBounds | None:
-    """Read the footers of all delete files; None where there is no delete event."""
-    files = [(f"{at.root}/{file.path}", file.size) for at in locations for file, _ in deletes_of(at)]
-    if not files:
-        return None
-    return measure(read_tails(context, files), context.settings.get(keys.BROADCAST_DELETE_EVENTS))
-
-
-def read_tails(context: Context, files: Sequence[tuple[str, int]]) -> list[OrcTail]:
-    """Read ORC tails (path, size), several at a time.
-
-    Nothing is remembered: a table dropped and made again gives other files the same names and sizes.
-    """
-    if not files:
-        return []
-    with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
-        return list(pool.map(lambda file: read_tail(context.fs, *file), files))

@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.core.locks import LockType
 from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
-from hiveacid.errors import AlreadyExistsError, NoSuchDatabaseError, WriteConflictError
+from hiveacid.errors import AlreadyExistsError, NoSuchDatabaseError, NoSuchTableError, WriteConflictError
 from hiveacid.ports import CatalogChanges, CompactionRequest, NewPartition, Operation
 from hiveacid.testing.samples import CLIENT, ORDERS, STOCK, Store, database, lock_on, table, wrote
 
@@ -41,6 +41,18 @@ class CatalogChangesContract:
         store.commit_txn(txn_id, changes)
         assert store.get_table(STOCK) == made
         assert store.list_partitions(ORDERS) == store.list_partitions(STOCK) == (DAY,)
+
+    def test_a_definition_changes_and_write_ids_are_passed_over_with_the_commit(self, store: Store) -> None:
+        """A conversion: readers see the old table, or the new one with room for its older rows."""
+        _shop(store, table())
+        txn_id = _writer(store)
+        altered = table().with_properties({"transactional": "true"})
+        store.commit_txn(txn_id, CatalogChanges(altered=(altered,), skipped=((ORDERS, 10_000_000),)))
+        assert store.get_table(ORDERS) == altered
+        (next_txn,) = store.open_txns(CLIENT)
+        assert store.allocate_write_ids([next_txn], ORDERS) == (10_000_002,)
+        with pytest.raises(NoSuchTableError):
+            store.commit_txn(next_txn, CatalogChanges(altered=(table(STOCK),)))
 
     def test_a_partition_that_is_there_already_stays(self, store: Store) -> None:
         """Two writers may create the same one."""

@@ -144,13 +144,18 @@ def alter_table(database: Database, name: TableName, definition: TableDefinition
             _require_room(connection, new)
             _purge(connection, new)
             _rename(connection, name, new)
-        connection.execute(
-            update(tables)
-            .where(tables.c.database_name == name.database, tables.c.name == name.name)
-            .values(database_name=new.database, name=new.name, definition=to_text(definition))
-        )
+        _replace(connection, name, definition)
 
     database.write(work)
+
+
+def _replace(connection: Connection, name: TableName, definition: TableDefinition) -> None:
+    new = definition.name
+    connection.execute(
+        update(tables)
+        .where(tables.c.database_name == name.database, tables.c.name == name.name)
+        .values(database_name=new.database, name=new.name, definition=to_text(definition))
+    )
 
 
 _ABOUT_TABLES = (write_ids, next_write_ids, written, compactions)
@@ -243,6 +248,9 @@ def apply_changes(connection: Connection, changes: CatalogChanges) -> None:
     """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over."""
     for definition in changes.tables:
         _create_table(connection, definition)
+    for definition in changes.altered:
+        _require_table(connection, definition.name)
+        _replace(connection, definition.name, definition)
     by_table: dict[TableName, list[Partition]] = {}
     for new in changes.partitions:
         by_table.setdefault(new.table, []).append(new.partition)

@@ -103,6 +103,8 @@ def _commit(
             return message
         connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
     catalog.apply_changes(connection, changes)
+    for name, count in changes.skipped:
+        database.dialect.take_write_ids(connection, name, count)
     if rows[0].kind == TxnKind.COMPACTION.value:
         # Whoever opens from now on takes a snapshot that has the compaction in it.
         database.dialect.block_opens(connection)

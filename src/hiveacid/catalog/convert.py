@@ -1,0 +1,202 @@
+"""ALTER TABLE … SET TBLPROPERTIES ('transactional'='true' …): from plain to transactional, one way.
+
+Rules: Hive's ``TransactionalValidationListener`` and ``AlterTableSetPropertiesOperation``, checked against 4.0.1. To
+full ACID no file moves: original rows get ids of write id 0, and the table's own write ids begin at 10,000,001. To
+insert-only all files move into ``delta_w_w_0000`` of the conversion's write id; they are there under second
+names before the commit, and lose the first ones after it: readers see the plain table or the converted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hiveacid.catalog.checks import check_definition
+from hiveacid.core.listing import read_listing
+from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
+from hiveacid.core.names import DeltaName, parse_original_file
+from hiveacid.core.storage_formats import FileKind, file_kind
+from hiveacid.errors import CatalogError
+from hiveacid.orc.summary import summarize
+from hiveacid.orc.tail import read_tail
+from hiveacid.storage.listing import CONVERSION, plain_files
+from hiveacid.table.read import locate, partitions_of
+
+if TYPE_CHECKING:
+    from hiveacid.core.listing import DataFile
+    from hiveacid.core.snapshot import AcidDirectory
+    from hiveacid.table.context import Context
+    from hiveacid.transaction import Transaction
+
+SKIPPED = 10_000_000
+"""Write ids that a conversion to full ACID passes over (``seedWriteIdOnAcidConversion``)."""
+_WORDS = ("transactional", "transactional_properties")
+
+
+def target_kind(table: TableDefinition, changes: Mapping[str, str]) -> TableKind:
+    """Return what a table is to become by new properties. Raises CatalogError for what Hive refuses, too."""
+    lower = {key.lower(): value.strip().lower() for key, value in changes.items()}
+    wanted = lower.get("transactional", "true" if table.kind is not TableKind.PLAIN else "false")
+    properties = lower.get("transactional_properties")
+    if wanted not in ("true", "false"):
+        raise CatalogError(f"{table.name}: 'transactional' may only have the value 'true', not {wanted!r}")
+    if properties not in (None, "default", "insert_only"):
+        raise CatalogError(
+            f"{table.name}: unknown value {properties!r} for 'transactional_properties': "
+            "there are 'default' and 'insert_only'"
+        )
+    if wanted == "false":
+        if table.kind is not TableKind.PLAIN:
+            raise CatalogError(
+                f"{table.name}: TBLPROPERTIES with 'transactional'='true' cannot be unset; make a new table AS SELECT"
+            )
+        return TableKind.PLAIN
+    if table.kind is TableKind.FULL_ACID and properties == "insert_only":
+        raise CatalogError(
+            f"{table.name}: 'transactional_properties' cannot be altered from 'default' after the table is created"
+        )
+    if properties is None and table.kind is not TableKind.PLAIN:
+        return table.kind
+    return TableKind.INSERT_ONLY if properties == "insert_only" else TableKind.FULL_ACID
+
+
+def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> None:
+    """Convert a table, under an exclusive lock and in one transaction, and set the other properties with it.
+
+    Raises CatalogError for a table that cannot be converted, before anything is changed.
+    """
+    with context.transactions.scope(context.settings) as txn:
+        context.require(name)
+        txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
+        table = context.require(name)
+        kind = target_kind(table, changes)
+        made = _converted(table, kind, changes)
+        if table.kind is kind:
+            txn.alters(made)
+            return
+        check_definition(made)
+        if kind is TableKind.INSERT_ONLY:
+            _to_insert_only(context, table, made, txn)
+        elif table.kind is TableKind.INSERT_ONLY:
+            _require_single_writes(context, table, txn)
+            txn.alters(made)
+        else:
+            _require_originals(context, table, txn)
+            txn.alters(made, skipped=SKIPPED)
+
+
+def _converted(table: TableDefinition, kind: TableKind, changes: Mapping[str, str]) -> TableDefinition:
+    gone = {*_WORDS, CONVERSION} if table.kind is TableKind.PLAIN else {*_WORDS}
+    kept = [(key, value) for key, value in table.properties if key.lower() not in gone]
+    others = {key: value for key, value in changes.items() if key.lower() not in _WORDS}
+    words = {
+        "transactional": "true",
+        "transactional_properties": "insert_only" if kind is TableKind.INSERT_ONLY else "default",
+    }
+    return replace(table, properties=tuple(kept)).with_properties(others | words)
+
+
+def _roots(context: Context, table: TableDefinition, txn: Transaction) -> list[str]:
+    partitions = partitions_of(context, table, txn)
+    return [table.location] if partitions is None else [partition.location for partition in partitions]
+
+
+def _require_originals(context: Context, table: TableDefinition, txn: Transaction) -> None:
+    """Refuse names that are not those of Hive's writers, and files that are not ORC files of plain rows."""
+    for root in _roots(context, table, txn):
+        listing = read_listing(context.fs.list_tree(root))
+        strange = [path for path in listing.foreign if not path.startswith(("_", "."))]
+        strange += [directory.path for directory in listing.directories]
+        strange += [file.path for file in listing.originals if parse_original_file(file.name) is None]
+        if strange:
+            raise _bad_name(table, f"{root}/{strange[0]}")
+        for file in listing.originals:
+            _require_plain(context, table, f"{root}/{file.path}", file)
+
+
+def _require_single_writes(context: Context, table: TableDefinition, txn: Transaction) -> None:
+    """Refuse an insert-only table whose files could not be told apart: full ACID reads no compacted raw files."""
+    if file_kind(table.storage) is not FileKind.ORC:
+        raise CatalogError(f"{table.name}: cannot become full ACID: it is not STORED AS ORC")
+    partitions = partitions_of(context, table, txn)
+    for at in locate(context, table, partitions, txn.valid_write_ids(table.name), txn):
+        base = () if at.state.base is None else (at.state.base,)
+        for directory in (*base, *at.state.deltas):
+            if directory.files and (_is_joined(directory) or directory.raw is False):
+                raise CatalogError(
+                    f"{table.name}: {at.root}/{directory.path} was compacted, or has names that full ACID does not "
+                    "read: INSERT OVERWRITE the table with its own rows first"
+                )
+            for file in directory.files:
+                if parse_original_file(file.name) is None:
+                    raise _bad_name(table, f"{at.root}/{file.path}")
+        for file in at.state.originals:
+            if parse_original_file(file.name) is None:
+                raise _bad_name(table, f"{at.root}/{file.path}")
+
+
+def _is_joined(directory: AcidDirectory) -> bool:
+    name = directory.name
+    joined = isinstance(name, DeltaName) and name.min_write_id != name.max_write_id
+    return joined or bool(name.visibility_txn_id)
+
+
+def _bad_name(table: TableDefinition, path: str) -> CatalogError:
+    return CatalogError(
+        f"{table.name}: unexpected data file name, cannot convert to a transactional table: {path}; Hive's own are "
+        "called 000000_0 or 000000_0_copy_1"
+    )
+
+
+def _require_plain(context: Context, table: TableDefinition, path: str, file: DataFile) -> None:
+    if summarize(read_tail(context.fs, path, file.size)).is_acid:
+        raise CatalogError(
+            f"{table.name}: {path} holds ACID events: take such a table over with acid.adopt(…)"
+        )
+
+
+def _to_insert_only(
+    context: Context, table: TableDefinition, made: TableDefinition, txn: Transaction
+) -> None:
+    write_id = txn.write_id(table.name)
+    directory = DeltaName(
+        is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0
+    ).format()
+    roots = _roots(context, table, txn)
+    _clear(context, table, roots)
+    mark = f"{write_id}"
+    # from here on readers of the plain table pass over the directory that is being filled
+    context.catalog.alter_table(table.name, table.with_properties({CONVERSION: mark}))
+    files = [(root, file) for root in roots for file in _data(context, table, root)]
+    for root in roots:
+        txn.on_abort(partial(context.fs.delete_tree, f"{root}/{directory}"))
+    for root, file in files:
+        context.fs.link_file(f"{root}/{file.path}", f"{root}/{directory}/{file.path}")
+    txn.alters(made.with_properties({CONVERSION: mark}))
+    txn.on_commit(lambda: _remove_sources(context, files))
+
+
+def _clear(context: Context, table: TableDefinition, roots: Sequence[str]) -> None:
+    """Remove what a conversion left that died; refuse other directories that would count as transactional."""
+    last = WriteId(int(table.property(CONVERSION) or 0))
+    left = DeltaName(is_delete=False, min_write_id=last, max_write_id=last, statement_id=0)
+    for root in roots:
+        for found in read_listing(context.fs.list_tree(root)).directories:
+            if not last or found.name != left:
+                raise CatalogError(
+                    f"{table.name}: {root}/{found.path} is called like a directory of a transactional table: take such "
+                    "a table over with acid.adopt(…)"
+                )
+            context.fs.delete_tree(f"{root}/{found.path}")
+
+
+def _data(context: Context, table: TableDefinition, root: str) -> Iterable[DataFile]:
+    return tuple(plain_files(context.fs.list_tree(root), table))
+
+
+def _remove_sources(context: Context, files: Sequence[tuple[str, DataFile]]) -> None:
+    for root, file in files:
+        context.fs.delete_tree(f"{root}/{file.path}")

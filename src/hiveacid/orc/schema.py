@@ -1,0 +1,68 @@
+"""The columns of an ORC file as Hive types, names as they were written."""
+
+from __future__ import annotations
+
+from hiveacid.core.types import LOCAL_TIMESTAMP, Array, Field, HiveType, Map, Primitive, Struct, Union
+from hiveacid.orc.tail import ACID_FIELDS, ROW, Kind, OrcTail, OrcType
+
+_PRIMITIVES = {
+    Kind.BOOLEAN: "boolean",
+    Kind.BYTE: "tinyint",
+    Kind.SHORT: "smallint",
+    Kind.INT: "int",
+    Kind.LONG: "bigint",
+    Kind.FLOAT: "float",
+    Kind.DOUBLE: "double",
+    Kind.STRING: "string",
+    Kind.BINARY: "binary",
+    Kind.TIMESTAMP: "timestamp",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP_INSTANT: LOCAL_TIMESTAMP,
+}
+_ACID_NAMES = [name.lower() for name in ACID_FIELDS]
+_OLD_DECIMAL = (38, 18)  # Hive 0.11 and 0.12 wrote none
+
+
+def is_acid_root(tail: OrcTail) -> bool:
+    """Tell whether ORC readers take a file for one of ACID events: these six names, in order, in any case."""
+    if not tail.types or [name.lower() for name in tail.types[0].names] != _ACID_NAMES:
+        return False
+    return tail.types[tail.types[0].children[-1]].kind is Kind.STRUCT
+
+
+def row_schema(tail: OrcTail) -> Struct:
+    """Return the user's columns of a file: the fields of ``row`` in an ACID file, else those of the root.
+
+    A root that is no struct is one field called ``_col0``; a file of 0 bytes has no fields.
+    """
+    if not tail.types:
+        return Struct(())
+    found = _hive_type(tail, ROW if is_acid_root(tail) else 0)
+    return found if isinstance(found, Struct) else Struct((Field("_col0", found),))
+
+
+def _hive_type(tail: OrcTail, at: int) -> HiveType:
+    node = tail.types[at]
+    match node.kind:
+        case Kind.STRUCT:
+            fields = zip(node.names, node.children, strict=True)
+            return Struct(tuple(Field(name, _hive_type(tail, child)) for name, child in fields))
+        case Kind.LIST:
+            return Array(_hive_type(tail, node.children[0]))
+        case Kind.MAP:
+            key, value = (_hive_type(tail, child) for child in node.children)
+            return Map(key, value)
+        case Kind.UNION:
+            return Union(tuple(_hive_type(tail, child) for child in node.children))
+    return _primitive(node)
+
+
+def _primitive(node: OrcType) -> Primitive:
+    match node.kind:
+        case Kind.DECIMAL:
+            precision, scale = _OLD_DECIMAL if not node.precision else (node.precision, node.scale or 0)
+            return Primitive("decimal", (precision, scale))
+        case Kind.VARCHAR | Kind.CHAR:
+            name = "varchar" if node.kind is Kind.VARCHAR else "char"
+            return Primitive(name, (node.maximum_length or 0,))
+    return Primitive(_PRIMITIVES[node.kind])

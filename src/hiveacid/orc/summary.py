@@ -1,0 +1,114 @@
+"""What planning must know of an ORC file: a few numbers of its tail, small enough to be remembered."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from hiveacid.core.types import Struct
+from hiveacid.orc.schema import is_acid_root, row_schema
+from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW_ID, OrcTail
+
+_FORMAT_VERSION = "hive.acid.version"
+
+
+_MOST = 50_000
+
+Key = tuple[str, int, int]
+"""A file as it was seen: path, bytes, time of its last change in ms (0: nobody says)."""
+
+
+class Summaries:
+    """Summaries of files seen before, the latest ones; equal schemas are one object."""
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Key, FileSummary] = OrderedDict()
+        self._schemas: dict[Struct, Struct] = {}
+
+    def get(self, key: Key) -> FileSummary | None:
+        """Return what is known of a file; None for a file that may have changed."""
+        with self._lock:
+            found = self._known.get(key) if key[-1] else None
+            if found is not None:
+                self._known.move_to_end(key)
+            return found
+
+    def put(self, key: Key, summary: FileSummary) -> FileSummary:
+        """Remember a summary; return it."""
+        with self._lock:
+            if len(self._schemas) > _MOST:
+                self._schemas.clear()
+            summary = replace(summary, schema=self._schemas.setdefault(summary.schema, summary.schema))
+            if key[-1]:
+                self._known[key] = summary
+                if len(self._known) > _MOST:
+                    self._known.popitem(last=False)
+            return summary
+
+
+@dataclass(frozen=True)
+class Range:
+    """Lowest and highest value of a column."""
+
+    low: int
+    high: int
+
+    @property
+    def bits(self) -> int:
+        """Bits that a value's distance from ``low`` takes."""
+        return (self.high - self.low).bit_length()
+
+
+@dataclass(frozen=True)
+class FileSummary:
+    """Rows, columns and, of an ACID file, the ranges of its key (None where statistics do not tell).
+
+    ``schema``: the user's columns. ``has_events``: the file may hold update or delete events (ACID v1 keeps them
+    among the inserts; every delete delta does).
+    """
+
+    rows: int
+    schema: Struct
+    is_acid: bool = False
+    has_events: bool = False
+    write_id: Range | None = None
+    bucket: Range | None = None
+    row_id: Range | None = None
+
+
+def summarize(tail: OrcTail) -> FileSummary:
+    """Return the summary of a tail."""
+    schema = row_schema(tail)
+    if not is_acid_root(tail):
+        return FileSummary(tail.number_of_rows, schema)
+    return FileSummary(
+        tail.number_of_rows,
+        schema,
+        is_acid=True,
+        has_events=tail.number_of_rows > 0 and _has_events(tail),
+        write_id=_range(tail, ORIGINAL_WRITE_ID),
+        bucket=_range(tail, BUCKET),
+        row_id=_range(tail, ROW_ID),
+    )
+
+
+def _has_events(tail: OrcTail) -> bool:
+    """Tell whether any operation is not an insert; without statistics the mark of ACID v2 says no.
+
+    Hive 3.1's minor compaction writes no statistics, but the mark, and v2 keeps no such events in deltas.
+    """
+    operations = _range(tail, OPERATION)
+    if operations is not None:
+        return operations.high > 0
+    return not tail.user_metadata.get(_FORMAT_VERSION)
+
+
+def _range(tail: OrcTail, column: int) -> Range | None:
+    if len(tail.column_statistics) <= column or tail.row_index_stride == 0:
+        return None
+    statistics = tail.column_statistics[column]
+    low, high = statistics.minimum, statistics.maximum
+    return Range(low, high) if isinstance(low, int) and isinstance(high, int) else None

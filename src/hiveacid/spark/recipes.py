@@ -1,0 +1,70 @@
+"""From a file's recipe (``core.evolution``) to what Spark's ORC reader is asked for, and back to the columns.
+
+Files whose columns have no usable names are read by position. Inside of an ACID file's ``row`` Spark must then
+ask for every field: leaving some out it would take the vectors of others (see ``spark.scan``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.core.types import parse_type, quote_name
+from hiveacid.errors import BadFileError, UnsupportedFeatureError
+from hiveacid.spark.timezone import from_file
+from hiveacid.spark.types import bounded, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+    from hiveacid.core.evolution import ColumnSource, Recipe
+    from hiveacid.core.model import Column
+    from hiveacid.spark.session import SparkFacts
+
+POSITIONAL = {"orc.force.positional.evolution": "true"}
+
+
+def fields(recipe: Recipe, path: str) -> T.StructType:
+    """Return the fields to ask a file for; ``path`` names one of the files. Raises BadFileError."""
+    if recipe.positional is None:
+        asked = [(source.name, source.type) for source in recipe.columns if source.name is not None]
+    else:
+        asked = [(f"c{place}", kind) for place, kind in enumerate(recipe.positional)]
+    try:
+        return T.StructType([T.StructField(name, spark_type(kind)) for name, kind in asked])
+    except UnsupportedFeatureError as error:
+        raise BadFileError(f"a column cannot be read by position: {error}", path=path) from error
+
+
+def options(recipe: Recipe) -> dict[str, str]:
+    """Return the reader options that a recipe needs."""
+    return {} if recipe.positional is None else dict(POSITIONAL)
+
+
+def values(
+    facts: SparkFacts,
+    recipe: Recipe,
+    columns: Sequence[Column],
+    prefix: str,
+    path: str,
+) -> list[SparkColumn]:
+    """Return the table's columns; ``prefix`` is what stands before the fields asked for (``row.``)."""
+    return [
+        _value(facts, source, column, prefix, path).alias(column.name)
+        for source, column in zip(recipe.columns, columns, strict=True)
+    ]
+
+
+def _value(facts: SparkFacts, source: ColumnSource, column: Column, prefix: str, path: str) -> SparkColumn:
+    want = parse_type(column.type)
+    if source.problem is not None:  # said when the column is used: others can be read all the same
+        return F.raise_error(F.lit(f"[HIVEACID_FORMAT] {source.problem}: {path}")).cast(spark_type(want))
+    if source.name is None:
+        return F.lit(None).cast(spark_type(want))
+    value = F.expr(prefix + quote_name(source.name))
+    if source.type != want:
+        value = value.cast(spark_type(want))  # names of fields only: structs are cast by position
+    return from_file(facts, bounded(value, want) if source.cut else value, column.type)

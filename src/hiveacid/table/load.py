@@ -1,0 +1,255 @@
+"""LOAD DATA [LOCAL] INPATH … [OVERWRITE] INTO TABLE: files as they are, in a delta or base of their own.
+
+Rules as Hive 4.0.1 was seen to follow them: into full ACID files are renamed ``000000_0``, ``000001_0`` … in the order
+of their names and get row ids from there; elsewhere they keep their names. LOCAL copies, otherwise files are
+moved: they get a second name before the commit and lose the first one after it. Bucketed tables, partitioned ones
+without a partition, and directories with sub-directories are read and inserted instead; their files stay.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hiveacid.core.evolution import matching, recipe
+from hiveacid.core.listing import DataFile
+from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
+from hiveacid.core.snapshot import AcidState
+from hiveacid.core.storage_formats import FileKind
+from hiveacid.errors import (
+    AcidFileLoadError,
+    BadFileError,
+    FileFormatMismatchError,
+    InvalidPathError,
+    SchemaMismatchError,
+    StorageError,
+)
+from hiveacid.orc.summary import FileSummary, summarize
+from hiveacid.orc.tail import read_tail
+from hiveacid.spark import flat
+from hiveacid.spark.failures import translated
+from hiveacid.spark.paths import names
+from hiveacid.spark.publish import Published
+from hiveacid.spark.rows import fit
+from hiveacid.spark.scan import STRICT
+from hiveacid.spark.write import Kind
+from hiveacid.storage.listing import Location
+from hiveacid.storage.local import absolute, real_path
+from hiveacid.storage.sources import SourceFile, find_sources
+from hiveacid.table.insert import (
+    InsertOptions,
+    empty_plain,
+    free_name,
+    lock_of,
+    names_in,
+    record,
+    require_writable,
+    static_values,
+    write_rows,
+)
+from hiveacid.table.layout import Places, known_partitions
+from hiveacid.table.read import frame_of, require_no_old_events
+from hiveacid.table.report import WriteReport
+
+if TYPE_CHECKING:
+    from hiveacid.table.context import Context
+    from hiveacid.transaction import Transaction
+
+_HEADS = {
+    b"PAR1": FileKind.PARQUET,
+    b"ORC": FileKind.ORC,
+    b"Obj\x01": FileKind.AVRO,
+    b"SEQ": None,
+    b"RCF": None,
+}
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How to load. ``local``: copy, the sources stay; else they are moved. ``partition`` as in InsertOptions."""
+
+    local: bool = False
+    overwrite: bool = False
+    partition: Mapping[str, object] | None = None
+
+
+def load(
+    context: Context, name: TableName, path: str, options: LoadOptions, joined: Transaction | None
+) -> WriteReport:
+    """Load the files of a path. Nothing of it is visible, and no source gone, before the commit.
+
+    Raises InvalidPathError, FileFormatMismatchError, AcidFileLoadError, SchemaMismatchError.
+    """
+    table = context.require(name)
+    static = static_values(context, table, options.partition)
+    found = find_sources(context.fs, absolute(path))
+    kind = flat.writer_format(table)
+    summaries = {file.path: _checked(context, table, file, kind) for file in found.files}
+    inserts = found.nested or table.bucketing is not None or len(static) < len(table.partition_columns)
+    if not options.local and not inserts:
+        _require_movable(context, found.files)
+    with context.transactions.scope(context.settings, joined) as txn:
+        txn.lock([lock_of(context, table, static, overwrite=options.overwrite)])
+        table = context.require(name)
+        if inserts:
+            return _insert(context, table, found.files, static, options, txn)
+        if table.kind is TableKind.FULL_ACID or kind is FileKind.ORC:
+            _require_columns(context, table, summaries)
+        return _place(context, table, found.files, static, options, txn)
+
+
+def _checked(
+    context: Context, table: TableDefinition, file: SourceFile, kind: FileKind
+) -> FileSummary | None:
+    """Return an ORC file's summary; refuse a file of another format, and one with ACID events."""
+    if not file.size:
+        return None
+    head = context.fs.read_bytes(file.path, 0, 4)
+    looks = next((of for sign, of in _HEADS.items() if head.startswith(sign)), FileKind.TEXTFILE)
+    if looks is not kind:
+        raise FileFormatMismatchError(
+            f"{file.path} does not match the file format of the destination table {table.name} ({kind})"
+        )
+    if kind is not FileKind.ORC:
+        return None
+    try:
+        summary = summarize(read_tail(context.fs, file.path, file.size))
+    except BadFileError as error:
+        raise FileFormatMismatchError(f"{file.path} is no whole ORC file: {error}") from error
+    if summary.is_acid:
+        raise AcidFileLoadError(
+            f"{file.path} was created by an ACID write: it cannot be loaded into another table; INSERT … SELECT from "
+            "its own table"
+        )
+    return summary
+
+
+def _require_columns(
+    context: Context, table: TableDefinition, summaries: Mapping[str, FileSummary | None]
+) -> None:
+    how = matching(table, context.layout_level(table))
+    for path, summary in summaries.items():
+        sources = recipe(table.columns, summary.schema, how).columns if summary is not None else ()
+        problem = next((source.problem for source in sources if source.problem), None)
+        if problem:
+            raise SchemaMismatchError(f"{path}: {problem}")
+
+
+def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
+    """Refuse files that belong to a transactional table, and places where nothing can be removed."""
+    for database in context.catalog.list_databases():
+        for table_name in context.catalog.list_tables(database):
+            other = context.catalog.get_table(TableName(database, table_name))
+            if other is None or other.kind is TableKind.PLAIN:
+                continue
+            home = real_path(other.location).rstrip("/") + "/"
+            if any(real_path(file.path).startswith(home) for file in files):
+                raise InvalidPathError(
+                    f"{files[0].path} belongs to the table {other.name}: INSERT … SELECT from it"
+                )
+    for folder in sorted({file.path.rpartition("/")[0] for file in files}):
+        probe = f"{folder}/.hiveacid-{secrets.token_hex(4)}"
+        try:
+            context.fs.write_bytes(probe, b"")
+            context.fs.delete_tree(probe)
+        except StorageError as error:
+            raise InvalidPathError(
+                f"files cannot be moved out of {folder}: copy them by LOAD DATA LOCAL"
+            ) from error
+
+
+def _insert(
+    context: Context,
+    table: TableDefinition,
+    files: Sequence[SourceFile],
+    static: Mapping[str, str | None],
+    options: LoadOptions,
+    txn: Transaction,
+) -> WriteReport:
+    """Read the files as a plain table's, partition columns without a value last, and insert their rows."""
+    dynamic = tuple(c for c in table.partition_columns if c.name not in static)
+    root = _common_root(files)
+    plain = replace(
+        table,
+        columns=(*table.columns, *dynamic),
+        partition_columns=(),
+        bucketing=None,
+        location=root,
+        properties=(),
+    )
+    listed = tuple(DataFile(file.path.removeprefix(f"{root}/"), file.size) for file in files)
+    at = Location(root, AcidState(None, (), (), listed))
+    with translated():
+        frame = frame_of(context, plain, [at], txn.valid_write_ids(table.name), txn)
+        wanted = [f"`{c.name.replace('`', '``')}`" for c in plain.columns]
+        rows = fit(table, frame.select(*wanted), static, None, by_name=False)
+    return write_rows(context, table, rows, static, InsertOptions(overwrite=options.overwrite), txn)
+
+
+def _common_root(files: Sequence[SourceFile]) -> str:
+    folders = [file.path.split("/")[:-1] for file in files]
+    common = []
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return "/".join(common)
+
+
+def _place(
+    context: Context,
+    table: TableDefinition,
+    files: Sequence[SourceFile],
+    static: Mapping[str, str | None],
+    options: LoadOptions,
+    txn: Transaction,
+) -> WriteReport:
+    insert_options = InsertOptions(overwrite=options.overwrite)
+    require_writable(context, table, insert_options, txn)
+    if not options.overwrite:
+        require_no_old_events(context, table, txn)
+    values = tuple(static[c.name] for c in table.partition_columns)
+    known = known_partitions(context, table, txn)
+    transactional = table.kind is not TableKind.PLAIN
+    write_id = txn.write_id(table.name) if transactional else WriteId(0)
+    statements = {Kind.INSERTED: txn.next_statements(1)[0]}
+    places = Places(context, table, txn, known, write_id, statements, overwrite=options.overwrite)
+    txn.on_abort(places.remove)
+    directory = places.directory(Kind.INSERTED, values) if transactional else places.location(values)
+    if not transactional and options.overwrite:
+        empty_plain(context, directory)
+    taken = set() if transactional else names_in(context, directory)
+    placed = list(_targets(table, files, directory, taken))
+    for file, target in placed:
+        (context.fs.copy_file if options.local else context.fs.link_file)(file.path, target)
+    if not options.local:
+        txn.on_commit(lambda: _remove(context, files))
+    rows = _count(context, table, [(target, file.size) for file, target in placed])
+    published = Published({(Kind.INSERTED, ()): rows}, (directory,), len(files), sum(f.size for f in files))
+    record(table, published, places, txn, overwrite=options.overwrite)
+    return WriteReport(inserted=rows, write_id=write_id or None)
+
+
+def _targets(
+    table: TableDefinition, files: Sequence[SourceFile], directory: str, taken: set[str]
+) -> Iterator[tuple[SourceFile, str]]:
+    for number, file in enumerate(files):
+        if table.kind is TableKind.FULL_ACID:
+            yield file, f"{directory}/{number:06d}_0"
+        else:
+            yield file, f"{directory}/{free_name(file.name, taken)}"
+
+
+def _remove(context: Context, files: Sequence[SourceFile]) -> None:
+    for file in files:
+        context.fs.delete_tree(file.path)
+
+
+def _count(context: Context, table: TableDefinition, files: Sequence[tuple[str, int]]) -> int:
+    if flat.writer_format(table) is FileKind.ORC:
+        return sum(read_tail(context.fs, *file).number_of_rows for file in files)
+    paths = [context.fs.spark_path(path) for path, size in files if size]
+    with translated():
+        return flat.read(context.facts, table, names(paths), STRICT).count() if paths else 0

@@ -1,0 +1,253 @@
+"""LOAD DATA and ALTER TABLE SET TBLPROPERTIES: layouts and refusals as Hive 4.0.1 showed them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyorc
+import pytest
+
+from hiveacid.errors import (
+    AcidFileLoadError,
+    CatalogError,
+    FileFormatMismatchError,
+    HiveAcidError,
+    InvalidPathError,
+    SchemaMismatchError,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid import AcidSession
+
+ACID = "TBLPROPERTIES ('transactional'='true')"
+INSERT_ONLY = "TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+
+
+@pytest.fixture(scope="module")
+def acid(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AcidSession]:
+    """One connection for the module."""
+    import hiveacid  # noqa: PLC0415
+
+    connection = hiveacid.connect(spark, warehouse=str(tmp_path_factory.mktemp("load")))
+    yield connection
+    connection.close()
+
+
+def write(path: Path, *rows: tuple[Any, ...], row: str = "a:int,b:string") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        writer = pyorc.Writer(file, f"struct<{row}>")
+        for values in rows:
+            writer.write(values)
+        writer.close()
+
+
+def several(folder: Path) -> Path:
+    write(folder / "b_file", (1, "b1"), (2, "b2"))
+    write(folder / "a_file.orc", (3, "a1"))
+    write(folder / "000007_0", (4, "z"))
+    write(folder / "000007_0_copy_1", (5, "zc"))
+    write(folder / "_hidden", (9, "no"))
+    return folder
+
+
+def rows(acid: AcidSession, query: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in acid.sql(query).collect()), key=repr)
+
+
+def layout(acid: AcidSession, table: str) -> list[str]:
+    root = Path(acid.table(table).definition.location)
+    paths = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    return sorted(path for path in paths if not path.rpartition("/")[2].startswith(("_", ".")))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_load_into_full_acid(acid: AcidSession, tmp_path: Path) -> None:
+    acid.sql(f"CREATE TABLE la (a INT, b STRING) STORED AS ORC {ACID}")
+    acid.sql("INSERT INTO la VALUES (0, 'ins')")
+    source = several(tmp_path / "s")
+    (report,) = acid.sql(f"LOAD DATA LOCAL INPATH '{source}' INTO TABLE la").collect()
+    assert (report["num_inserted_rows"], report["write_id"]) == (5, 2)
+    assert [path for path in layout(acid, "la") if "0000002" in path] == [
+        f"delta_0000002_0000002_0000/00000{n}_0" for n in range(4)
+    ]
+    assert rows(acid, "SELECT ROW__ID.bucketid, ROW__ID.rowid, a FROM la WHERE a > 0") == [
+        (536870912, 0, 4),
+        (536936448, 0, 5),
+        (537001984, 0, 3),
+        (537067520, 0, 1),
+        (537067520, 1, 2),
+    ]
+    assert len(names(source)) == 5
+    acid.sql("UPDATE la SET b = 'u' WHERE a = 5")
+    acid.sql("DELETE FROM la WHERE a = 2")
+    acid.sql(f"LOAD DATA INPATH '{source}/b_*' INTO TABLE la")
+    assert names(source) == ["000007_0", "000007_0_copy_1", "_hidden", "a_file.orc"]
+    expected = [(0, "ins"), (1, "b1"), (1, "b1"), (2, "b2"), (3, "a1"), (4, "z"), (5, "u")]
+    assert rows(acid, "SELECT * FROM la") == expected
+    acid.sql("ALTER TABLE la COMPACT 'minor'")
+    assert rows(acid, "SELECT * FROM la") == expected
+    acid.sql("ALTER TABLE la COMPACT 'major'")
+    assert rows(acid, "SELECT * FROM la") == expected
+    acid.sql(f"LOAD DATA INPATH '{source}/a_file.orc' OVERWRITE INTO TABLE la")
+    assert [path for path in layout(acid, "la") if path.endswith("_0")] == ["base_0000006/000000_0"]
+    assert rows(acid, "SELECT ROW__ID.writeid, a FROM la") == [(6, 3)]
+    with pytest.raises(InterruptedError):
+        _load_and_roll_back(acid, source / "000007_0")
+    assert (source / "000007_0").exists()
+    assert rows(acid, "SELECT a FROM la") == [(3,)]
+
+
+def _load_and_roll_back(acid: AcidSession, file: Path) -> None:
+    with acid.transaction() as txn:
+        txn.sql(f"LOAD DATA INPATH '{file}' INTO TABLE la")
+        assert rows(txn, "SELECT a FROM la") == [(3,), (4,)]
+        assert file.exists()
+        raise InterruptedError
+
+
+def test_load_elsewhere(acid: AcidSession, tmp_path: Path) -> None:
+    source = several(tmp_path / "s")
+    acid.sql(f"CREATE TABLE lm (a INT, b STRING) STORED AS ORC {INSERT_ONLY}")
+    acid.sql(f"LOAD DATA LOCAL INPATH '{source}' INTO TABLE lm")
+    acid.sql(f"LOAD DATA LOCAL INPATH '{source}' OVERWRITE INTO TABLE lm")
+    files = ["000007_0", "000007_0_copy_1", "a_file.orc", "b_file"]
+    assert [path for path in layout(acid, "lm") if path.startswith("base")] == [
+        f"base_0000002/{f}" for f in files
+    ]
+    assert rows(acid, "SELECT a FROM lm") == [(n,) for n in range(1, 6)]
+    acid.sql("CREATE TABLE lp (a INT, b STRING) STORED AS ORC")
+    acid.sql(f"LOAD DATA LOCAL INPATH '{source}' INTO TABLE lp")
+    acid.sql(f"LOAD DATA LOCAL INPATH '{source}/*_file*' INTO TABLE lp")
+    assert layout(acid, "lp") == [*files[:3], "a_file_copy_1.orc", "b_file", "b_file_copy_1"]
+    acid.sql(f"LOAD DATA LOCAL INPATH '{source}/b_file' OVERWRITE INTO TABLE lp")
+    assert layout(acid, "lp") == ["b_file"]
+    acid.sql(
+        f"CREATE TABLE lt (a INT, b STRING) ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' {INSERT_ONLY}".replace(
+            "TBL", "STORED AS TEXTFILE TBL"
+        )
+    )
+    (tmp_path / "t.csv").write_text("1,x\n2,y\n")
+    assert acid.sql(f"LOAD DATA INPATH '{tmp_path}/t.csv' INTO TABLE lt").first()["num_inserted_rows"] == 2
+    assert not (tmp_path / "t.csv").exists()
+    assert rows(acid, "SELECT * FROM lt") == [(1, "x"), (2, "y")]
+
+
+def test_load_that_has_to_insert(acid: AcidSession, tmp_path: Path) -> None:
+    """Bucketed, partitioned without a partition, or with sub-directories: rows are inserted, the files stay."""
+    source = several(tmp_path / "s")
+    write(source / "sub/x", (6, "n"))
+    for table, clause in (("lb", "CLUSTERED BY (a) INTO 3 BUCKETS"), ("ln", "")):
+        acid.sql(f"CREATE TABLE {table} (a INT, b STRING) {clause} STORED AS ORC {ACID}")
+        acid.sql(f"LOAD DATA INPATH '{source}' INTO TABLE {table}")
+        assert rows(acid, f"SELECT a FROM {table}") == [(n,) for n in range(1, 7)]
+        assert all("/bucket_" in path for path in layout(acid, table))
+    acid.sql(f"CREATE TABLE lq (a INT) PARTITIONED BY (b STRING) STORED AS ORC {ACID}")
+    acid.sql(f"LOAD DATA INPATH '{source}/a_file.orc' INTO TABLE lq")
+    acid.sql(f"LOAD DATA LOCAL INPATH '{source}/b_file' INTO TABLE lq PARTITION (b='p')")
+    assert rows(acid, "SELECT a, b FROM lq") == [(1, "p"), (2, "p"), (3, "a1")]
+    assert "b=p/delta_0000002_0000002_0000/000000_0" in layout(acid, "lq")
+    assert len(names(source)) == 6
+
+
+def test_what_cannot_be_loaded_is_refused_before_anything_happens(acid: AcidSession, tmp_path: Path) -> None:
+    acid.sql(f"CREATE TABLE lr (a INT, b STRING) STORED AS ORC {ACID}")
+    acid.sql("INSERT INTO lr VALUES (1, 'x')")
+    (own,) = (path for path in layout(acid, "lr") if "bucket" in path)
+    location = acid.table("lr").definition.location
+    (tmp_path / "text").write_text("1,x\n")
+    (tmp_path / "cut").write_bytes(b"ORC and nothing more")
+    write(tmp_path / "date", ((1,),), row="a:struct<x:int>")
+    refused: list[tuple[str, type[HiveAcidError], str]] = [
+        (f"LOCAL INPATH '{location}/{own}'", AcidFileLoadError, "10413"),
+        (f"LOCAL INPATH '{tmp_path}/text'", FileFormatMismatchError, "30019"),
+        (f"LOCAL INPATH '{tmp_path}/cut'", FileFormatMismatchError, "30019"),
+        (f"LOCAL INPATH '{tmp_path}/nothing*'", InvalidPathError, "10027"),
+        (f"LOCAL INPATH '{tmp_path}/date'", SchemaMismatchError, "10044"),
+    ]
+    for what, error, code in refused:
+        with pytest.raises(error) as caught:
+            acid.sql(f"LOAD DATA {what} INTO TABLE lr")
+        assert caught.value.code == code
+    acid.sql(f"CREATE TABLE li (a INT, b STRING) STORED AS ORC {INSERT_ONLY}")
+    acid.sql("INSERT INTO li VALUES (1, 'x')")
+    inside = acid.table("li").definition.location + "/delta_0000001_0000001_0000"
+    with pytest.raises(InvalidPathError, match="belongs to the table"):
+        acid.sql(f"LOAD DATA INPATH '{inside}' INTO TABLE lr")
+    assert rows(acid, "SELECT * FROM lr") == rows(acid, "SELECT * FROM li") == [(1, "x")]
+    assert len(layout(acid, "lr")) == 1
+
+
+def test_a_plain_table_becomes_full_acid(acid: AcidSession) -> None:
+    acid.sql("CREATE TABLE ca (a INT, b STRING) STORED AS ORC")
+    acid.sql("INSERT INTO ca VALUES (1, 'x')")
+    acid.sql("INSERT INTO ca VALUES (2, 'y'), (3, 'z')")
+    assert layout(acid, "ca") == ["000000_0", "000000_0_copy_1"]
+    acid.sql("ALTER TABLE ca SET TBLPROPERTIES ('Transactional'='TRUE', 'note'='kept')")
+    assert rows(acid, "SELECT ROW__ID, a FROM ca") == [((0, 536870912, n), n + 1) for n in range(3)]
+    acid.sql("INSERT INTO ca VALUES (4, 'w')")
+    acid.sql("UPDATE ca SET b = 'u' WHERE a = 2")
+    acid.sql("DELETE FROM ca WHERE a = 1")
+    assert "delta_10000001_10000001_0000/bucket_00000" in layout(acid, "ca")
+    expected = [(2, "u"), (3, "z"), (4, "w")]
+    assert rows(acid, "SELECT * FROM ca") == expected
+    acid.sql("ALTER TABLE ca COMPACT 'major'")
+    assert rows(acid, "SELECT * FROM ca") == expected
+    properties = dict(acid.table("ca").definition.properties)
+    assert (properties["transactional"], properties["transactional_properties"]) == ("true", "default")
+    assert properties["note"] == "kept"
+    for wrong in ("'transactional'='false'", "'transactional_properties'='insert_only'"):
+        with pytest.raises(CatalogError, match="cannot be"):
+            acid.sql(f"ALTER TABLE ca SET TBLPROPERTIES ({wrong})")
+
+
+def test_a_plain_table_becomes_insert_only_and_then_full_acid(acid: AcidSession) -> None:
+    acid.sql("CREATE TABLE cm (a INT) PARTITIONED BY (p INT) STORED AS ORC")
+    acid.sql("INSERT INTO cm VALUES (1, 1), (2, 2)")
+    before = acid.table("cm").to_df()
+    acid.sql(
+        "ALTER TABLE cm SET TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+    )
+    assert layout(acid, "cm") == [f"p={n}/delta_0000001_0000001_0000/000000_0" for n in (1, 2)]
+    acid.sql("INSERT INTO cm VALUES (3, 1)")
+    assert rows(acid, "SELECT * FROM cm") == [(1, 1), (2, 2), (3, 1)]
+    acid.sql("ALTER TABLE cm SET TBLPROPERTIES ('transactional_properties'='default')")
+    acid.sql("UPDATE cm SET a = a * 10 WHERE p = 1")
+    assert rows(acid, "SELECT * FROM cm") == [(10, 1), (2, 2), (30, 1)]
+    acid.sql("ALTER TABLE cm PARTITION (p=1) COMPACT 'major'")
+    assert rows(acid, "SELECT * FROM cm") == [(10, 1), (2, 2), (30, 1)]
+    del before
+
+
+def test_what_cannot_be_converted_is_refused_and_stays_as_it_is(acid: AcidSession, tmp_path: Path) -> None:
+    acid.sql("CREATE TABLE r1 (a INT) STORED AS TEXTFILE")
+    acid.sql("CREATE TABLE r2 (a INT) CLUSTERED BY (a) SORTED BY (a) INTO 2 BUCKETS STORED AS ORC")
+    acid.sql(f"CREATE EXTERNAL TABLE r3 (a INT) STORED AS ORC LOCATION '{tmp_path}/r3'")
+    acid.sql("CREATE TABLE r4 (a INT) STORED AS ORC")
+    acid.sql("INSERT INTO r4 VALUES (1)")
+    root = Path(acid.table("r4").definition.location)
+    (root / "000000_0").rename(root / "part-00000")
+    for table, said in (("r1", "ORC"), ("r2", "SORTED"), ("r3", "external"), ("r4", "part-00000")):
+        with pytest.raises(CatalogError, match=said):
+            acid.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('transactional'='true')")
+        assert acid.table(table).definition.property("transactional") is None
+    assert rows(acid, "SELECT * FROM r4") == [(1,)]
+    with pytest.raises(CatalogError, match="nonsense"):
+        acid.sql(
+            "ALTER TABLE r4 SET TBLPROPERTIES ('transactional'='true', 'transactional_properties'='nonsense')"
+        )
+    acid.sql(f"CREATE TABLE r5 (a INT) STORED AS ORC {INSERT_ONLY}")
+    for n in range(3):
+        acid.sql(f"INSERT INTO r5 VALUES ({n})")
+    acid.sql("ALTER TABLE r5 COMPACT 'minor'")
+    with pytest.raises(CatalogError, match="compacted"):
+        acid.sql("ALTER TABLE r5 SET TBLPROPERTIES ('transactional_properties'='default')")
+    acid.sql("CREATE EXTERNAL TABLE like_r5 LIKE r5")
+    assert acid.table("like_r5").definition.property("transactional") is None
