@@ -129,6 +129,7 @@ class _Maker:
             f"{bucket:06d}_0{copy}" for bucket in range(3) for copy in ("", "_copy_1", "_copy_2", "_copy_10")
         ]
         names += [f"{_UNION}{n}/00000{b}_0" for n in (1, 2) for b in (0, 1)]
+        names += ["old.d/000000_0", "old.d/deeper/000001_0"]
         names += ["000000_20240102030405060708090", "part-00000-1f2e.c000.snappy.orc", "00000_1"]
         chosen = self.random.sample(names, self.random.randint(1, 5))
         self.raw_files("", chosen, 0, 0)

@@ -147,9 +147,19 @@ def _read(directory: _Directory) -> Iterator[_Event]:
 
 
 def _originals(location: Path) -> list[Path]:
-    places = [location, *(path for path in location.iterdir() if _UNION.fullmatch(path.name))]
-    files = [path for place in places for path in place.iterdir() if path.is_file()]
-    return sorted(path for path in files if not path.name.startswith(("_", ".")))
+    """Return the root's own files, and all below a directory of UNION ALL or with a file named like an original."""
+    files = [path for path in location.iterdir() if path.is_file()]
+    for folder in (path for path in location.iterdir() if path.is_dir()):
+        inside = [path for path in folder.rglob("*") if path.is_file() and not _hidden(path, folder)]
+        named = any(_ORIGINAL.fullmatch(path.name) and path.stat().st_size for path in inside)
+        foreign = _DIRECTORY.fullmatch(folder.name) or "=" in folder.name or _hidden(folder, location)
+        if _UNION.fullmatch(folder.name) or (named and not foreign):
+            files += inside
+    return sorted(path for path in files if not _hidden(path, location))
+
+
+def _hidden(path: Path, root: Path) -> bool:
+    return any(part.startswith(("_", ".")) for part in path.relative_to(root).parts)
 
 
 def _raw_files(paths: Iterable[Path], *, write_id: int, statement: int) -> Iterator[_Event]:

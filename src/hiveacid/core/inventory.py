@@ -195,6 +195,14 @@ class _Judge:
         obsolete = dict.fromkeys(self.state.obsolete, ItemState.OBSOLETE)
         return obsolete | dict.fromkeys(self.state.aborted, ItemState.ABORTED)
 
+    @cached_property
+    def holds_originals(self) -> AbstractSet[str]:
+        """Return the directories of the root whose files are original files, read or replaced."""
+        if self.state is None:
+            return frozenset()
+        tops = {file.path.partition("/")[0] for file in self.state.originals if "/" in file.path}
+        return tops | {path for path in self.state.obsolete if path not in self.names}
+
     # directories ---------------------------------------------------------------------------------
 
     def items(self, verdicts: Mapping[str, _Verdict], files: Iterable[FileItem]) -> tuple[DirectoryItem, ...]:
@@ -222,7 +230,10 @@ class _Judge:
             return "base"
         if isinstance(name, DeltaName):
             return "delete_delta" if name.is_delete else "delta"
-        return "original" if path == ROOT or UNION_DIRECTORY.fullmatch(path) else "other"
+        return "original" if path == ROOT or self._is_original(path) else "other"
+
+    def _is_original(self, path: str) -> bool:
+        return UNION_DIRECTORY.fullmatch(path) is not None or path in self.holds_originals
 
     def directory(self, path: str) -> _Verdict:
         """Judge a directory of the root."""
@@ -236,7 +247,7 @@ class _Judge:
         name = self.names.get(path)
         if name is not None:
             return self._acid(path, name)
-        if self.kind is TableKind.PLAIN or UNION_DIRECTORY.fullmatch(path):
+        if self.kind is TableKind.PLAIN or self._is_original(path):
             return self._originals()
         return ItemState.FOREIGN, "not of the layout: no reader looks at it"
 

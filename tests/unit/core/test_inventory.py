@@ -147,6 +147,13 @@ def test_original_files_are_one_directory_with_those_of_union_all_beside() -> No
     assert file(found, "HIVE_UNION_SUBDIR_1/000000_0").kind == "original"
 
 
+def test_any_directory_of_original_files_is_read_and_replaced_with_them() -> None:
+    read = inventory("sub.d/000000_0", "sub.d/deeper/000001_0", "notes/readme")
+    assert states(read) == {"notes": "foreign", "sub.d": "used"}
+    assert file(read, "sub.d/deeper/000001_0").state is ItemState.USED
+    assert states(inventory("sub.d/000000_0", "base_5/bucket_00000"))["sub.d"] == "obsolete"
+
+
 def test_a_bad_name_is_refused_and_the_others_are_told_all_the_same() -> None:
     found = inventory("base_x/bucket_00000", "delta_1_1_0/bucket_00000")
     assert states(found) == {"base_x": "refused", "delta_1_1_0": "used"}
