@@ -63,9 +63,9 @@ def partitions(root: Path, random: Random, ids: Ids) -> tuple[list[Partition], s
 def scanned(acid: AcidSession, table: TableDefinition, found: list[Partition], ids: Ids) -> list[Row]:
     """Read as a statement does, with write ids and transactions of our own."""
     context = acid.context
-    with context.snapshots.taken(context.settings), translated():
+    with context.snapshots.taken(context.settings) as txn, translated():
         locations = list_locations(context.fs, table, found, ids.write_ids, ids.txns)
-        frame = frame_of(context, table, locations, ids.write_ids)
+        frame = frame_of(context, table, locations, ids.write_ids, txn)
         rows = frame.select("p", "ROW__ID.*", "v").collect()
     return [(row[0], (row[1], row[2], row[3]), row[4]) for row in rows]
 
