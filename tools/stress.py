@@ -141,10 +141,10 @@ def run(check: Check, stores: Stores, share: float) -> Result:
     command = [sys.executable, *(part.format(**words) for part in check.command)]
     began = time.monotonic()
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        said, _ = process.communicate(timeout=60 * check.minutes)
+        said, complaints = process.communicate(timeout=60 * check.minutes)
     except subprocess.TimeoutExpired:
         return Result(
             check, "FAILED", time.monotonic() - began, f"takes longer than {check.minutes:g} minutes"
@@ -152,8 +152,10 @@ def run(check: Check, stores: Stores, share: float) -> Result:
     finally:
         end(process)
     expected = 1 if check.caught else 0
-    word = "ok" if process.returncode == expected and "Traceback" not in said else "FAILED"
-    return Result(check, word, time.monotonic() - began, said)
+    failed = process.returncode != expected or (check.caught and "Traceback" in complaints)
+    if failed:
+        said = f"{said}\n{complaints}"
+    return Result(check, "FAILED" if failed else "ok", time.monotonic() - began, said)
 
 
 def end(process: subprocess.Popen[str]) -> None:

@@ -129,7 +129,7 @@ def _cycles(
         [one.commit if one.txn_id in committed else None for one in records],
     )
     for cycle in events.cycles():
-        yield _describe(cycle, txns)
+        yield _describe(cycle, txns, committed)
 
 
 def _order_list(events: Events, place: Mapping[int, int], history: KeyHistory) -> None:
@@ -176,7 +176,7 @@ _WORDS = {
 }
 
 
-def _describe(cycle: Sequence[Step], txns: Sequence[int]) -> Anomaly:
+def _describe(cycle: Sequence[Step], txns: Sequence[int], committed: AbstractSet[int]) -> Anomaly:
     reasons = [step.why for step in cycle]
     kind = AnomalyKind.G_SI
     if Why.TIME in reasons or Why.SELF in reasons:
@@ -187,5 +187,6 @@ def _describe(cycle: Sequence[Step], txns: Sequence[int]) -> Anomaly:
         kind = AnomalyKind.G1C
     elif reasons.count(Why.RW) == 1:
         kind = AnomalyKind.G_SINGLE
-    text = ", ".join(f"{txns[one.source]} {_WORDS[one.why]} {txns[one.target]}" for one in cycle)
+    who = {one: str(one) if one in committed else f"{one} (not committed)" for one in txns}
+    text = ", ".join(f"{who[txns[one.source]]} {_WORDS[one.why]} {who[txns[one.target]]}" for one in cycle)
     return Anomaly(kind, text, tuple(txns[one.source] for one in cycle))

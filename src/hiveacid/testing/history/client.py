@@ -12,9 +12,15 @@ from random import Random
 from hiveacid.config import Settings
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableName
-from hiveacid.errors import HiveAcidError, StoreError, TransactionAbortedError, WriteConflictError
+from hiveacid.errors import (
+    HiveAcidError,
+    StoreError,
+    TransactionAbortedError,
+    TransactionError,
+    WriteConflictError,
+)
 from hiveacid.heartbeats import Heartbeats
-from hiveacid.ports import Client, Operation, TransactionStore, TxnKind, Written
+from hiveacid.ports import Client, Operation, Start, TransactionStore, TxnKind, Written
 from hiveacid.stores.clock import SystemClock
 from hiveacid.testing.history.records import (
     Append,
@@ -38,7 +44,7 @@ PARTITIONS = ("p=1", "p=2")
 class Workload:
     """What clients do. A generation is a set of tables for so many transactions; then come new, empty ones.
 
-    ``seconds_asleep``: the longest pause between two operations.
+    ``at_once``: how many begin with locks, snapshot and write ids in one call. ``seconds_asleep``: the longest pause between two operations.
     """
 
     tables: int = 3
@@ -47,6 +53,7 @@ class Workload:
     read_only: float = 0.25
     gives_up: float = 0.08
     exclusive: float = 0.03
+    at_once: float = 0.5
     seconds_asleep: float = 0.005
 
     def tables_of(self, txn_id: int) -> tuple[str, ...]:
@@ -88,6 +95,7 @@ class HistoryClient:
 
     def __post_init__(self) -> None:
         """Make what begins transactions."""
+        self._newest = max((one.txn_id for one in self.store.show_transactions()), default=1)
         self.heartbeats = Heartbeats(self.store, self.timeout / 2)
         self._transactions = Transactions(
             self.store, self.heartbeats, SystemClock(), Client("history", "localhost", self.name)
@@ -96,20 +104,43 @@ class HistoryClient:
 
     def run(self) -> Record | None:
         """Run one transaction; None where not even an id could be had."""
-        kind = TxnKind.READ_ONLY if self.random.random() < self.workload.read_only else TxnKind.DEFAULT
+        writes = self.random.random() >= self.workload.read_only
+        kind = TxnKind.DEFAULT if writes else TxnKind.READ_ONLY
+        keys, start = self._choose(writes=writes), None
+        if self.random.random() < self.workload.at_once:
+            tables = tuple(dict.fromkeys(TableName(DATABASE, key.table) for key in keys))
+            start = Start(self._locks(keys, writes=writes), tables, tables if writes else ())
+        asked = now()
         try:
-            txn = self._transactions.begin(self._settings, kind)
-        except StoreError:
+            txn = self._transactions.begin(self._settings, kind, start=start)
+        except (StoreError, TransactionError):
             return None
-        running = Running(self, txn, Record(int(txn.txn_id), self.name))
+        self._newest = int(txn.txn_id)
+        running = Running(self, txn, Record(self._newest, self.name))
         running.note()
-        return running.run(writes=kind is TxnKind.DEFAULT)
+        if start is None:
+            return running.run(keys, self._locks(keys, writes=writes), writes=writes)
+        running.snapshot(asked)
+        return running.run(keys, (), writes=writes)
+
+    def _choose(self, *, writes: bool) -> list[Key]:
+        """Choose keys of the newest generation that this client knows of."""
+        keys = [key for table in self.workload.tables_of(self._newest) for key in all_keys(table)]
+        count = self.random.randint(1, self.workload.operations)
+        return self.random.choices(keys, k=count) if writes else self.random.sample(keys, count)
+
+    def _locks(self, keys: list[Key], *, writes: bool) -> tuple[LockComponent, ...]:
+        kind = LockType.SHARED_WRITE if writes else LockType.SHARED_READ
+        if writes and self.random.random() < self.workload.exclusive:
+            kind = LockType.EXCL_WRITE
+        places = sorted({(key.table, key.partition) for key in keys})
+        return tuple(LockComponent(kind, DATABASE, table, partition) for table, partition in places)
 
     def read_all(self, tables: list[str]) -> Record:
         """Read every key of some tables in one transaction, when everything has ended."""
         txn = self._transactions.begin(self._settings, TxnKind.READ_ONLY)
         running = Running(self, txn, Record(int(txn.txn_id), self.name))
-        running.snapshot()
+        running.snapshot(now())
         for table in tables:
             for key in all_keys(table):
                 running.read(key)
@@ -126,13 +157,13 @@ class Running:
     record: Record
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def run(self, *, writes: bool) -> Record:
-        """Lock, look, work, commit, as a writer does; record what happened."""
+    def run(self, keys: list[Key], locks: tuple[LockComponent, ...], *, writes: bool) -> Record:
+        """Lock, look, work, commit, as a writer does; record what happened. No locks: it began with them."""
         random, workload = self.client.random, self.client.workload
         try:
-            keys = self._choose(writes=writes)
-            self._lock(keys, writes=writes)
-            self.snapshot()
+            if locks:
+                self.txn.lock(locks)
+                self.snapshot(now())
             for key in keys:
                 self.client.interrupt(self.txn)
                 time.sleep(random.random() ** 4 * workload.seconds_asleep)
@@ -148,9 +179,8 @@ class Running:
         self.note()
         return self.record
 
-    def snapshot(self) -> None:
-        """Take the snapshot and note when."""
-        asked = now()
+    def snapshot(self, asked: int) -> None:
+        """Take the snapshot, unless it came with the start, and note when."""
         self.txn.snapshot()
         self.record = replace(self.record, snapshot=Moment(asked, now()))
 
@@ -177,19 +207,6 @@ class Running:
     def note(self) -> None:
         """Write the record down as it is now."""
         self.client.log(to_line(self.record) + "\n")
-
-    def _choose(self, *, writes: bool) -> list[Key]:
-        random, workload = self.client.random, self.client.workload
-        keys = [key for table in workload.tables_of(self.record.txn_id) for key in all_keys(table)]
-        count = random.randint(1, workload.operations)
-        return random.choices(keys, k=count) if writes else random.sample(keys, count)
-
-    def _lock(self, keys: list[Key], *, writes: bool) -> None:
-        kind = LockType.SHARED_WRITE if writes else LockType.SHARED_READ
-        if writes and self.client.random.random() < self.client.workload.exclusive:
-            kind = LockType.EXCL_WRITE
-        places = sorted({(key.table, key.partition) for key in keys})
-        self.txn.lock([LockComponent(kind, DATABASE, table, partition) for table, partition in places])
 
     def _work(self, key: Key, *, writes: bool) -> None:
         rows = self.read(key)
@@ -224,6 +241,7 @@ class Running:
     def _rows(self, key: Key) -> tuple[Row, ...]:
         write_ids = self.txn.valid_write_ids(TableName(DATABASE, key.table))
         rows = self.client.tables.rows(key.table, key.partition, write_ids, self.txn.snapshot())
+        self.txn.require_protection()  # as every read does when it has listed: a reaped one may believe too much
         return tuple(row for row in rows if row.kind is key.kind)
 
     def _did(self, operation: Read | Append) -> None:

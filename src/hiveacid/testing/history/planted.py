@@ -54,10 +54,6 @@ class ConflictCheckOff(Wrapper):
         """Record what was written as inserts."""
         self._store.add_written(txn_id, _harmless(written))
 
-    def commit_txn(self, txn_id: TxnId, *rest: Any) -> None:
-        """Commit with inserts only."""
-        self._store.commit_txn(txn_id, *rest[:1], *map(_harmless, rest[1:]))
-
 
 def _harmless(written: Sequence[Written]) -> tuple[Written, ...]:
     return tuple(replace(one, operation=Operation.INSERT) for one in written)
@@ -76,10 +72,6 @@ class SnapshotLate(Wrapper):
         found = self._store.valid_write_ids(self._store.valid_txns(), tables)
         return found
 
-    def begin_txn(self, *arguments: Any) -> Any:
-        """Begin without any list: they are asked for when they are needed."""
-        return replace(self._store.begin_txn(*arguments), write_ids={})
-
 
 class MomentLate(Wrapper):
     """Conflicts count from the first write on, not from the snapshot."""
@@ -89,12 +81,6 @@ class MomentLate(Wrapper):
         self._store.take_snapshot(txn_id)
         self._store.add_written(txn_id, written)
 
-    def commit_txn(self, txn_id: TxnId, *rest: Any) -> None:
-        """Take it again before the commit says what was written."""
-        if any(rest[1:]):
-            self._store.take_snapshot(txn_id)
-        self._store.commit_txn(txn_id, *rest)
-
 
 class GapCommitted(Wrapper):
     """The newest open id is taken for one that ended long ago, as if its row had not been seen yet."""
@@ -102,13 +88,6 @@ class GapCommitted(Wrapper):
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
         """Leave the newest open transaction but one's own out."""
         return self._without_newest(txn_id, self._store.take_snapshot(txn_id))
-
-    def begin_txn(self, *arguments: Any) -> Any:
-        """Leave it out here, too."""
-        begun = self._store.begin_txn(*arguments)
-        if begun.snapshot is None:
-            return begun
-        return replace(begun, snapshot=self._without_newest(begun.txn_id, begun.snapshot), write_ids={})
 
     @staticmethod
     def _without_newest(txn_id: TxnId, seen: ValidTxnList) -> ValidTxnList:

@@ -14,6 +14,8 @@ from hiveacid.testing.history.client import HistoryClient, Workload
 from hiveacid.testing.history.records import History, Outcome, Record
 from hiveacid.testing.history.tables import Tables
 
+_AT_ONCE = 10
+"""So many tables are read by one transaction in the end."""
 _ASKED = 2000
 """Of so many transactions the store is asked for the state, besides those in doubt."""
 
@@ -28,11 +30,8 @@ def history_of(
     """Read all tables once everybody has ended, ask the store for states, and return the whole history."""
     lines: list[str] = []
     reader = HistoryClient("last", store, tables, lines.append, Random(0), 3600.0, workload)
-    generations: dict[str, tuple[str, ...]] = {}
-    for record in records:
-        some = workload.tables_of(record.txn_id)
-        generations[some[0]] = some
-    last = [reader.read_all(list(some)) for _, some in sorted(generations.items())]
+    touched = sorted({one.key.table for record in records for one in record.operations})
+    last = [reader.read_all(touched[at : at + _AT_ONCE]) for at in range(0, len(touched), _AT_ONCE)]
     reader.heartbeats.close()
     return History(
         (*records, *last),

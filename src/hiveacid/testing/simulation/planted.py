@@ -30,11 +30,6 @@ class GreedyCompactor(Wrapper):
         """Leave out what is open."""
         return _without_open(self._store.valid_write_ids(txns, tables))
 
-    def begin_txn(self, *arguments: Any) -> Any:
-        """Leave it out here, too."""
-        begun = self._store.begin_txn(*arguments)
-        return replace(begun, write_ids=_without_open(begun.write_ids))
-
 
 def _without_open(lists: Mapping[TableName, ValidWriteIdList]) -> dict[TableName, ValidWriteIdList]:
     return {table: replace(one, open=(), min_open=None) for table, one in lists.items()}

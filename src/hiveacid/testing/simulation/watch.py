@@ -99,15 +99,6 @@ class WatchedStore(_Watched):
         """Show the id in the trace."""
         self._world.scheduler.note(f"transaction {brief(txn_ids)}")
 
-    def after_begin_txn(self, begun: Any, *_: object) -> None:
-        """Note everything that came at once."""
-        self.after_open_txns([begun.txn_id])
-        if begun.snapshot is not None:
-            self.after_take_snapshot(begun.snapshot, begun.txn_id)
-            self.after_valid_write_ids(begun.write_ids, begun.snapshot, ())
-        for table, write_id in begun.allocated.items():
-            self.after_allocate_write_ids([write_id], [begun.txn_id], table)
-
     def after_take_snapshot(self, snapshot: ValidTxnList, txn_id: TxnId) -> None:
         """Note what this snapshot must show from now on."""
         self._world.scheduler.note(f"snapshot {brief([snapshot])}")
