@@ -103,10 +103,14 @@ def _targets(
 
 @dataclass(frozen=True)
 class Writing:
-    """How a job's rows, and its delete events, get into their directories (absolute paths)."""
+    """How a job's rows, and its delete events, get into their directories (absolute paths).
+
+    ``has_old_events``: whether files of a location hold delete events of a layout that a minor one cannot join.
+    """
 
     rows: Callable[[Job, str], Published]
     events: Callable[[Job, str], Published]
+    has_old_events: Callable[[Context, TableDefinition, Location, Transaction], bool]
 
 
 def run_job(
@@ -120,7 +124,7 @@ def run_job(
 
     Raises CompactionRefusedError while another one for the same place is waiting or at work.
     """
-    writing = writing or Writing(_compact_rows, _compact_events)
+    writing = writing or Writing(_compact_rows, _compact_events, _has_old_events)
     place = partition_name(table, partition.values) if partition else None
     client = context.transactions.client
     job = _queued(context, CompactionRequest(table.name, place, kind.value))
@@ -196,7 +200,7 @@ def _work(
         partitions = None if partition is None else [partition]
         (location,) = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
         plan = plan_compaction(location.state, write_ids, kind, context.layout_level(table), txn.txn_id)
-        if kind is CompactionKind.MINOR and survey(context, table, [location], txn).old:
+        if kind is CompactionKind.MINOR and writing.has_old_events(context, table, location, txn):
             plan = CompactionRefusal(OLD_EVENTS, cleaning_needed=False)
         if isinstance(plan, CompactionRefusal):
             txn.abort("nothing to compact")
@@ -287,6 +291,10 @@ def _execute(job: Job, queued: Compaction, writing: Writing) -> CompactionReport
         files=sum(one.files for one in published),
         bytes=sum(one.bytes for one in published),
     )
+
+
+def _has_old_events(context: Context, table: TableDefinition, location: Location, txn: Transaction) -> bool:
+    return bool(survey(context, table, [location], txn).old)
 
 
 def _compact_rows(job: Job, output: str) -> Published:

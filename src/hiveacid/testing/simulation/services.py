@@ -41,7 +41,7 @@ class Compactor:
     @property
     def writing(self) -> Writing:
         """Return what writes here instead of Spark."""
-        return Writing(self._rows, self._events)
+        return Writing(self._rows, self._events, lambda *_: False)
 
     def compact_everything(self) -> None:
         """Run a major compaction of every place."""
