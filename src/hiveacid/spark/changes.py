@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from hiveacid.core.types import parse_type, quote_name
+from hiveacid.spark.fields import by_field_name
 from hiveacid.spark.rows import Expression, as_column
 from hiveacid.spark.scan import ROW_ID
 from hiveacid.spark.types import store_cast
 from hiveacid.spark.write import ACTION, Action
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
-    from hiveacid.core.model import TableDefinition
+    from hiveacid.core.model import Column, TableDefinition
 
 
 def updated_rows(
@@ -24,18 +27,22 @@ def updated_rows(
 ) -> DataFrame:
     """Return the selected rows with their new values; a value that does not fit fails the job."""
     new = {column: f"__hiveacid_new_{column}" for column in assignments}
-    valued = frame.select("*", *[as_column(assignments[c]).alias(n) for c, n in new.items()])
+    # Within an expression Spark refuses what makes several rows of one (explode).
+    values = {name: F.when(F.lit(True), as_column(assignments[column])) for column, name in new.items()}  # noqa: FBT003
+    valued = frame.select("*", *[value.alias(name) for name, value in values.items()])
     types = {field.name: field.dataType for field in valued.schema.fields}
     columns = [
-        store_cast(F.col(quote_name(new[c.name])), types[new[c.name]], parse_type(c.type), c.name).alias(
-            c.name
-        )
-        if c.name in new
-        else F.col(quote_name(c.name))
+        _new_value(c, new[c.name], types[new[c.name]]) if c.name in new else F.col(quote_name(c.name))
         for c in table.columns
     ]
     places = [F.col(quote_name(c.name)) for c in table.partition_columns]
     return valued.select(F.lit(int(Action.UPDATE)).alias(ACTION), ROW_ID, *columns, *places)
+
+
+def _new_value(column: Column, name: str, have: DataType) -> SparkColumn:
+    want = parse_type(column.type)
+    value, have = by_field_name(F.col(quote_name(name)), have, want)
+    return store_cast(value, have, want, column.name).alias(column.name)
 
 
 def deleted_rows(table: TableDefinition, frame: DataFrame) -> DataFrame:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from hiveacid.core.types import parse_type, quote_name
+from hiveacid.spark.fields import by_field_name
 from hiveacid.spark.rows import Expression, as_column
 from hiveacid.spark.scan import ROW_ID
 from hiveacid.spark.types import spark_type, store_cast
@@ -114,7 +115,9 @@ class MergePlan:
             expression = (clause.values or {}).get(column.name)
             if expression is not None:
                 have = types[index, column.name]
-                new = store_cast(as_column(expression), have, parse_type(column.type), column.name)
+                want = parse_type(column.type)
+                value, have = by_field_name(as_column(expression), have, want)
+                new = store_cast(value, have, want, column.name)
             elif clause.action is Action.INSERT:
                 new = nothing
             else:

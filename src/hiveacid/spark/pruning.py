@@ -18,7 +18,7 @@ from hiveacid.spark.conditions import Conjunct, conjuncts
 from hiveacid.spark.constants import Value
 from hiveacid.spark.simple import Operator, Simple
 from hiveacid.spark.types import column_type
-from hiveacid.spark.visible import visible_columns
+from hiveacid.spark.visible import char_mark, visible_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -83,7 +83,7 @@ def _typed(value: SparkColumn, column: Column) -> SparkColumn:
     """Return a partition value as the scan shows it (``spark.paths``)."""
     kind = parse_type(column.type)
     if isinstance(kind, Primitive) and kind.name == "char":
-        return F.rpad(value, kind.args[0], " ").alias(column.name)
+        return F.rpad(value, kind.args[0], " ").alias(column.name, metadata=char_mark(column.type))
     return value.cast(column_type(column)).alias(column.name)
 
 

@@ -10,10 +10,12 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
+from hiveacid.spark.fields import by_field_name
 from hiveacid.spark.types import spark_type, store_cast
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from hiveacid.core.model import Column, TableDefinition
     from hiveacid.spark.session import SparkFacts
@@ -76,14 +78,19 @@ def fit(
     fields = dict(zip(given, frame.schema.fields, strict=True))
     renamed = frame.toDF(*given)
     values = [
-        store_cast(F.col(quote_name(c.name)), fields[c.name].dataType, parse_type(c.type), c.name).alias(
-            c.name
-        )
+        _fitted(c, fields[c.name].dataType, by_name=by_name)
         if c.name in fields
         else F.lit(None).cast(spark_type(parse_type(c.type))).alias(c.name)
         for c in wanted
     ]
     return renamed.select(*values)
+
+
+def _fitted(column: Column, have: DataType, *, by_name: bool) -> SparkColumn:
+    want, value = parse_type(column.type), F.col(quote_name(column.name))
+    if by_name:
+        value, have = by_field_name(value, have, want)
+    return store_cast(value, have, want, column.name).alias(column.name)
 
 
 def _given_names(
@@ -108,6 +115,7 @@ def _given_names(
         if sorted(names) != sorted(wanted):
             missing = [name for name in wanted if name not in names]
             extra = [name for name in names if name not in wanted]
+            extra += sorted({name for name in names if name in wanted and names.count(name) > 1})
             raise SchemaMismatchError(
                 f"the rows' columns are not those of {table.name}: "
                 f"missing {', '.join(missing) or 'none'}, unknown or double {', '.join(extra) or 'none'}"

@@ -19,6 +19,7 @@ from hiveacid.errors import (
 )
 from hiveacid.spark.predicates import SearchArgument, prune_partitions, search_argument
 from hiveacid.spark.scan import Source, scan
+from hiveacid.spark.visible import with_char_marks
 from hiveacid.storage.listing import ADOPTED_TXN, HISTORY_FROM, Location, list_locations
 from hiveacid.table.survey import survey
 
@@ -65,7 +66,8 @@ def read_snapshot(
     if as_of is not None:  # a cleaner notes what it takes before it takes it: again, now that all is listed
         _require_history(context.require(table.name), as_of)
     warn_of_foreign(table, locations, txn)
-    return frame_of(context, table, locations, write_ids, txn, argument=argument, changing=changing)
+    frame = frame_of(context, table, locations, write_ids, txn, argument=argument, changing=changing)
+    return with_char_marks(table, frame)
 
 
 def _require_history(table: TableDefinition, as_of: WriteId) -> None:

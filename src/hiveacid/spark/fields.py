@@ -1,0 +1,64 @@
+"""Fields of structs by their names: what Python's verbs, UPDATE and MERGE do, as Spark does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.core.types import Array, HiveType, Map, Struct
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+
+def by_field_name(value: SparkColumn, have: T.DataType, want: HiveType) -> tuple[SparkColumn, T.DataType]:
+    """Return a value and its type with struct fields in the column's order, at any depth.
+
+    Only where both have the same names: other structs (``struct(1, 2)`` has ``col1, col2``) go by position.
+    """
+    ordered = _ordered(have, want)
+    return (value, have) if ordered == have else (_rebuilt(value, have, want), ordered)
+
+
+def _pairs(have: T.StructType, want: Struct) -> list[tuple[T.StructField, HiveType]]:
+    names = {field.name.lower(): field for field in have.fields}
+    if len(names) == len(have.fields) and sorted(names) == sorted(f.name.lower() for f in want.fields):
+        return [(names[field.name.lower()], field.type) for field in want.fields]
+    return [(field, wanted.type) for field, wanted in zip(have.fields, want.fields, strict=False)]
+
+
+def _ordered(have: T.DataType, want: HiveType) -> T.DataType:
+    match have, want:
+        case T.ArrayType(), Array(element=element):
+            return T.ArrayType(_ordered(have.elementType, element), have.containsNull)
+        case T.MapType(), Map(key=key, value=value):
+            inner = _ordered(have.keyType, key), _ordered(have.valueType, value)
+            return T.MapType(*inner, have.valueContainsNull)
+        case T.StructType(), Struct() if len(have.fields) == len(want.fields):
+            return T.StructType(
+                [
+                    T.StructField(
+                        field.name, _ordered(field.dataType, wanted), field.nullable, field.metadata
+                    )
+                    for field, wanted in _pairs(have, want)
+                ]
+            )
+    return have
+
+
+def _rebuilt(value: SparkColumn, have: T.DataType, want: HiveType) -> SparkColumn:
+    match have, want:
+        case T.ArrayType(), Array(element=element):
+            return F.transform(value, lambda item: _rebuilt(item, have.elementType, element))
+        case T.MapType(), Map(key=key, value=item):
+            values = F.transform_values(value, lambda _, v: _rebuilt(v, have.valueType, item))
+            return F.transform_keys(values, lambda k, _: _rebuilt(k, have.keyType, key))
+        case T.StructType(), Struct() if len(have.fields) == len(want.fields):
+            fields = [
+                _rebuilt(value.getField(field.name), field.dataType, wanted).alias(field.name)
+                for field, wanted in _pairs(have, want)
+            ]
+            return F.when(value.isNotNull(), F.struct(*fields))
+    return value
