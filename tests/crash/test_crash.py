@@ -20,7 +20,7 @@ import pytest
 
 import crash_statements as st
 from hiveacid.errors import TransactionAbortedError
-from hiveacid.spark.lease import collect_garbage
+from hiveacid.spark.lease import let_go
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.testing.faults import Faults, Moment, Pause, Point, SimulatedCrash, crash, faulty
 
@@ -203,8 +203,7 @@ def test_a_cleaner_that_dies_leaves_the_rest_to_the_next(scene: Scene) -> None:
         scene.write(turn)
     scene.acid.table(scene.name).compact("major")
     del reader
-    collect_garbage(scene.acid.context.facts)
-    scene.acid.context.snapshots.sweep()
+    let_go(scene.acid.context.facts, scene.acid.context.snapshots.sweep)
     deaths = 0
     while True:
         faults = Faults()
