@@ -48,8 +48,13 @@ Everything that hiveacid raises on purpose is a `hiveacid.HiveAcidError`. Each c
 `code` (Hive's number where Hive has one) and says with `retryable` whether the same statement may
 succeed if it is simply tried again. The message names what happened and what to do.
 
-A statement that raises has changed nothing: what it wrote belongs to an aborted transaction, and no
-reader believes it. The one exception says so in its name: `CommitStateUnknownError`.
+A statement on a transactional table that raises has changed nothing: what it wrote belongs to an aborted
+transaction, and no reader believes it. The one exception says so in its name: `CommitStateUnknownError`.
+(DROP … CASCADE and COMPACT of several partitions are several steps: those before the error stay done. Plain
+tables have no transactions.)
+
+A DataFrame runs when you ask for its rows, outside of our verbs: what goes wrong then (a corrupt file, a
+division by zero) is Spark's own exception, with the file's path in its text.
 
 The command line prints code and message on standard error and ends with exit code 1 (2 for a wrong
 call).

@@ -106,9 +106,11 @@ class Transaction:
         """Wait for a request as :meth:`lock` does."""
         pause = _FIRST_WAIT
         try:
-            for _ in range(self.settings.get(keys.LOCK_NUMRETRIES)):
+            for turn in range(self.settings.get(keys.LOCK_NUMRETRIES)):
                 if answer.state is LockState.ACQUIRED:
                     return
+                if turn == 8:  # noqa: PLR2004 - after some seconds
+                    logger.warning("waiting for a lock on %s: %s", _names(components), answer.blocked_by)
                 self.clock.sleep(min(pause, self.settings.get(keys.LOCK_SLEEP)))
                 pause = min(pause * 2, _LONGEST_WAIT)
                 self.heartbeats.check(self.txn_id)
@@ -188,8 +190,7 @@ class Transaction:
         first = self._statements
         if first + count > _MOST_STATEMENTS:
             raise UnsupportedFeatureError(
-                f"transaction {self.txn_id}: more than {_MOST_STATEMENTS} statement ids in one transaction (an UPDATE "
-                "or MERGE takes up to three): commit it and go on in another"
+                f"transaction {self.txn_id}: more than {_MOST_STATEMENTS} statement ids; commit, go on in another"
             )
         self._statements += count
         return range(first, first + count)
@@ -413,10 +414,7 @@ class _Pin:
 
 
 class Snapshots:
-    """Read transactions that hold the cleaner as long as a DataFrame made from them can still run.
-
-    Reads at the same state of the store share one transaction.
-    """
+    """Read transactions that hold the cleaner as long as a DataFrame made from them can run; shared where equal."""
 
     def __init__(self, transactions: Transactions) -> None:
         """Let the heartbeat end what nobody can read any more."""

@@ -95,6 +95,7 @@ def test_a_table_for_people(warehouse: str) -> None:
 def test_wrong_calls_end_with_2(warehouse: str) -> None:
     for arguments in (
         ["sql", "-e", "SELECT 1"],
+        ["sql", "-w", "", "-e", "SELECT 1"],
         ["sql", "-w", warehouse, "-e", "SELECT 1", "-"],
         ["sql", "-w", warehouse, "somewhere"],
         ["sql", "-w", warehouse, "-o", "xml", "-e", "SELECT 1"],
@@ -106,6 +107,14 @@ def test_wrong_calls_end_with_2(warehouse: str) -> None:
         result = run(*arguments)
         assert (result.exit_code, result.stdout) == (2, ""), arguments
         assert "Usage:" in result.stderr
+
+
+def test_who_only_looks_makes_no_warehouse(tmp_path: Path) -> None:
+    for arguments in (["table", "list"], ["locks"], ["table", "describe", "t"], ["check", "t"]):
+        result = run(*arguments, "-w", str(tmp_path / "typo"))
+        assert (result.exit_code, result.stdout) == (1, ""), arguments
+        assert "there is no warehouse at" in result.stderr
+    assert not (tmp_path / "typo").exists()
 
 
 def test_tables_are_listed_described_and_looked_into(warehouse: str) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from hiveacid.core.partitions import parse_partition_values
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import ConfigError, HiveAcidError
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
@@ -33,9 +34,14 @@ class Place:
     verbose: bool
 
     @contextmanager
-    def session(self) -> Iterator[AcidSession]:
-        """Yield a connection on a local Spark session; both end with the block."""
+    def session(self, *, new: bool = False) -> Iterator[AcidSession]:
+        """Yield a connection on a local Spark session; both end with the block.
+
+        ``new``: a warehouse that is not there is made; else that is a ConfigError (a misspelt path).
+        """
         self._require_warehouse()
+        if not new:
+            self._require_existing()
         from hiveacid.spark.launch import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.session import connect  # noqa: PLC0415
 
@@ -49,6 +55,7 @@ class Place:
     def opened_store(self) -> Iterator[SqlStore]:
         """Yield the store and catalog alone: what needs no Spark answers at once."""
         self._require_warehouse()
+        self._require_existing()
         from hiveacid.catalog.opening import open_store  # noqa: PLC0415 - imports SQLAlchemy
         from hiveacid.config import Settings  # noqa: PLC0415
         from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
@@ -69,8 +76,16 @@ class Place:
             yield OpenShelf(LocalFileSystem(), store, store)
 
     def _require_warehouse(self) -> None:
-        if self.warehouse is None:
+        if not self.warehouse:
             raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
+
+    def _require_existing(self) -> None:
+        from hiveacid.storage.local import absolute  # noqa: PLC0415 - not before --help had its say
+
+        if self.warehouse and "://" not in self.warehouse and not Path(absolute(self.warehouse)).is_dir():
+            raise ConfigError(
+                f"there is no warehouse at {self.warehouse}: CREATE TABLE by hiveacid sql makes one"
+            )
 
     def _conf(self) -> dict[str, str]:
         pairs = [text.partition("=") for text in self.conf]

@@ -40,7 +40,7 @@ def sql(
     script = _script(text, file, source)
     with errors_end():
         statements = list(_statements(script))
-        with place.session() as session:
+        with place.session(new=True) as session:
             good = [_run(session, one, line, output, keep_going=keep_going) for one, line in statements]
     if not all(good):
         raise click.exceptions.Exit(1)
