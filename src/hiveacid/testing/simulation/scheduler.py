@@ -139,7 +139,8 @@ class Scheduler:
     def broken(self, what: str) -> Over:
         """Note that an invariant is broken and end the run; raise what this returns."""
         if self.failure is None:
-            self.failure = BrokenInvariantError(what, self.seed, self.steps, tuple(self.trace))
+            steps = min(self.steps, self._limit)  # what is found in the end replays with the whole run
+            self.failure = BrokenInvariantError(what, self.seed, steps, tuple(self.trace))
         self._end()
         return Over()
 
