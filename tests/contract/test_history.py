@@ -6,15 +6,21 @@ Short versions of what ``make stress`` runs; those on servers stand in ``server_
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from histories import history
 
+from hiveacid.ports import Begun, Client, Start, TxnKind
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.memory import MemoryStore
 from hiveacid.testing.history.anomalies import AnomalyKind
+from hiveacid.testing.history.client import HistoryClient, Workload
 from hiveacid.testing.history.planted import with_bug
+from hiveacid.testing.history.records import Outcome
+from hiveacid.testing.history.tables import Tables
 from hiveacid.testing.history.threads import ThreadedRun
 from hiveacid.testing.history.verdict import Verdict, judge
 from hiveacid.testing.history.wire import address_of, through
@@ -71,6 +77,26 @@ def test_a_planted_bug_is_caught_in_processes(tmp_path: Path) -> None:
     )
     assert code == 1, said
     assert "lost update: transactions" in said
+
+
+def test_a_client_that_is_reaped_before_its_snapshot_goes_on(tmp_path: Path) -> None:
+    """Its lock had to wait, and its transaction is gone when it asks: one record of an aborted transaction."""
+    store = MemoryStore(limits=Limits(txn_timeout=0.4))
+    workload = Workload(at_once=1.0, read_only=0.0)
+    client = HistoryClient("a", store, Tables(tmp_path), lambda _: None, Random(1), 0.4, workload)
+    begin = store.begin_txn
+
+    def begin_and_be_reaped(who: Client, start: Start, kind: TxnKind) -> Begun:
+        del start
+        begun = begin(who, Start(), kind)
+        store.abort_txns([begun.txn_id], "reaped")
+        return replace(begun, snapshot=None)
+
+    store.begin_txn = begin_and_be_reaped  # type: ignore[method-assign]
+    record = client.run()
+    client.heartbeats.close()
+    assert record is not None
+    assert record.outcome is Outcome.ABORTED
 
 
 def test_urls_through_the_wire() -> None:

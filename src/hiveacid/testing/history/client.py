@@ -118,10 +118,8 @@ class HistoryClient:
         self._newest = int(txn.txn_id)
         running = Running(self, txn, Record(self._newest, self.name))
         running.note()
-        if start is None:
-            return running.run(keys, self._locks(keys, writes=writes), writes=writes)
-        running.snapshot(asked)
-        return running.run(keys, (), writes=writes)
+        locks = self._locks(keys, writes=writes) if start is None else ()
+        return running.run(keys, locks, asked, writes=writes)
 
     def _choose(self, *, writes: bool) -> list[Key]:
         """Choose keys of the newest generation that this client knows of."""
@@ -157,13 +155,16 @@ class Running:
     record: Record
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def run(self, keys: list[Key], locks: tuple[LockComponent, ...], *, writes: bool) -> Record:
-        """Lock, look, work, commit, as a writer does; record what happened. No locks: it began with them."""
+    def run(self, keys: list[Key], locks: tuple[LockComponent, ...], asked: int, *, writes: bool) -> Record:
+        """Lock, look, work, commit, as a writer does; record what happened.
+
+        No locks: it began with them, and perhaps with its snapshot, asked for at ``asked``.
+        """
         random, workload = self.client.random, self.client.workload
         try:
             if locks:
                 self.txn.lock(locks)
-                self.snapshot(now())
+            self.snapshot(now() if locks else asked)
             for key in keys:
                 self.client.interrupt(self.txn)
                 time.sleep(random.random() ** 4 * workload.seconds_asleep)
