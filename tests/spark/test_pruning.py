@@ -99,7 +99,7 @@ TEXTS = ["a", "a ", "B", "é", "\uffee", "😀", DEFAULT_PARTITION, "5"]
         ("string", TEXTS, "p LIKE 'a%'", ["a", "a "]),
         ("string", TEXTS, "p BETWEEN 'B' AND 'a'", ["a", "B"]),
         ("char(3)", ["a", "ab"], "p = 'a  '", ["a"]),
-        ("char(3)", ["a", "ab"], "p = 'a'", []),
+        ("char(3)", ["a", "ab"], "p = 'a'", ["a"]),
         ("varchar(3)", ["a", "ab"], "p = 'ab'", ["ab"]),
         ("decimal(5,2)", ["1.50", "2"], "p = 1.5", ["1.50"]),
         ("double", ["1.5", "NaN", "-0.0"], "p > 1.5", ["NaN"]),

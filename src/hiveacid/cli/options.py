@@ -82,7 +82,12 @@ class Place:
     def _require_existing(self) -> None:
         from hiveacid.storage.local import absolute  # noqa: PLC0415 - not before --help had its say
 
-        if self.warehouse and "://" not in self.warehouse and not Path(absolute(self.warehouse)).is_dir():
+        if (
+            self.store is None
+            and self.warehouse
+            and "://" not in self.warehouse
+            and not Path(absolute(self.warehouse)).is_dir()
+        ):
             raise ConfigError(
                 f"there is no warehouse at {self.warehouse}: CREATE TABLE by hiveacid sql makes one"
             )
