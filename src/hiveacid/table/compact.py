@@ -16,7 +16,7 @@ from hiveacid.config import keys
 from hiveacid.core.compaction import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
-from hiveacid.core.names import ACID_VERSION_FILE, METADATA_FILE
+from hiveacid.core.names import ACID_VERSION_FILE, METADATA_FILE, LayoutLevel
 from hiveacid.core.snapshot import AcidState
 from hiveacid.errors import (
     CompactionError,
@@ -25,6 +25,7 @@ from hiveacid.errors import (
     NoSuchPartitionError,
     NotTransactionalError,
     TransactionStateError,
+    UnsupportedFeatureError,
 )
 from hiveacid.ports import CompactionRequest, Start, TxnKind
 from hiveacid.spark.failures import translated
@@ -67,6 +68,12 @@ def compact(
     table = context.require(name)
     if table.kind is TableKind.PLAIN:
         raise NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
+    if context.layout_level(table) is LayoutLevel.HIVE3:
+        # Without a visibility id in its name a result counts file by file, as it is published.
+        raise UnsupportedFeatureError(
+            f"COMPACT on {name}: at layout level hive3 readers could see half of the result; compact it with "
+            "hiveacid.layout.level=hive4, or by Hive"
+        )
     targets = _targets(context, table, spec)
     reports = [run_job(context, table, partition, wanted) for partition in targets]
     reports = [replace(report, removed=removed) for report, removed in clean_after(context, reports)]
