@@ -123,8 +123,7 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
         raise CatalogError(f"{table.name}: cannot become full ACID: it is not STORED AS ORC")
     partitions = partitions_of(context, table, txn)
     for at in locate(context, table, partitions, txn.valid_write_ids(table.name), txn):
-        base = () if at.state.base is None else (at.state.base,)
-        for directory in (*base, *at.state.deltas):
+        for directory in at.state.row_directories:
             if directory.files and (_is_joined(directory) or directory.raw is False):
                 raise CatalogError(
                     f"{table.name}: {at.root}/{directory.path} was compacted, or has names that full ACID does not "

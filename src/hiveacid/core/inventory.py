@@ -180,7 +180,7 @@ class _Judge:
         state = self.state
         if state is None:
             return {}
-        return {one.path: one for one in (*filter(None, [state.base]), *state.deltas, *state.delete_deltas)}
+        return {one.path: one for one in state.read_directories}
 
     @cached_property
     def data(self) -> Mapping[str, DataFile]:

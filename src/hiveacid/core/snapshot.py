@@ -84,6 +84,16 @@ class AcidState:
     foreign: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
 
+    @property
+    def row_directories(self) -> tuple[AcidDirectory, ...]:
+        """The directories that hold rows: the base, if there is one, and the deltas."""
+        return self.deltas if self.base is None else (self.base, *self.deltas)
+
+    @property
+    def read_directories(self) -> tuple[AcidDirectory, ...]:
+        """All directories that are read: those with rows, and the delete deltas."""
+        return (*self.row_directories, *self.delete_deltas)
+
 
 def applies_to(delete_delta: DeltaName, data: BaseName | DeltaName) -> bool:
     """Tell whether events of a delete delta can hit rows of a base or delta (``isQualifiedDeleteDeltaForSplit``).

@@ -252,8 +252,7 @@ def _select(source: Source, frame: DataFrame, group: FileGroup, more: Sequence[S
     columns = source.table.columns
     users = recipes.values(source.facts, recipe, columns, "row.", group.files[0])
     identity = [_row_id().alias(ROW_ID), file_name(group).alias(FILE_NAME)]
-    current = _current()
-    return frame.select(*users, *partition_columns(source.table, group), *identity, current, *more)
+    return frame.select(*users, *partition_columns(source.table, group), *identity, _current(), *more)
 
 
 def _select_raw(source: Source, frame: DataFrame, more: Sequence[SparkColumn]) -> DataFrame:
@@ -264,8 +263,7 @@ def _select_raw(source: Source, frame: DataFrame, more: Sequence[SparkColumn]) -
 
 
 def _select_events(source: Source, frame: DataFrame, group: FileGroup) -> DataFrame:
-    current = _current()
-    return frame.select(*partition_columns(source.table, group), _row_id().alias(ROW_ID), current)
+    return frame.select(*partition_columns(source.table, group), _row_id().alias(ROW_ID), _current())
 
 
 def _row_id() -> SparkColumn:
@@ -298,9 +296,7 @@ def deletes_of(source: Source) -> FilesOf:
 
 def data_directories(location: Location) -> Sequence[AcidDirectory]:
     """Return the base and the deltas that hold ACID files."""
-    state = location.state
-    base = () if state.base is None else (state.base,)
-    return [directory for directory in (*base, *state.deltas) if not directory.raw]
+    return [directory for directory in location.state.row_directories if not directory.raw]
 
 
 def _surveyed(
@@ -360,7 +356,6 @@ def flat_of(source: Source) -> FilesOf:
 
 def flat_files(location: Location) -> Iterable[DataFile]:
     """Yield all data files of an insert-only or plain location."""
-    state = location.state
-    for directory in (*((state.base,) if state.base is not None else ()), *state.deltas):
+    for directory in location.state.row_directories:
         yield from directory.files
-    yield from state.originals
+    yield from location.state.originals

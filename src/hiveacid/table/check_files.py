@@ -159,7 +159,7 @@ def read_files(state: AcidState | None, kind: TableKind) -> Iterator[tuple[AcidD
         return
     for file in state.originals:
         yield None, file
-    for directory in (*filter(None, [state.base]), *state.deltas, *state.delete_deltas):
+    for directory in state.read_directories:
         files: Iterable[DataFile] = directory.files
         if kind is TableKind.FULL_ACID:
             acid = () if directory.raw else directory.acid_files
@@ -173,7 +173,7 @@ def _version_files(shelf: Shelf, place: Place) -> list[Finding]:
         return []
     present = {entry.path for entry in place.entries}
     texts: dict[str, bytes | None] = {}
-    for directory in (*filter(None, [state.base]), *state.deltas, *state.delete_deltas):
+    for directory in state.read_directories:
         path = f"{directory.path}/{ACID_VERSION_FILE}"
         if path in present:
             texts[directory.path] = shelf.fs.read_bytes(f"{place.root}/{path}", 0, 64)

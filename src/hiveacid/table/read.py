@@ -152,8 +152,7 @@ def _foreign(table: TableDefinition, at: Location) -> Iterator[str]:
     yield from (f"{at.root}/{path}" for path in state.foreign if not path.startswith(("_", ".")))
     if table.kind is not TableKind.FULL_ACID:
         return
-    base = () if state.base is None else (state.base,)
-    for directory in (*base, *state.deltas, *state.delete_deltas):
+    for directory in state.read_directories:
         read = {*directory.acid_files} if not directory.raw else set()
         if directory.raw is not False:
             read |= {*directory.raw_files}

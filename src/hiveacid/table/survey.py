@@ -93,8 +93,7 @@ def _files(directories: Iterable[AcidDirectory]) -> Iterator[DataFile]:
 def _raw(at: Location) -> Iterator[tuple[AcidDirectory | None, Sequence[DataFile]]]:
     """Yield files without row ids, directory by directory; None is the root."""
     yield None, at.state.originals
-    base = () if at.state.base is None else (at.state.base,)
-    for directory in (*base, *at.state.deltas):
+    for directory in at.state.row_directories:
         if directory.raw is not False:
             yield directory, directory.raw_files
 

@@ -68,9 +68,8 @@ class Reading:
 
     def rows(self, state: AcidState) -> Counter[Row]:
         """Return the live rows; one that comes twice is counted twice."""
-        bases = () if state.base is None else (state.base,)
         deleted = {event.id for event in self.events(state.delete_deltas)}
-        found = (event.row for event in self.events((*bases, *state.deltas)) if event.id not in deleted)
+        found = (event.row for event in self.events(state.row_directories) if event.id not in deleted)
         return Counter(row for row in found if row is not None)
 
     def events(self, directories: Sequence[AcidDirectory]) -> Iterator[Event]:
@@ -84,6 +83,4 @@ class Reading:
 
 def files_of(state: AcidState) -> tuple[DataFile, ...]:
     """Return all files that a snapshot reads."""
-    bases = () if state.base is None else (state.base,)
-    directories = (*bases, *state.deltas, *state.delete_deltas)
-    return tuple(file for directory in directories for file in directory.acid_files)
+    return tuple(file for directory in state.read_directories for file in directory.acid_files)
