@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.locks import LockComponent, LockType
-from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports import NewPartition, Operation, Start, Written
 from hiveacid.spark.failures import translated
@@ -92,9 +92,8 @@ def lock_of(
     settings = context.settings
     exclusive = settings.get(keys.XLOCK_WRITE) and settings.get(keys.XLOCK_OVERWRITE)
     if table.kind is TableKind.PLAIN:
-        kind = (
-            LockType.EXCLUSIVE if overwrite else LockType.EXCL_WRITE
-        )  # the next file's name is one writer's
+        # the next file's name is one writer's
+        kind = LockType.EXCLUSIVE if overwrite else LockType.EXCL_WRITE
     elif overwrite:
         kind = LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE
     else:
@@ -152,24 +151,36 @@ def write_rows(
     known = known_partitions(context, table, txn)
     if options.if_not_exists and fixed and fixed in known:
         return WriteReport()
-    transactional = table.kind is not TableKind.PLAIN
-    write_id = txn.write_id(table.name) if transactional else WriteId(0)
-    statements = {Kind.INSERTED: txn.next_statements(1)[0]}
-    places = Places(context, table, txn, known, write_id, statements, overwrite=options.overwrite)
-    txn.on_abort(places.remove)
+    places = new_places(context, table, txn, known, overwrite=options.overwrite)
     if dynamic and static:
         rows = with_static(table, rows, static)
-    target = Target(context.facts, table, write_id, statements)
+    target = Target(context.facts, table, places.write_id, places.statements)
     with staging(context, table, txn) as directory, translated():
         stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
         files = staged_files(context.fs, directory, Kind.INSERTED)
         counted = None if footers_count(table) else count_rows(context.facts, context.fs, table, files)
         published = _publish(context, table, files, places, fixed, overwrite=options.overwrite)
-    if options.overwrite and not dynamic and transactional and not published.directories:
+    if options.overwrite and not dynamic and table.kind is not TableKind.PLAIN and not published.directories:
         published = _publish_empty(context, target, places, fixed, txn)
     record(table, published, places, txn, overwrite=options.overwrite)
     inserted = published.total(Kind.INSERTED) if counted is None else counted
-    return WriteReport(inserted=inserted, write_id=write_id or None)
+    return WriteReport(inserted=inserted, write_id=places.write_id or None)
+
+
+def new_places(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    known: dict[tuple[str | None, ...], Partition],
+    *,
+    overwrite: bool,
+) -> Places:
+    """Return where new rows of one statement go; what lies there goes again if the transaction aborts."""
+    write_id = txn.write_id(table.name) if table.kind is not TableKind.PLAIN else WriteId(0)
+    statements = {Kind.INSERTED: txn.next_statements(1)[0]}
+    places = Places(context, table, txn, known, write_id, statements, overwrite=overwrite)
+    txn.on_abort(places.remove)
+    return places
 
 
 def require_writable(

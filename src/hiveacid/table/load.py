@@ -13,11 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hiveacid.catalog.checks import all_tables
 from hiveacid.core.evolution import matching, recipe
 from hiveacid.core.listing import DataFile
-from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
+from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.snapshot import AcidState
 from hiveacid.core.storage_formats import FileKind
+from hiveacid.core.types import quote_name
 from hiveacid.errors import (
     AcidFileLoadError,
     BadFileError,
@@ -44,12 +46,13 @@ from hiveacid.table.insert import (
     free_name,
     lock_of,
     names_in,
+    new_places,
     record,
     require_writable,
     static_values,
     write_rows,
 )
-from hiveacid.table.layout import Places, known_partitions
+from hiveacid.table.layout import known_partitions
 from hiveacid.table.read import frame_of, require_no_old_events
 from hiveacid.table.report import WriteReport
 
@@ -97,7 +100,7 @@ def load(
             return _insert(context, table, found.files, static, options, txn)
         if table.kind is TableKind.FULL_ACID or kind is FileKind.ORC:
             _require_columns(context, table, summaries)
-        return _place(context, table, found.files, static, options, txn)
+        return _place(context, table, found.files, summaries, static, options, txn)
 
 
 def _checked(
@@ -139,16 +142,14 @@ def _require_columns(
 
 def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
     """Refuse files that belong to a transactional table, and places where nothing can be removed."""
-    for database in context.catalog.list_databases():
-        for table_name in context.catalog.list_tables(database):
-            other = context.catalog.get_table(TableName(database, table_name))
-            if other is None or other.kind is TableKind.PLAIN:
-                continue
-            home = real_path(other.location).rstrip("/") + "/"
-            if any(real_path(file.path).startswith(home) for file in files):
-                raise InvalidPathError(
-                    f"{files[0].path} belongs to the table {other.name}: INSERT … SELECT from it"
-                )
+    for other in all_tables(context):
+        if other.kind is TableKind.PLAIN:
+            continue
+        home = real_path(other.location).rstrip("/") + "/"
+        if any(real_path(file.path).startswith(home) for file in files):
+            raise InvalidPathError(
+                f"{files[0].path} belongs to the table {other.name}: INSERT … SELECT from it"
+            )
     for folder in sorted({file.path.rpartition("/")[0] for file in files}):
         probe = f"{folder}/.hiveacid-{secrets.token_hex(4)}"
         try:
@@ -183,8 +184,9 @@ def _insert(
     at = Location(root, AcidState(None, (), (), listed))
     with translated():
         frame = frame_of(context, plain, [at], txn.valid_write_ids(table.name), txn)
-        wanted = [f"`{c.name.replace('`', '``')}`" for c in plain.columns]
-        rows = fit(table, frame.select(*wanted), static, None, by_name=False)
+        rows = fit(
+            table, frame.select(*[quote_name(c.name) for c in plain.columns]), static, None, by_name=False
+        )
     return write_rows(context, table, rows, static, InsertOptions(overwrite=options.overwrite), txn)
 
 
@@ -202,6 +204,7 @@ def _place(
     context: Context,
     table: TableDefinition,
     files: Sequence[SourceFile],
+    summaries: Mapping[str, FileSummary | None],
     static: Mapping[str, str | None],
     options: LoadOptions,
     txn: Transaction,
@@ -211,12 +214,10 @@ def _place(
     if not options.overwrite:
         require_no_old_events(context, table, txn)
     values = tuple(static[c.name] for c in table.partition_columns)
-    known = known_partitions(context, table, txn)
+    places = new_places(
+        context, table, txn, known_partitions(context, table, txn), overwrite=options.overwrite
+    )
     transactional = table.kind is not TableKind.PLAIN
-    write_id = txn.write_id(table.name) if transactional else WriteId(0)
-    statements = {Kind.INSERTED: txn.next_statements(1)[0]}
-    places = Places(context, table, txn, known, write_id, statements, overwrite=options.overwrite)
-    txn.on_abort(places.remove)
     directory = places.directory(Kind.INSERTED, values) if transactional else places.location(values)
     if not transactional and options.overwrite:
         empty_plain(context, directory)
@@ -226,10 +227,10 @@ def _place(
         (context.fs.copy_file if options.local else context.fs.link_file)(file.path, target)
     if not options.local:
         txn.on_commit(lambda: _remove(context, files))
-    rows = _count(context, table, [(target, file.size) for file, target in placed])
+    rows = _count(context, table, summaries, [(target, file.size) for file, target in placed])
     published = Published({(Kind.INSERTED, ()): rows}, (directory,), len(files), sum(f.size for f in files))
     record(table, published, places, txn, overwrite=options.overwrite)
-    return WriteReport(inserted=rows, write_id=write_id or None)
+    return WriteReport(inserted=rows, write_id=places.write_id or None)
 
 
 def _targets(
@@ -247,9 +248,14 @@ def _remove(context: Context, files: Sequence[SourceFile]) -> None:
         context.fs.delete_tree(file.path)
 
 
-def _count(context: Context, table: TableDefinition, files: Sequence[tuple[str, int]]) -> int:
+def _count(
+    context: Context,
+    table: TableDefinition,
+    summaries: Mapping[str, FileSummary | None],
+    files: Sequence[tuple[str, int]],
+) -> int:
     if flat.writer_format(table) is FileKind.ORC:
-        return sum(read_tail(context.fs, *file).number_of_rows for file in files)
+        return sum(summary.rows for summary in summaries.values() if summary is not None)
     paths = [context.fs.spark_path(path) for path, size in files if size]
     with translated():
         return flat.read(context.facts, table, names(paths), STRICT).count() if paths else 0
