@@ -19,7 +19,7 @@ from hiveacid.core.originals import OriginalRows, number_originals
 from hiveacid.core.storage_formats import FileKind, file_kind
 from hiveacid.core.types import Struct
 from hiveacid.errors import BadFileError
-from hiveacid.orc.summary import FileSummary, summarize
+from hiveacid.orc.summary import FileSummary, Key, summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark.deletes import DeleteBounds, measure
 from hiveacid.spark.originals import Numbered
@@ -84,6 +84,11 @@ class _Path:
     def of(cls, at: Location, file: DataFile) -> _Path:
         return cls(f"{at.root}/{file.path}", file, file.size)
 
+    @property
+    def key(self) -> Key:
+        """What the summary is remembered by."""
+        return self.own, self.size, self.file.modified
+
 
 def _files(directories: Iterable[AcidDirectory]) -> Iterator[DataFile]:
     for directory in directories:
@@ -101,17 +106,16 @@ def _raw(at: Location) -> Iterator[tuple[AcidDirectory | None, Sequence[DataFile
 def summaries(context: Context, paths: Sequence[_Path]) -> dict[str, FileSummary]:
     """Read footers, several at a time; those seen before are remembered by path, size and time."""
 
-    def one(path: _Path) -> FileSummary:
-        key = path.own, path.size, path.file.modified
-        known = context.summaries.get(key)
-        if known is None:
-            known = context.summaries.put(key, summarize(read_tail(context.fs, path.own, path.size)))
-        return known
+    def read(path: _Path) -> FileSummary:
+        return context.summaries.put(path.key, summarize(read_tail(context.fs, path.own, path.size)))
 
-    if not paths:
-        return {}
-    with ThreadPoolExecutor(min(_THREADS, len(paths))) as pool:
-        return dict(zip((path.own for path in paths), pool.map(one, paths), strict=True))
+    known = {path.own: context.summaries.get(path.key) for path in paths}
+    new = [path for path in paths if known[path.own] is None]
+    found = {own: summary for own, summary in known.items() if summary is not None}
+    if new:
+        with ThreadPoolExecutor(min(_THREADS, len(new))) as pool:
+            found.update(zip((path.own for path in new), pool.map(read, new), strict=True))
+    return found
 
 
 def _facts(
