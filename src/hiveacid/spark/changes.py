@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from hiveacid.core.types import parse_type, quote_name
-from hiveacid.spark.fields import by_field_name
+from hiveacid.core.types import quote_name
+from hiveacid.spark.fields import assigned
 from hiveacid.spark.rows import Expression, as_column
 from hiveacid.spark.scan import ROW_ID
-from hiveacid.spark.types import store_cast
 from hiveacid.spark.write import ACTION, Action
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
-    from hiveacid.core.model import Column, TableDefinition
+    from hiveacid.core.model import TableDefinition
 
 
 def updated_rows(
@@ -32,17 +29,13 @@ def updated_rows(
     valued = frame.select("*", *[value.alias(name) for name, value in values.items()])
     types = {field.name: field.dataType for field in valued.schema.fields}
     columns = [
-        _new_value(c, new[c.name], types[new[c.name]]) if c.name in new else F.col(quote_name(c.name))
+        assigned(F.col(quote_name(new[c.name])), types[new[c.name]], c).alias(c.name)
+        if c.name in new
+        else F.col(quote_name(c.name))
         for c in table.columns
     ]
     places = [F.col(quote_name(c.name)) for c in table.partition_columns]
     return valued.select(F.lit(int(Action.UPDATE)).alias(ACTION), ROW_ID, *columns, *places)
-
-
-def _new_value(column: Column, name: str, have: DataType) -> SparkColumn:
-    want = parse_type(column.type)
-    value, have = by_field_name(F.col(quote_name(name)), have, want)
-    return store_cast(value, have, want, column.name).alias(column.name)
 
 
 def deleted_rows(table: TableDefinition, frame: DataFrame) -> DataFrame:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.types import Array, HiveType, Map, Struct
+from hiveacid.core.types import Array, HiveType, Map, Struct, parse_type
+from hiveacid.spark.types import store_cast
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
+
+    from hiveacid.core.model import Column
 
 
 def by_field_name(value: SparkColumn, have: T.DataType, want: HiveType) -> tuple[SparkColumn, T.DataType]:
@@ -20,6 +23,13 @@ def by_field_name(value: SparkColumn, have: T.DataType, want: HiveType) -> tuple
     """
     ordered = _ordered(have, want)
     return (value, have) if ordered == have else (_rebuilt(value, have, want), ordered)
+
+
+def assigned(value: SparkColumn, have: T.DataType, column: Column) -> SparkColumn:
+    """Return a value as a column stores it (`store_cast`), struct fields by their names."""
+    want = parse_type(column.type)
+    value, have = by_field_name(value, have, want)
+    return store_cast(value, have, want, column.name)
 
 
 def _pairs(have: T.StructType, want: Struct) -> list[tuple[T.StructField, HiveType]]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from hiveacid.core.types import parse_type, quote_name
-from hiveacid.spark.fields import by_field_name
+from hiveacid.spark.fields import assigned
 from hiveacid.spark.rows import Expression, as_column
 from hiveacid.spark.scan import ROW_ID
-from hiveacid.spark.types import spark_type, store_cast
+from hiveacid.spark.types import spark_type
 from hiveacid.spark.write import ACTION, Action
 
 if TYPE_CHECKING:
@@ -115,9 +115,7 @@ class MergePlan:
             expression = (clause.values or {}).get(column.name)
             if expression is not None:
                 have = types[index, column.name]
-                want = parse_type(column.type)
-                value, have = by_field_name(as_column(expression), have, want)
-                new = store_cast(value, have, want, column.name)
+                new = assigned(as_column(expression), have, column)
             elif clause.action is Action.INSERT:
                 new = nothing
             else:

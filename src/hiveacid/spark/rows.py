@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
-from hiveacid.spark.fields import by_field_name
+from hiveacid.spark.fields import assigned
 from hiveacid.spark.types import spark_type, store_cast
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ def fit(
 
 
 def _fitted(column: Column, have: DataType, *, by_name: bool) -> SparkColumn:
-    want, value = parse_type(column.type), F.col(quote_name(column.name))
+    value = F.col(quote_name(column.name))
     if by_name:
-        value, have = by_field_name(value, have, want)
-    return store_cast(value, have, want, column.name).alias(column.name)
+        return assigned(value, have, column).alias(column.name)
+    return store_cast(value, have, parse_type(column.type), column.name).alias(column.name)
 
 
 def _given_names(

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 KIND, BUCKET = "__k", "__b"
 ACTION = "__hiveacid_action"
 _SHUFFLE = "__h"
+# A bucket property has room for 4,096 buckets (``BucketCodec``); a higher number would name another file's rows.
+_TASK = (
+    "if(spark_partition_id() > 4095, CAST(raise_error('[HIVEACID_DATA] more than 4096 tasks write one table: set "
+    "spark.sql.shuffle.partitions to 4096 at most') AS INT), spark_partition_id())"
+)
 # monotonically_increasing_id keeps the task in the bits above
 _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
 _MAX_WRITERS = 1000  # tasks that write an unbucketed table: one bucket each, 4096 at most
@@ -276,13 +281,6 @@ def _place(frame: DataFrame, keys: Sequence[str], *, bucketed: bool, small: bool
     else:
         frame = frame.coalesce(_MAX_WRITERS)
     return frame.sortWithinPartitions(*keys) if keys else frame
-
-
-# A bucket property has room for 4,096 buckets (``BucketCodec``); a higher number would name another file's rows.
-_TASK = (
-    "if(spark_partition_id() > 4095, CAST(raise_error('[HIVEACID_DATA] more than 4096 tasks write one table: set "
-    "spark.sql.shuffle.partitions to 4096 at most') AS INT), spark_partition_id())"
-)
 
 
 def _bucket_property(bucket: str, statement: str) -> str:
