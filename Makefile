@@ -59,11 +59,16 @@ format: $(STAMPS)/lint  ## let ruff format the code and fix what it can
 bench: java $(STAMPS)/demo $(STAMPS)/project  ## measure reading, changing and compacting against plain Spark
 	@$(BIN)/python bench/run.py $(ARGS)
 	@$(MAKE) --no-print-directory bench-stores ARGS=
+	@$(MAKE) --no-print-directory bench-files ARGS=
 
 .PHONY: stress
 stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each store, simulation (a quarter of an hour)
 	@tools/servers.sh
 	@$(BIN)/python tools/stress.py $(ARGS)
+
+.PHONY: bench-files
+bench-files: java $(STAMPS)/test $(STAMPS)/project  ## measure 10,000 original files and 1,000 deltas (ARGS="--sizes 1000,3000")
+	@$(BIN)/python bench/many_files.py $(ARGS)
 
 .PHONY: bench-stores
 bench-stores: $(STAMPS)/test $(STAMPS)/project  ## measure the transaction stores against bare inserts (ARGS="--json FILE")

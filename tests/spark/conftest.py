@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,9 +35,14 @@ def adopt_golden(golden_session: AcidSession, tmp_path: Path) -> Iterator[Callab
     adopted: list[AcidTable] = []
 
     def adopt(golden: Golden) -> AcidTable:
-        location = unpack(golden, tmp_path / f"t{len(adopted)}")
+        number = len(adopted)
+        location = unpack(golden, tmp_path / f"t{number}")
+        # a name of its own: states of one table can then be there at once
+        create = re.sub(
+            r"^(CREATE (?:EXTERNAL )?TABLE\s+[\w.`]+?)(`?\s*\()", rf"\1_{number}\2", golden.show_create_table
+        )
         table = golden_session.adopt(
-            golden.show_create_table,
+            create,
             location=str(location),
             valid_write_ids=golden.valid_write_ids or None,
         )
