@@ -118,9 +118,11 @@ class Connection:
 
     def close(self) -> None:
         """End snapshots, heartbeat and the store's connections; DataFrames made here are no longer protected."""
-        self.context.snapshots.close()
-        self.context.transactions.heartbeats.close()
-        self.context.store.close()
+        try:
+            self.context.snapshots.close()
+        finally:
+            self.context.transactions.heartbeats.close()
+            self.context.store.close()
 
     def __enter__(self) -> Self:
         """Use the connection in a ``with`` block."""

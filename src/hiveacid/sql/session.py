@@ -133,6 +133,8 @@ class AcidSession(Connection):
 
     def close(self) -> None:
         """Roll back what START TRANSACTION began, end snapshots and the heartbeat."""
-        if self.joined is not None and self.by_statement:
-            self.end_by_statement("close").abort("the session was closed")
-        super().close()
+        try:
+            if self.joined is not None and self.by_statement:
+                self.end_by_statement("close").abort("the session was closed")
+        finally:
+            super().close()

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import URL, BigInteger, Connection, Engine, Insert, Text, text
@@ -90,7 +91,17 @@ class Dialect(ABC):
     """Whether transaction ids are taken with :meth:`take_txn_ids`; otherwise the table's serial gives them."""
     own_time = True
     """Whether times come from the database (a server) or from the client's clock (embedded)."""
-    words: Mapping[str, str]
+    words: Mapping[str, str] = MappingProxyType(
+        {
+            "options": "",
+            "state_then_id": "id",
+            "where_open": " WHERE state = 'open'",
+            "id_then_state": "id",
+            "where_aborted": " WHERE state = 'aborted'",
+            "counters": "",
+        }
+    )
+    """What the schema's texts leave open (``migrations``): these for databases with partial indexes."""
 
     @abstractmethod
     def engine(self, url: URL) -> Engine:

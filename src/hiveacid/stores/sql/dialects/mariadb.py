@@ -30,6 +30,7 @@ class MariadbDialect(Dialect):
     ids_may_gap = False
     counts_ids = True
     words = {  # noqa: RUF012 - a constant
+        **Dialect.words,
         "serial": "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
         "key": "VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
         "name": "VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",

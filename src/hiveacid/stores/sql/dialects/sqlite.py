@@ -20,16 +20,11 @@ class SqliteDialect(Dialect):
     ids_may_gap = False
     own_time = False
     words = {  # noqa: RUF012 - a constant
+        **Dialect.words,
         "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
         "key": "TEXT",
         "name": "TEXT",
         "text": "TEXT",
-        "options": "",
-        "state_then_id": "id",
-        "where_open": " WHERE state = 'open'",
-        "id_then_state": "id",
-        "where_aborted": " WHERE state = 'aborted'",
-        "counters": "",
     }
 
     def engine(self, url: URL) -> Engine:
