@@ -142,6 +142,15 @@ def read_tail(fs: FileSystem, path: str, size: int) -> OrcTail:
         raise BadFileError(message, path=path) from error
 
 
+def parse_tail(data: bytes, size: int, path: str) -> OrcTail:
+    """Read the tail of a file of ``size`` bytes from its last bytes, in memory. Raises BadFileError."""
+    try:
+        return _Parser(path, size, data, _postscript(data)).parse()
+    except WireError as error:
+        message = f"not an ORC file, or damaged ({error})"
+        raise BadFileError(message, path=path) from error
+
+
 def _read(fs: FileSystem, path: str, size: int, length: int) -> bytes:
     data = fs.read_bytes(path, size - length, length)
     if len(data) != length:
