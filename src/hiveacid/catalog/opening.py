@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import AlreadyExistsError, ConfigError, UnsupportedFeatureError
 from hiveacid.storage.local import LocalFileSystem, absolute
+from hiveacid.stores.hms.address import is_metastore, parse_address
 from hiveacid.table.context import STORE_DIRECTORY
 
 if TYPE_CHECKING:
@@ -23,12 +24,16 @@ def open_store(
     ``store``: an SQLAlchemy URL; default: SQLite inside of the warehouse directory. Raises ConfigError,
     StorageError, StoreUnavailableError, StoreVersionError.
     """
+    if is_metastore(store):
+        parse_address(str(store))
+        raise UnsupportedFeatureError(
+            "a Hive Metastore as store: only its client is there (hiveacid.stores.hms); transactions and catalog are "
+            "under way. Until then copy nothing between engines: let one of them write"
+        )
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
     if "://" in warehouse and not warehouse.startswith("file:"):
         raise UnsupportedFeatureError(f"warehouse {warehouse}: only local directories are supported yet")
-    if store is not None and store.startswith("thrift:"):
-        raise UnsupportedFeatureError("a Hive Metastore as store is not supported yet")
     from hiveacid.stores.limits import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 

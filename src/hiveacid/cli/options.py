@@ -121,6 +121,10 @@ def _without_password(context: click.Context, parameter: click.Parameter, value:
     """Refuse a password among the arguments: whoever lists processes would read it."""
     if value is None or context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE:
         return value
+    from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - not before --help had its say
+
+    if is_metastore(value):
+        return value  # without authentication, so without passwords: opening it refuses them
     from hiveacid.stores.sql.address import PASSWORD_VARIABLE, has_password  # noqa: PLC0415 - imports SQLAlchemy
 
     with errors_end():

@@ -1,0 +1,114 @@
+"""Where metastores are: ``thrift://host:9083,host2:9083?tls=true``, read and checked before anything is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from hiveacid.errors import ConfigError, UnsupportedFeatureError
+
+SCHEME = "thrift"
+DEFAULT_PORT = 9083
+_HIGHEST_PORT = 65535
+_YES = ("true", "1", "yes")
+_NO = ("false", "0", "no")
+_OPTIONS = ("auth", "tls", "ca", "timeout", "connect_timeout")
+
+
+@dataclass(frozen=True)
+class Address:
+    """The metastores of one catalog, in the order in which they are tried, and how to talk to them.
+
+    ``ca``: a file of certificates to trust instead of the system's. Times in seconds: ``timeout`` for an answer
+    (``hive.metastore.client.socket.timeout``, 600 s), ``connect_timeout`` for one server to be there.
+    """
+
+    servers: tuple[tuple[str, int], ...]
+    tls: bool = False
+    ca: str | None = None
+    timeout: float = 600.0
+    connect_timeout: float = 10.0
+
+    def __str__(self) -> str:
+        """Return the URL without options."""
+        return f"{SCHEME}://" + ",".join(f"{host}:{port}" for host, port in self.servers)
+
+
+def is_metastore(url: str | None) -> bool:
+    """Tell whether a store's URL names a metastore."""
+    return url is not None and url.strip().lower().startswith(f"{SCHEME}:")
+
+
+def parse_address(url: str) -> Address:
+    """Read the URL of one or several metastores; each may repeat ``thrift://`` as in ``hive.metastore.uris``.
+
+    Options: ``tls=true``, ``ca=FILE``, ``timeout=SECONDS``, ``connect_timeout=SECONDS``, ``auth=none``.
+    Raises ConfigError; UnsupportedFeatureError for Kerberos and passwords, which are not there yet.
+    """
+    places, _, query = url.strip().partition("?")
+    servers = tuple(_server(place.strip()) for place in places.split(",") if place.strip())
+    if not servers:
+        raise ConfigError(f"{url!r} names no metastore; it looks like thrift://host:{DEFAULT_PORT}")
+    return _with_options(servers, dict(parse_qsl(query, keep_blank_values=True)))
+
+
+def _server(place: str) -> tuple[str, int]:
+    scheme, separator, rest = place.partition("://")
+    if separator and scheme.lower() != SCHEME:
+        raise ConfigError(f"{place!r} is no metastore's URL; it looks like thrift://host:{DEFAULT_PORT}")
+    rest = (rest if separator else place).rstrip("/")
+    if "@" in rest:
+        raise UnsupportedFeatureError(
+            "a user or password in a metastore's URL: only metastores without authentication are supported yet"
+        )
+    if "/" in rest:
+        raise ConfigError(f"{place!r}: a metastore's URL has no path; the warehouse is a setting of its own")
+    if rest.startswith("["):
+        host, _, port = rest[1:].partition("]")
+        port = port.removeprefix(":")
+    else:
+        host, _, port = rest.partition(":")
+    if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) <= _HIGHEST_PORT)):
+        raise ConfigError(f"{place!r} is no metastore's URL; it looks like thrift://host:{DEFAULT_PORT}")
+    return host, int(port or DEFAULT_PORT)
+
+
+def _with_options(servers: tuple[tuple[str, int], ...], options: Mapping[str, str]) -> Address:
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if unknown:
+        raise ConfigError(
+            f"unknown option {unknown[0]!r} in a metastore's URL; there are {', '.join(_OPTIONS)}"
+        )
+    auth = options.get("auth", "none").lower()
+    if auth not in ("none", "nosasl"):
+        raise UnsupportedFeatureError(
+            f"auth={auth}: metastores with SASL (Kerberos, LDAP, DIGEST) are not supported yet; "
+            "plain and TLS connections are"
+        )
+    tls = _flag(options.get("tls", "false"))
+    ca = options.get("ca")
+    if ca is not None and not tls:
+        raise ConfigError("ca= in a metastore's URL needs tls=true")
+    return Address(
+        servers, tls, ca, _seconds(options, "timeout", 600.0), _seconds(options, "connect_timeout", 10.0)
+    )
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in (*_YES, *_NO):
+        raise ConfigError(f"tls={text} in a metastore's URL: true or false")
+    return text.lower() in _YES
+
+
+def _seconds(options: Mapping[str, str], name: str, default: float) -> float:
+    text = options.get(name)
+    if text is None:
+        return default
+    try:
+        seconds = float(text.removesuffix("s"))
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < float("inf"):
+        raise ConfigError(f"{name}={text} in a metastore's URL: a number of seconds above 0")
+    return seconds

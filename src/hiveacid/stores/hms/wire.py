@@ -1,0 +1,159 @@
+"""One connection to one metastore: a call goes out, its answer comes back. The Thrift library is loaded here."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from typing import Any
+
+from hiveacid.errors import ConfigError
+from hiveacid.stores.hms.address import Address
+from hiveacid.stores.hms.layout import Struct
+from hiveacid.stores.hms.protocol import METHODS
+
+_CALL, _EXCEPTION = 1, 3  # kinds of messages
+_UNKNOWN_METHOD = 1  # a TApplicationException's type
+_LARGEST_TEXT = 512 * 1024 * 1024  # bytes; a view's text, or the properties of a table with statistics
+
+
+class Refusal(Exception):  # noqa: N818 - becomes one of our errors in ``faults.py``
+    """The metastore answered with one of its exceptions; ``kind`` is the exception's name."""
+
+    def __init__(self, method: str, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.method = method
+        self.kind = kind
+        self.message = message
+
+
+class UnknownMethod(Exception):  # noqa: N818 - likewise
+    """The metastore does not know the call: it is older than the call, or dropped it."""
+
+
+class Unreachable(Exception):  # noqa: N818 - likewise
+    """Nothing was sent: the server is not there, or its connection had ended before."""
+
+
+class LostAnswer(Exception):  # noqa: N818 - likewise
+    """The connection broke after something was sent: the call may have been carried out."""
+
+
+def require_library() -> None:
+    """Raise ConfigError where the package ``thrift`` is not installed."""
+    try:
+        import thrift  # noqa: PLC0415 - only who talks to a metastore needs it
+    except ImportError as error:
+        raise ConfigError(
+            "a Hive Metastore as store needs the package thrift: pip install 'hiveacid[hms]'"
+        ) from error
+    del thrift
+
+
+class Wire:
+    """An open connection; used by one thread at a time. Raises Unreachable."""
+
+    def __init__(self, server: tuple[str, int], address: Address) -> None:
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated  # noqa: PLC0415
+        from thrift.transport.TSocket import TSocket  # noqa: PLC0415
+        from thrift.transport.TTransport import TBufferedTransport  # noqa: PLC0415
+
+        self.server = server
+        self.process = os.getpid()
+        self._plain = TSocket(*server)
+        self._plain.setHandle(_connected(server, address))
+        self._transport = TBufferedTransport(self._plain)
+        self._protocol = TBinaryProtocolAccelerated(self._transport, string_length_limit=_LARGEST_TEXT)
+        self._number = 0
+
+    def call(self, method: str, *values: Any) -> Any:
+        """Call a method; return its answer. Raises Refusal, UnknownMethod, LostAnswer.
+
+        After LostAnswer, and after anything that is not a Refusal, the connection is of no use any more.
+        """
+        known = METHODS[method]
+        names = [field[2] for field in known.arguments.thrift_spec if field is not None]
+        arguments = known.arguments(**dict(zip(names, values, strict=True)))
+        answer = known.answer()
+        try:
+            self._send(method, arguments)
+            kind = self._receive(answer)
+        except (OSError, EOFError) as error:
+            raise LostAnswer(_said(error)) from error
+        except Exception as error:
+            if _of_library(error):
+                raise LostAnswer(_said(error)) from error
+            raise
+        if kind is not None:
+            if kind.type == _UNKNOWN_METHOD:
+                raise UnknownMethod(method)
+            raise Refusal(method, "TApplicationException", kind.message or "no reason was given")
+        for number, name in known.errors.items():
+            said = getattr(answer, f"o{number}")
+            if said is not None:
+                raise Refusal(method, name, said.message or "")
+        return getattr(answer, "success", None)
+
+    def alive(self) -> bool:
+        """Tell whether the other end still holds the connection, as far as that can be told without asking."""
+        return bool(self._plain.isOpen())
+
+    def close(self) -> None:
+        """Hang up."""
+        self._transport.close()
+
+    def _send(self, method: str, arguments: Struct) -> None:
+        self._number += 1
+        self._protocol.writeMessageBegin(method, _CALL, self._number)
+        arguments.write(self._protocol)
+        self._protocol.writeMessageEnd()
+        self._transport.flush()
+
+    def _receive(self, answer: Struct) -> Any:
+        from thrift.Thrift import TApplicationException  # noqa: PLC0415
+
+        _, kind, number = self._protocol.readMessageBegin()
+        if kind == _EXCEPTION:
+            said = TApplicationException()
+            said.read(self._protocol)
+            self._protocol.readMessageEnd()
+            return said
+        if number != self._number:
+            raise EOFError(f"answer {number} came where {self._number} was due")
+        answer.read(self._protocol)
+        self._protocol.readMessageEnd()
+        return None
+
+
+def _of_library(error: Exception) -> bool:
+    from thrift.Thrift import TException  # noqa: PLC0415
+
+    return isinstance(error, TException)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _connected(server: tuple[str, int], address: Address) -> socket.socket:
+    try:
+        plain = socket.create_connection(server, timeout=address.connect_timeout)
+    except OSError as error:
+        raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        made = _secured(plain, server, address) if address.tls else plain
+    except OSError as error:
+        plain.close()
+        raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
+    made.settimeout(address.timeout)
+    return made
+
+
+def _secured(plain: socket.socket, server: tuple[str, int], address: Address) -> socket.socket:
+    try:
+        context = ssl.create_default_context(cafile=address.ca)
+    except OSError as error:
+        raise ConfigError(f"the certificates in {address.ca} cannot be read: {error}") from error
+    return context.wrap_socket(plain, server_hostname=server[0])

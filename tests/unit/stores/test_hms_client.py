@@ -1,0 +1,238 @@
+"""The client against a server of the Thrift library's own protocol: fail-over, lost answers, what may be repeated."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TApplicationException, TMessageType
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
+
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    StoreError,
+    StoreUnavailableError,
+    TransactionAbortedError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
+from hiveacid.stores.hms import protocol
+from hiveacid.stores.hms.address import Address, parse_address
+from hiveacid.stores.hms.client import ROUNDS, MetastoreClient
+from hiveacid.stores.hms.layout import Struct
+from hiveacid.stores.hms.protocol import METHODS
+from hiveacid.testing.clock import ManualClock
+
+HANG_UP = object()
+Answer = Callable[[str, Struct], Any]
+
+
+class Server:
+    """Speaks the real protocol on a real socket; what it answers is the test's business."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.calls: list[str] = []
+        self.connections = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def stop(self) -> None:
+        self._listener.close()
+        for one in self._open:
+            one.close()
+
+    def hang_up(self) -> None:
+        """End all connections, as a server does that is started anew."""
+        for one in self._open:
+            one.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                handle, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._open.append(handle)
+            threading.Thread(target=self._serve, args=(handle,), daemon=True).start()
+
+    def _serve(self, handle: socket.socket) -> None:
+        plain = TSocket()
+        plain.setHandle(handle)
+        wire = TBinaryProtocol(TBufferedTransport(plain))
+        try:
+            while True:
+                self._one(wire)
+        except (TTransportException, OSError, EOFError):
+            handle.close()
+
+    def _one(self, wire: TBinaryProtocol) -> None:
+        name, _, number = wire.readMessageBegin()
+        known = METHODS[name]
+        arguments = known.arguments()
+        arguments.read(wire)
+        wire.readMessageEnd()
+        self.calls.append(name)
+        said = self.answer(name, arguments)
+        if said is HANG_UP:
+            raise EOFError
+        failed = isinstance(said, TApplicationException)
+        wire.writeMessageBegin(name, TMessageType.EXCEPTION if failed else TMessageType.REPLY, number)
+        (said if failed else known.answer(**said)).write(wire)
+        wire.writeMessageEnd()
+        wire.trans.flush()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[Answer], Server]]:
+    started: list[Server] = []
+
+    def run(answer: Answer) -> Server:
+        started.append(Server(answer))
+        return started[-1]
+
+    yield run
+    for one in started:
+        one.stop()
+
+
+def client(*ports: int) -> MetastoreClient:
+    return MetastoreClient(Address(tuple(("127.0.0.1", port) for port in ports), timeout=20), ManualClock())
+
+
+def refused(kind: str, message: str, method: str = "commit_txn") -> dict[str, object]:
+    number = next(number for number, name in METHODS[method].errors.items() if name == kind)
+    said = next(field[3][0] for field in METHODS[method].answer.thrift_spec if field and field[0] == number)
+    return {f"o{number}": said(message=message)}
+
+
+def test_structs_cross_the_wire_whole(start: Callable[[Answer], Server]) -> None:
+    """Lists, maps, sets, bytes, flags, nested; what is absent stays absent."""
+    seen: list[Struct] = []
+
+    def answer(_: str, arguments: Struct) -> dict[str, object]:
+        seen.append(arguments.req)
+        return {"success": protocol.AlterTableResponse()}
+
+    table = protocol.Table(
+        tableName="t",
+        dbName="d",
+        createTime=2**31 - 1,
+        sd=protocol.StorageDescriptor(
+            cols=[protocol.FieldSchema(name="ü😀", type="int")], compressed=False, bucketCols=[]
+        ),
+        parameters={"k": "v", "é": ""},
+        writeId=-(2**63),
+    )
+    client(start(answer).port).call("alter_table_req", protocol.AlterTableRequest(dbName="d", table=table))
+    assert repr(seen[0].table) == repr(table)
+    assert seen[0].writeId is None
+
+
+def test_the_next_server_answers_where_the_first_is_not_there(start: Callable[[Answer], Server]) -> None:
+    gone = socket.create_server(("127.0.0.1", 0))
+    port = gone.getsockname()[1]
+    gone.close()
+    server = start(lambda *_: {"success": "4.0.1"})
+    one = client(port, server.port)
+    assert [one.call("getVersion") for _ in range(3)] == ["4.0.1"] * 3
+    assert server.connections == 1
+
+
+def test_nobody_is_there() -> None:
+    gone = socket.create_server(("127.0.0.1", 0))
+    port = gone.getsockname()[1]
+    gone.close()
+    with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port}"):
+        client(port).call("getVersion")
+
+
+def test_a_server_that_was_started_anew_is_found_again(start: Callable[[Answer], Server]) -> None:
+    """An idle connection that has ended is not used, not even for what may be sent once only."""
+    server = start(lambda *_: {})
+    one = client(server.port)
+    for _ in range(2):
+        one.call("commit_txn", protocol.CommitTxnRequest(txnid=1))
+        server.hang_up()
+    assert server.calls == ["commit_txn"] * 2
+
+
+def test_a_lost_answer_is_asked_for_again_where_that_does_no_harm(start: Callable[[Answer], Server]) -> None:
+    answers = iter([HANG_UP, HANG_UP, {"success": "4.0.1"}])
+    server = start(lambda *_: next(answers))
+    assert client(server.port).call("getVersion") == "4.0.1"
+    assert len(server.calls) == 3
+
+
+def test_what_may_not_be_repeated_is_sent_once(start: Callable[[Answer], Server]) -> None:
+    server = start(lambda *_: HANG_UP)
+    with pytest.raises(CommitStateUnknownError, match="commit_txn"):
+        client(server.port).call("commit_txn", protocol.CommitTxnRequest(txnid=1))
+    assert server.calls == ["commit_txn"]
+    with pytest.raises(StoreUnavailableError):
+        client(server.port).call("get_all_databases")
+    assert len(server.calls) == 1 + ROUNDS
+
+
+def test_a_silent_server_does_not_hold_us_for_ever(start: Callable[[Answer], Server]) -> None:
+    free = threading.Event()
+    server = start(lambda *_: {"success": str(free.wait(30))})
+    address = Address((("127.0.0.1", server.port),), timeout=0.2)
+    with pytest.raises(StoreUnavailableError):
+        MetastoreClient(address, ManualClock()).call("getVersion")
+    free.set()
+
+
+def test_refusals_are_errors_of_ours(start: Callable[[Answer], Server]) -> None:
+    """And the connection goes on."""
+    words = "Aborting [txnid:7,9] due to a write conflict on d/t committed by [txnid:8,9] u/u"
+    answers = iter(
+        [
+            refused("TxnAbortedException", words),
+            refused("TxnAbortedException", "Transaction txnid:7 already aborted"),
+            TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name"),
+            TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error processing"),
+            {},
+        ]
+    )
+    server = start(lambda *_: next(answers))
+    one = client(server.port)
+    request = protocol.CommitTxnRequest(txnid=7)
+    with pytest.raises(WriteConflictError) as caught:
+        one.call("commit_txn", request)
+    assert str(caught.value) == words
+    for error in (TransactionAbortedError, UnsupportedFeatureError, StoreError):
+        with pytest.raises(error):
+            one.call("commit_txn", request)
+    one.call("commit_txn", request)
+    assert server.connections == 1
+
+
+def test_a_plain_port_is_no_tls_server(start: Callable[[Answer], Server]) -> None:
+    server = start(lambda *_: {"success": "4.0.1"})
+    one = MetastoreClient(
+        parse_address(f"thrift://127.0.0.1:{server.port}?tls=true&connect_timeout=1"), ManualClock()
+    )
+    with pytest.raises(StoreUnavailableError):
+        one.call("getVersion")
+
+
+def test_the_library_is_loaded_by_the_first_connection_only() -> None:
+    """Whoever uses another store never pays for it."""
+    code = (
+        "import sys, hiveacid, hiveacid.stores.hms.client; "
+        "print(sorted(name for name in sys.modules if name == 'thrift' or name.startswith('thrift.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
