@@ -13,6 +13,7 @@ from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql import compaction_queue
 from hiveacid.stores.sql.database import Database, chunks
 from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.once import write_once
 from hiveacid.stores.sql.rows import NOW, end
 from hiveacid.stores.sql.tables import ABORTED, OPEN, txns, write_ids, written
 
@@ -40,7 +41,7 @@ def abort_txns(database: Database, txn_ids: Sequence[TxnId], reason: str) -> tup
         end(connection, found, "abort", database.now(), checks.said(reason))
         return tuple(found)
 
-    return database.write(work, Durability.WITH_CLIENT)
+    return write_once(database, work, Durability.WITH_CLIENT)
 
 
 def abort_timed_out(database: Database, limits: Limits) -> tuple[TxnId, ...]:

@@ -19,6 +19,7 @@ from hiveacid.stores.sql.definitions import (
     table_of,
     to_text,
 )
+from hiveacid.stores.sql.once import write_once
 from hiveacid.stores.sql.tables import (
     compactions,
     databases,
@@ -54,7 +55,7 @@ def create_database(database: Database, definition: DatabaseDefinition) -> None:
         row = {"name": definition.name, "definition": to_text(definition)}
         connection.execute(insert(databases), row)
 
-    database.write(work)
+    write_once(database, work)
 
 
 def drop_database(database: Database, name: str) -> None:
@@ -70,7 +71,7 @@ def drop_database(database: Database, name: str) -> None:
             raise refusals.database_not_empty(name, count)
         connection.execute(delete(databases).where(databases.c.name == name))
 
-    database.write(work)
+    write_once(database, work)
 
 
 def get_database(database: Database, name: str) -> DatabaseDefinition | None:
@@ -88,7 +89,7 @@ def list_databases(database: Database) -> tuple[str, ...]:
 def create_table(database: Database, definition: TableDefinition) -> None:
     """Create a table."""
     checks.table(definition)
-    database.write(lambda connection: _create_table(connection, definition))
+    write_once(database, lambda connection: _create_table(connection, definition))
 
 
 def _create_table(connection: Connection, definition: TableDefinition) -> None:
@@ -109,7 +110,7 @@ def drop_table(database: Database, name: TableName) -> None:
         )
         _purge(connection, name)
 
-    database.write(work)
+    write_once(database, work)
 
 
 def get_table(database: Database, name: TableName) -> TableDefinition | None:
@@ -146,7 +147,7 @@ def alter_table(database: Database, name: TableName, definition: TableDefinition
             _rename(connection, name, new)
         _replace(connection, name, definition)
 
-    database.write(work)
+    write_once(database, work)
 
 
 def _replace(connection: Connection, name: TableName, definition: TableDefinition) -> None:
@@ -185,7 +186,7 @@ def add_partitions(database: Database, name: TableName, ones: Sequence[Partition
         _require_table(connection, name)
         _add_partitions(connection, name, ones)
 
-    database.write(work)
+    write_once(database, work)
 
 
 def _add_partitions(connection: Connection, name: TableName, ones: Iterable[Partition]) -> None:
@@ -228,7 +229,7 @@ def drop_partitions(database: Database, name: TableName, ones: Sequence[Partitio
                 delete(partitions).where(*_OF_TABLE, _THESE), {**_place(name), "digests": some}
             )
 
-    database.write(work)
+    write_once(database, work)
 
 
 def list_partitions(database: Database, name: TableName) -> tuple[Partition, ...]:

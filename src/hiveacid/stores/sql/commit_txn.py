@@ -16,6 +16,7 @@ from hiveacid.stores import checks, refusals
 from hiveacid.stores.sql import catalog, compaction_queue, quick
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.once import write_once
 from hiveacid.stores.sql.rows import end, hold_writers, places, same_place
 from hiveacid.stores.sql.tables import COMMIT_SEQUENCE, txns, written
 
@@ -31,7 +32,7 @@ def add_written(database: Database, txn_id: TxnId, changes: Sequence[Written]) -
         hold_writers(connection, [txn_id])
         _record(connection, txn_id, ones)
 
-    database.write(work, Durability.WITH_CLIENT)
+    write_once(database, work, Durability.WITH_CLIENT)
 
 
 def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -> None:

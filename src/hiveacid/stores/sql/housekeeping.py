@@ -16,6 +16,7 @@ from hiveacid.stores.sql.tables import (
     OPEN,
     SETTLED,
     counters,
+    done,
     txns,
     write_ids,
     written,
@@ -35,7 +36,7 @@ def housekeep(database: Database, limits: Limits) -> None:
     def work(connection: Connection) -> None:
         compaction_queue.revoke(connection, limits, now)
         compaction_queue.prune(connection, limits)
-        for statement in (_WRITE_IDS, _SEEN_CHANGES, _EMPTY_CHANGES, _TXNS):
+        for statement in (_MARKS, _WRITE_IDS, _SEEN_CHANGES, _EMPTY_CHANGES, _TXNS):
             connection.execute(statement, parameters)
 
     database.write(work)
@@ -57,6 +58,7 @@ _NEEDED = select(
     TOP.label("top"),
 ).where(txns.c.state == OPEN)
 
+_MARKS = delete(done).where(done.c.at < NOW - bindparam("keep", type_=BigInteger))
 _OLD = txns.c.ended < NOW - bindparam("keep", type_=BigInteger)
 _COMMITTED_BEFORE_ALL = select(txns.c.id).where(
     txns.c.state == COMMITTED, _OLD, txns.c.id < bindparam("seen", type_=BigInteger)

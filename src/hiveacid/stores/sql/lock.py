@@ -18,6 +18,7 @@ from hiveacid.ports import LockAnswer
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.once import write_once
 from hiveacid.stores.sql.rows import NOW, hold
 from hiveacid.stores.sql.tables import lock_components, lock_requests, txns, write_ids, written
 
@@ -36,7 +37,7 @@ def lock(
         database.dialect.serialise(connection, keys_of(wanted))
         return enqueue(database, connection, txn_id, wanted, zero_wait=zero_wait)
 
-    return database.write(work, Durability.WITH_CLIENT)
+    return write_once(database, work, Durability.WITH_CLIENT)
 
 
 def enqueue(

@@ -16,6 +16,8 @@ _FIRST = (
     """CREATE TABLE hiveacid_counters (
         name {key} NOT NULL PRIMARY KEY, value BIGINT NOT NULL){options}""",
     "INSERT INTO hiveacid_counters (name, value) VALUES ('commit sequence', 0), ('settled', 0){counters}",
+    """CREATE TABLE hiveacid_done (
+        mark {key} NOT NULL PRIMARY KEY, at BIGINT NOT NULL){options}""",
     """CREATE TABLE hiveacid_txns (
         id {serial}, kind {key} NOT NULL, state {key} NOT NULL,
         started BIGINT NOT NULL, heartbeat BIGINT NOT NULL, ended BIGINT,

@@ -136,6 +136,14 @@ partitions = Table(
     Column("definition", String, nullable=False),  # JSON
 )
 
+# Marks of verbs that may not be done twice (``once``); housekeeping drops the old ones.
+done = Table(
+    "hiveacid_done",
+    METADATA,
+    Column("mark", String, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+)
+
 schema = Table("hiveacid_schema", METADATA, Column("version", Integer, primary_key=True))
 
 # Written out, not bound: indexes on the few rows that are open or aborted serve literal texts only.

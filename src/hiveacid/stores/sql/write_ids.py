@@ -27,6 +27,7 @@ from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.sql.database import Database, chunks
 from hiveacid.stores.sql.dialects import joined_ids
+from hiveacid.stores.sql.once import write_once
 from hiveacid.stores.sql.rows import hold_writers, places, same_place
 from hiveacid.stores.sql.tables import ABORTED, next_write_ids, txns, write_ids
 
@@ -88,7 +89,7 @@ def seed_write_ids(
     """Begin where another engine stopped; its aborted ids belong to no transaction."""
     checks.table_name(table)
     ids = checks.seed(high_watermark, aborted)
-    database.write(lambda connection: _seed(database, connection, table, high_watermark, ids))
+    write_once(database, lambda connection: _seed(database, connection, table, high_watermark, ids))
 
 
 def _seed(

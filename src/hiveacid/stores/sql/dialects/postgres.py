@@ -43,15 +43,14 @@ class PostgresDialect(Dialect):
     ) -> list[list[Any]]:
         """Run statements between two syncs: they are one transaction without BEGIN and COMMIT."""
         from psycopg import Error  # noqa: PLC0415 - the driver may not be installed
-        from psycopg.rows import namedtuple_row  # noqa: PLC0415
+
+        from hiveacid.stores.sql.dialects.pipeline import Pipeline  # noqa: PLC0415 - it imports the driver
 
         driver: Any = connection.connection.driver_connection
+        if "pipeline" not in connection.info:
+            connection.info["pipeline"] = Pipeline(driver)
         try:
-            with driver.pipeline():
-                cursors = [driver.cursor(row_factory=namedtuple_row) for _ in steps]
-                for cursor, (statement, parameters) in zip(cursors, steps, strict=True):
-                    cursor.execute(statement, parameters)
-            return [cursor.fetchall() for cursor in cursors]
+            rows: list[list[Any]] = connection.info["pipeline"].run(steps)
         except Error as error:
             if driver.closed:
                 connection.invalidate()
@@ -59,6 +58,7 @@ class PostgresDialect(Dialect):
         except BaseException:
             connection.invalidate()  # what was under way is rolled back, and its answers read by nobody
             raise
+        return rows
 
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
         """Take advisory locks, in one order for all."""

@@ -1,0 +1,161 @@
+"""Several statements to PostgreSQL in one message: libpq's pipeline mode, by psycopg's ``pq``.
+
+psycopg's own pipeline hands on each statement as it comes. Between the first, which takes locks, and the last,
+which lets them go, its process may have to wait for a processor, and others wait for the locks. Sent as a whole,
+the server needs nobody to go on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import selectors
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from psycopg import OperationalError, errors, pq
+
+_PLACE = re.compile(r"%\((\w+)\)s|%%")
+_READ = selectors.EVENT_READ
+_BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
+_BOOLEAN, _NUMBERS = 16, frozenset({20, 21, 23})  # types in pg_type
+
+Step = tuple[str, Mapping[str, Any]]
+
+
+class Pipeline:
+    """One connection, idle and in autocommit mode, and the statements that are prepared on it."""
+
+    def __init__(self, driver: Any) -> None:
+        """``driver``: psycopg's connection."""
+        self._connection: pq.abc.PGconn = driver.pgconn
+        self._encoding: str = driver.info.encoding
+        self._prepared: dict[str, bytes] = {}
+        self._names = 0
+
+    def run(self, steps: Sequence[Step]) -> list[list[Any]]:
+        """Run statements with places like ``%(name)s`` as one transaction; return the rows of each, as named tuples.
+
+        Raises psycopg's errors; then nothing has happened. After any other exception (Ctrl-C) the connection is of
+        no use any more.
+        """
+        try:
+            return self._run(steps)
+        except (errors.InvalidSqlStatementName, errors.FeatureNotSupported):
+            if not self._prepared:
+                raise
+            # psycopg drops prepared statements, ours too, after a ROLLBACK; a plan may be of an older schema.
+            self._prepared.clear()
+            return self._run(steps)
+
+    def _run(self, steps: Sequence[Step]) -> list[list[Any]]:
+        connection = self._connection
+        connection.enter_pipeline_mode()
+        fresh: dict[str, bytes] = {}
+        counts = [self._send(text, values, fresh) for text, values in steps]
+        connection.pipeline_sync()
+        results = self._answers()
+        connection.exit_pipeline_mode()
+        failed = next((one for one in results if one.status == pq.ExecStatus.FATAL_ERROR), None)
+        if failed is not None:
+            raise self._error(failed)
+        self._prepared |= fresh
+        last = itertools.accumulate(counts)  # a statement's rows come after the answer to its preparation
+        return [self._rows(results[place - 1]) for place in last]
+
+    def _send(self, text: str, values: Mapping[str, Any], fresh: dict[str, bytes]) -> int:
+        """Queue a statement, prepared before if need be; return how many results it has."""
+        statement, names = _numbered(text)
+        name, results = self._prepared.get(text) or fresh.get(text), 1
+        if name is None:
+            # A name is never used again: whether one is taken after an error, nobody knows.
+            self._names += 1
+            name = fresh[text] = f"hiveacid_{self._names}".encode()
+            self._connection.send_prepare(name, statement.encode(self._encoding))
+            results = 2
+        self._connection.send_query_prepared(name, [self._parameter(values[one]) for one in names])
+        return results
+
+    def _answers(self) -> list[pq.abc.PGresult]:
+        """Send what is queued and return all results."""
+        connection = self._connection
+        results: list[pq.abc.PGresult] = []
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.socket, _BOTH)
+            while connection.flush():
+                if any(event & _READ for _, event in selector.select()):
+                    connection.consume_input()
+            selector.modify(connection.socket, _READ)
+            while True:
+                while connection.is_busy():
+                    selector.select()
+                    connection.consume_input()
+                result = connection.get_result()
+                if result is None:
+                    if connection.status == pq.ConnStatus.BAD:
+                        raise OperationalError("the connection is closed")
+                elif result.status == pq.ExecStatus.PIPELINE_SYNC:
+                    return results
+                else:
+                    results.append(result)
+
+    def _parameter(self, value: object) -> bytes | None:
+        if value is None:
+            return None
+        if isinstance(value, list):
+            return f"{{{','.join(map(_element, value))}}}".encode(self._encoding)
+        return str(value).encode(self._encoding)
+
+    def _rows(self, result: pq.abc.PGresult) -> list[Any]:
+        columns = range(result.nfields)
+        kind = _row(tuple((result.fname(one) or b"").decode(self._encoding) for one in columns))
+        readers = [self._reader(result.ftype(one)) for one in columns]
+        return [
+            kind(*[reader(result.get_value(row, place)) for place, reader in enumerate(readers)])
+            for row in range(result.ntuples)
+        ]
+
+    def _reader(self, oid: int) -> Callable[[bytes | None], Any]:
+        if oid in _NUMBERS:
+            return lambda value: None if value is None else int(value)
+        if oid == _BOOLEAN:
+            return lambda value: None if value is None else value == b"t"
+        return lambda value: None if value is None else value.decode(self._encoding)
+
+    def _error(self, result: pq.abc.PGresult) -> Exception:
+        said = (result.error_message or b"").decode(self._encoding, "replace").strip()
+        state = result.error_field(pq.DiagnosticField.SQLSTATE)
+        try:
+            return errors.lookup(state.decode())(said) if state else OperationalError(said)
+        except KeyError:
+            return OperationalError(said)
+
+
+@cache
+def _numbered(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return a statement as the server takes it, ``$1`` for the first of the names, and the names."""
+    names: list[str] = []
+
+    def number(found: re.Match[str]) -> str:
+        name = found[1]
+        if name is None:
+            return "%"
+        if name not in names:
+            names.append(name)
+        return f"${names.index(name) + 1}"
+
+    return _PLACE.sub(number, text), tuple(names)
+
+
+def _element(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+@cache
+def _row(names: tuple[str, ...]) -> Callable[..., Any]:
+    return namedtuple("Row", names, rename=True)  # noqa: PYI024 - the names are a statement's

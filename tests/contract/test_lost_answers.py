@@ -1,0 +1,157 @@
+"""Verbs that cannot be done twice, on a connection that is cut at each of their round trips: done once, as told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+from server_rules import Place
+from sqlalchemy import text
+
+from hiveacid.core.locks import LockState, LockType
+from hiveacid.core.model import Partition, TableName, WriteId
+from hiveacid.ports import Operation
+from hiveacid.stores.sql.store import SqlStore
+from hiveacid.testing.clock import ManualClock
+from hiveacid.testing.samples import CLIENT, ORDERS, STOCK, database, lock_on, table, wrote
+from hiveacid.testing.servers import Server
+from hiveacid.testing.wire import Cut, Wire
+
+OTHER = TableName("shop", "other")
+P = Partition(("1", "oslo"), "file:/x")
+
+
+@dataclass(frozen=True)
+class Verb:
+    """What comes before, the verb, and what is true afterwards, answer included."""
+
+    prepare: Callable[[SqlStore], object]
+    run: Callable[[SqlStore], object]
+    holds: Callable[[SqlStore, object], bool]
+
+
+def nothing(_: SqlStore) -> object:
+    return None
+
+
+def opened(store: SqlStore) -> object:
+    return store.open_txns(CLIENT, 2)
+
+
+VERBS = {
+    "create database": Verb(
+        nothing,
+        lambda store: store.create_database(database("other")),
+        lambda store, _: store.list_databases() == ("other", "shop"),
+    ),
+    "drop database": Verb(
+        lambda store: store.create_database(database("other")),
+        lambda store: store.drop_database("other"),
+        lambda store, _: store.list_databases() == ("shop",),
+    ),
+    "create table": Verb(
+        nothing,
+        lambda store: store.create_table(table(STOCK)),
+        lambda store, _: store.get_table(STOCK) == table(STOCK),
+    ),
+    "drop table": Verb(
+        nothing,
+        lambda store: store.drop_table(ORDERS),
+        lambda store, _: store.get_table(ORDERS) is None,
+    ),
+    "rename table": Verb(
+        nothing,
+        lambda store: store.alter_table(ORDERS, replace(table(ORDERS), name=OTHER)),
+        lambda store, _: store.list_tables("shop") == ("other",),
+    ),
+    "partitions": Verb(
+        nothing,
+        lambda store: store.add_partitions(ORDERS, [P]),
+        lambda store, _: store.list_partitions(ORDERS) == (P,),
+    ),
+    "seed write ids": Verb(
+        nothing,
+        lambda store: store.seed_write_ids(ORDERS, WriteId(7), [WriteId(3)]),
+        lambda store, _: store.aborted_write_ids(ORDERS) == (3,),
+    ),
+    "lock": Verb(
+        opened,
+        lambda store: store.lock(store.valid_txns().open[0], [lock_on(LockType.EXCLUSIVE, "orders")]),
+        lambda store, answer: (
+            answer.state is LockState.ACQUIRED and len(store.show_locks()) == 1  # type: ignore[attr-defined]
+        ),
+    ),
+    "add written": Verb(
+        opened,
+        lambda store: store.add_written(store.valid_txns().open[0], [wrote(ORDERS, Operation.UPDATE)]),
+        lambda store, _: count(store, "hiveacid_written") == 1,
+    ),
+    "abort": Verb(
+        opened,
+        lambda store: store.abort_txns(store.valid_txns().open, "x"),
+        lambda store, answer: answer == store.valid_txns().aborted != (),
+    ),
+}
+
+
+def count(store: SqlStore, name: str) -> int | None:
+    return store._database.read(lambda connection: connection.scalar(text(f"SELECT count(*) FROM {name}")))
+
+
+@pytest.fixture(scope="module", params=["postgres_server", "mariadb_server"])
+def place(request: pytest.FixtureRequest) -> Place:
+    server: Server = request.getfixturevalue(request.param)
+    return Place(server, "lost")
+
+
+@pytest.fixture
+def lines(place: Place) -> Iterator[tuple[Wire, SqlStore, SqlStore]]:
+    """Yield a wire, a store at its end and one with a line of its own."""
+    wire = Wire(place.server.port)
+    store = SqlStore(place.server.url(place.name, port=wire.port))
+    witness = SqlStore(place.url)
+    yield wire, store, witness
+    store.close()
+    witness.close()
+    wire.close()
+
+
+def fresh(place: Place, witness: SqlStore, verb: Verb) -> None:
+    place.empty()
+    witness.create_database(database())
+    witness.create_table(table(ORDERS))
+    verb.prepare(witness)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_is_done_once(place: Place, lines: tuple[Wire, SqlStore, SqlStore], name: str) -> None:
+    """Wherever the wire is cut, before a round trip or after what it did: nobody hears of it."""
+    wire, store, witness = lines
+    verb = VERBS[name]
+    for _ in range(2):  # the first time a verb may do more: keys to lock by are made
+        fresh(place, witness, verb)
+        wire.start()
+        assert verb.holds(witness, verb.run(store))
+    last = wire.turns
+    for turn, where in [*((turn, Cut.AFTER) for turn in range(1, last + 1)), (last, Cut.BEFORE)]:
+        fresh(place, witness, verb)
+        wire.start()
+        wire.cut_at(turn, where)
+        assert verb.holds(witness, verb.run(store)), (turn, where)
+        assert wire.cuts == 1
+
+
+def test_marks_do_not_stay(place: Place) -> None:
+    """Housekeeping drops them."""
+    clock = ManualClock()
+    store = SqlStore(place.url, clock=clock, own_time=False)
+    fresh(place, store, VERBS["create table"])
+    assert count(store, "hiveacid_done") == 2
+    clock.advance(299)
+    store.housekeep()
+    assert count(store, "hiveacid_done") == 2
+    clock.advance(2)
+    store.housekeep()
+    assert count(store, "hiveacid_done") == 0
+    store.close()
