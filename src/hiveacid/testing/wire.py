@@ -95,7 +95,7 @@ class Wire:
                     if where is Cut.AFTER:
                         _wait_for_answer(client, server)
                         return
-        except OSError:
+        except (OSError, ValueError):  # broken, or closed by us while we waited
             return
         finally:
             for one in (client, server):
