@@ -25,6 +25,7 @@
         LockTimeoutError   (retryable)    10307
       MergeCardinalityError               a target row matched several source rows
       DataError                           a value does not fit its column; the statement wrote nothing
+        BadRecordError                    a record of a stream does not fit; carries number and content
       CompactionError
         CompactionRefusedError            10432
       StoreError
@@ -260,6 +261,18 @@ class DataError(HiveAcidError):
     """A value does not fit the column it should go to; nothing was written."""
 
     code = "DATA"
+
+
+class BadRecordError(DataError):
+    """A record of a stream does not fit its table; ``number`` counts from 1, ``record`` is its text."""
+
+    code = "RECORD"
+
+    def __init__(self, number: int, record: str, message: str) -> None:
+        """Keep which record it was."""
+        self.number = number
+        self.record = record
+        super().__init__(message)
 
 
 class CompactionError(HiveAcidError):

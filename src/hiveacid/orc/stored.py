@@ -81,7 +81,12 @@ def as_stored(values: Any, hive: HiveType) -> Any:
             return _hybrid_days(values.cast(pa.int32())).cast(values.type)
         case Primitive():
             return _hybrid_times(values.cast(pa.int64())).cast(values.type)
-    return _nested(pa.concat_arrays([values, values.slice(0, 0)]), hive)
+    return _nested(compact(values), hive)
+
+
+def compact(values: Any) -> Any:
+    """Return an array that holds nothing else: no offset, no members that only its neighbours in a slice have."""
+    return pa.concat_arrays([values, values.slice(0, 0)])
 
 
 def _touched(hive: HiveType) -> bool:

@@ -1,0 +1,119 @@
+"""Hive's bucket of every row of an Arrow batch.
+
+The rules are those of `hiveacid.core.hashing`. Whole numbers and days are hashed by Arrow's own kernels, whose
+32-bit arithmetic wraps as Java's does; of other types each distinct value of a batch is hashed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.core.hashing import bucket_hash, check_bucketing_type
+from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.types import HiveType, Primitive, parse_type
+from hiveacid.errors import UnsupportedFeatureError
+
+_SEED, _C1, _C2 = 104729, 0xCC9E2D51, 0x1B873593
+_POSITIVE = 0x7FFFFFFF
+_SMALL = frozenset({"boolean", "tinyint"})
+_DIRECT = frozenset({"int", "date", "smallint"})
+
+
+def check_bucketing(table: TableDefinition) -> None:
+    """Raise UnsupportedFeatureError where rows can't be given their buckets here."""
+    for _, hive in _columns(table):
+        if not isinstance(hive, Primitive):
+            raise UnsupportedFeatureError(
+                f"{table.name} is bucketed by {hive}: rows can be written by Spark, not by a stream"
+            )
+        check_bucketing_type(hive, table.bucketing_version)
+
+
+def bucket_numbers(table: TableDefinition, batch: Any) -> Any:
+    """Return each row's bucket (int32), 0 to the count less one, for a bucketed table."""
+    assert table.bucketing is not None  # noqa: S101 - the caller's condition
+    total = None
+    for column, hive in _columns(table):
+        hashed = pc.fill_null(_hash(batch.column(column.name), hive, table.bucketing_version), 0)
+        total = hashed if total is None else pc.add(pc.multiply(total, _constant(31)), hashed)
+    positive = pc.bit_wise_and(total, _constant(_POSITIVE))
+    count = _constant(table.bucketing.count)
+    return pc.subtract(positive, pc.multiply(pc.divide(positive, count), count)).cast(pa.int32())
+
+
+def _columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]:
+    by_name = {column.name: column for column in table.columns}
+    names = table.bucketing.columns if table.bucketing else ()
+    return [(by_name[name], parse_type(by_name[name].type)) for name in names]
+
+
+def _constant(value: int) -> Any:
+    return pa.scalar(value, pa.uint32())
+
+
+def _hash(values: Any, hive: HiveType, version: int) -> Any:
+    """Return the hash of each value as 32 bits without a sign."""
+    name = hive.name if isinstance(hive, Primitive) else ""
+    if name in _SMALL:
+        return _bits(values.cast(pa.int32()))
+    if name in _DIRECT and version == 1:
+        return _bits(values.cast(pa.int32()))
+    if name in {"int", "date"}:
+        return _murmur([_swap(_bits(values.cast(pa.int32())))], 4)
+    if name == "bigint":
+        wide = values.view(pa.uint64())
+        high = pc.shift_right(wide, pa.scalar(32, pa.uint64())).cast(pa.uint32())
+        low = pc.bit_wise_and(wide, pa.scalar(0xFFFFFFFF, pa.uint64())).cast(pa.uint32())
+        return pc.bit_wise_xor(high, low) if version == 1 else _murmur([_swap(high), _swap(low)], 8)
+    return _of_distinct(values, hive, version)
+
+
+def _of_distinct(values: Any, hive: HiveType, version: int) -> Any:
+    coded = pc.dictionary_encode(values)
+    hashes = [
+        bucket_hash([one], [hive], version) & 0xFFFFFFFF if one is not None else 0
+        for one in coded.dictionary.to_pylist()
+    ]
+    return pa.array(hashes, pa.uint32()).take(coded.indices)
+
+
+def _bits(values: Any) -> Any:
+    return values.view(pa.uint32())
+
+
+def _swap(values: Any) -> Any:
+    """Turn the bytes of each number round: Hive hashes big-endian bytes, murmur reads little-endian words."""
+    parts = [
+        pc.shift_left(
+            pc.bit_wise_and(pc.shift_right(values, _constant(right)), _constant(0xFF)), _constant(left)
+        )
+        for right, left in ((0, 24), (8, 16), (16, 8), (24, 0))
+    ]
+    first, *rest = parts
+    for part in rest:
+        first = pc.bit_wise_or(first, part)
+    return first
+
+
+def _murmur(words: Sequence[Any], length: int) -> Any:
+    total: Any = _constant(_SEED)
+    for word in words:
+        mixed = pc.multiply(_rotate(pc.multiply(word, _constant(_C1)), 15), _constant(_C2))
+        rotated = _rotate(pc.bit_wise_xor(total, mixed), 13)
+        total = pc.add(pc.multiply(rotated, _constant(5)), _constant(0xE6546B64))
+    total = pc.bit_wise_xor(total, _constant(length))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        total = pc.multiply(
+            pc.bit_wise_xor(total, pc.shift_right(total, _constant(shift))), _constant(factor)
+        )
+    return pc.bit_wise_xor(total, pc.shift_right(total, _constant(16)))
+
+
+def _rotate(values: Any, bits: int) -> Any:
+    return pc.bit_wise_or(
+        pc.shift_left(values, _constant(bits)), pc.shift_right(values, _constant(32 - bits))
+    )

@@ -1,0 +1,80 @@
+"""Regular expressions whose groups are a table's columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.errors import ConfigError
+
+# an escaped character, a class, the beginning of a group that captures, anything else
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|(?P<open>\((?!\?))|.", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class LinePattern:
+    """An expression in RE2's words with a named group a column; ``names``: the column of each group."""
+
+    text: str
+    groups: tuple[str, ...]
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, pattern: str, columns: Sequence[str]) -> LinePattern:
+        """Name the groups. Raises ConfigError where it is no expression, or its groups are not the columns."""
+        try:
+            known = re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"not a regular expression ({error}): {pattern}") from error
+        names = tuple(sorted(known.groupindex, key=known.groupindex.__getitem__))
+        if not names:
+            if known.groups != len(columns):
+                raise ConfigError(
+                    f"the expression has {known.groups} groups, the table's columns are {len(columns)}: "
+                    f"{', '.join(columns)}"
+                )
+            pattern, names = _numbered(pattern), tuple(columns)
+            groups = tuple(f"g{at}" for at in range(len(columns)))
+        else:
+            groups = names
+            names = tuple(name.lower() for name in names)
+            wrong = [name for name in names if name not in columns]
+            if wrong or known.groups != len(names) or len(set(names)) != len(names):
+                raise ConfigError(
+                    f"name every group after a column ({', '.join(columns)}), each once"
+                    + (f", not {wrong[0]}" if wrong else "")
+                )
+        made = cls(rf"\A(?:{pattern})\z", groups, names, tuple(columns))
+        try:
+            made.extract("")
+        except pa.ArrowInvalid as error:
+            raise ConfigError(f"not an expression of RE2 ({error}): {pattern}") from error
+        return made
+
+    def extract(self, text: str) -> Any:
+        """Match every line that is not blank; return texts by column. Raises ValueError for one that does not match."""
+        lines = pc.utf8_rtrim(pc.split_pattern(pa.array([text]), "\n").values, "\r")
+        lines = lines.filter(pc.not_equal(pc.utf8_trim_whitespace(lines), ""))
+        found = pc.extract_regex(lines, self.text)
+        if found.null_count:
+            raise ValueError("it does not match the regular expression")
+        by_name = dict(zip(self.names, self.groups, strict=True))
+        nothing = pa.nulls(len(lines), pa.string())
+        arrays = [found.field(by_name[column]) if column in by_name else nothing for column in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+
+
+def _numbered(pattern: str) -> str:
+    """Give every capturing group a name, ``g0`` and so on."""
+    out: list[str] = []
+    count = 0
+    for token in _TOKEN.finditer(pattern):
+        out.append(token.group() if token["open"] is None else f"(?P<g{count}>")
+        count += token["open"] is not None
+    return "".join(out)

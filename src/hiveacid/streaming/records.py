@@ -1,0 +1,458 @@
+"""Records of several kinds as Arrow batches of a table's columns.
+
+Strict, as Hive's writers (``StrictDelimitedInputWriter``, ``StrictJsonWriter``, ``StrictRegexWriter``): a record
+that does not fit is an error that names it, or is handed to a callback while the others go in. Whole chunks are
+parsed by Arrow; only when one fails, the bad records in it are looked for by halves.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+
+from hiveacid.core.model import Column
+from hiveacid.core.types import Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.orc.stored import arrow_schema
+from hiveacid.streaming.patterns import LinePattern
+from hiveacid.streaming.shape import cast, from_texts, shaped
+
+_SHOWN = 200  # characters of a bad record in a message
+# Arrow's parser dies of a null that is no member of anything, so such lines may not reach it.
+_NO_OBJECT = re.compile(rb"^[ \t\r]*[^\s{]|\}[ \t\r]*n", re.MULTILINE)
+_FAILURES = (pa.ArrowException, ValueError, TypeError, OverflowError)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A record that does not fit. ``number``: counted from 1 over all that its connection was given."""
+
+    number: int
+    record: str
+    reason: str
+
+
+Rejects = Callable[[Reject], object]
+
+
+class RecordWriter(Protocol):
+    """Turns what ``Connection.write`` is given into batches of the table's columns."""
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Raise UnsupportedFeatureError or ConfigError where no record could ever fill these columns."""
+
+    def read(self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None) -> Read:
+        """Return the batches of some records, numbered from ``first`` on. Raises BadRecordError."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a call of ``read`` made: batches, and how many records it looked at and refused."""
+
+    batches: list[Any]
+    records: int
+    rejected: int = 0
+
+
+class _Refusals:
+    """Hands bad records on, or raises the first."""
+
+    def __init__(self, rejects: Rejects | None) -> None:
+        self._rejects = rejects
+        self.count = 0
+
+    def refuse(self, number: int, record: str, error: Exception) -> None:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if self._rejects is None:
+            shown = record if len(record) <= _SHOWN else record[:_SHOWN] + "…"
+            raise BadRecordError(
+                number, record, f"record {number} does not fit ({reason}): {shown}"
+            ) from error
+        self._rejects(Reject(number, record, reason))
+        self.count += 1
+
+
+def _by_halves(
+    records: Sequence[T],
+    first: int,
+    parse: Callable[[Sequence[T]], Any],
+    show: Callable[[T], str],
+    refusals: _Refusals,
+) -> list[Any]:
+    """Parse what can be parsed; the rest is refused one by one. ``first``: the number of the first record."""
+    if not records:
+        return []
+    try:
+        return [parse(records)]
+    except _FAILURES as error:
+        if len(records) == 1:
+            refusals.refuse(first, show(records[0]), error)
+            return []
+    half = len(records) // 2
+    before = _by_halves(records[:half], first, parse, show, refusals)
+    return before + _by_halves(records[half:], first + half, parse, show, refusals)
+
+
+def _lines(records: Any) -> bytes:
+    """Return bytes of whole lines. Raises ConfigError for what is not text."""
+    if isinstance(records, str):
+        records = records.encode()
+    elif isinstance(records, Iterable) and not isinstance(records, bytes | bytearray | memoryview | Mapping):
+        parts = [part.encode() if isinstance(part, str) else part for part in records]
+        if not all(isinstance(part, bytes) for part in parts):
+            raise ConfigError("this record writer takes text or bytes of lines, or an iterable of lines")
+        records = b"\n".join(part.rstrip(b"\n") for part in parts)
+    if not isinstance(records, bytes | bytearray | memoryview):
+        raise ConfigError("this record writer takes text or bytes of lines, or an iterable of lines")
+    return bytes(records)
+
+
+@dataclass(frozen=True)
+class _LineWriter:
+    """Lines of text, one record each; blank lines are passed over but counted, so that numbers are lines."""
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Refuse columns that a line of plain fields can't hold."""
+        for column in columns:
+            if not isinstance(parse_type(column.type), Primitive):
+                raise UnsupportedFeatureError(
+                    f"column {column.name} ({column.type}) can't be read from delimited text or a regular "
+                    "expression: use JSON lines or Arrow"
+                )
+
+    def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        """Parse a chunk that holds good records only."""
+        raise NotImplementedError
+
+    def read(self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None) -> Read:
+        """Parse lines."""
+        data = _lines(records)
+        count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+        try:
+            batches = [self._whole(data, columns)] if data.strip() else []
+            return Read(batches, count)
+        except _FAILURES:
+            pass
+        refusals = _Refusals(rejects)
+        lines = data.split(b"\n")[:count]
+        blank = [number for number, line in enumerate(lines) if not line.strip()]
+        batches = []
+        for start, end in _runs(blank, count):
+            batches += _by_halves(
+                lines[start:end],
+                first + start,
+                lambda some: self._whole(b"\n".join(some) + b"\n", columns),
+                lambda line: line.decode(errors="replace"),
+                refusals,
+            )
+        return Read(batches, count, refusals.count)
+
+    def _whole(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        batch = self.parse(data, columns)
+        batch.validate(full=True)  # texts in UTF-8
+        expected = data.count(b"\n") + (not data.endswith(b"\n"))
+        if batch.num_rows != expected and batch.num_rows != sum(
+            1 for line in data.split(b"\n") if line.strip()
+        ):
+            raise ValueError("a line must hold exactly one record")
+        return batch
+
+
+def _runs(gaps: Sequence[int], end: int) -> Iterable[tuple[int, int]]:
+    """Yield the ranges between some numbers."""
+    start = 0
+    for gap in (*gaps, end):
+        if gap > start:
+            yield start, gap
+        start = gap + 1
+
+
+@dataclass(frozen=True)
+class DelimitedWriter(_LineWriter):
+    r"""Lines of fields in the order of the table's columns, dynamic partition columns last.
+
+    ``quote``: the character around fields that hold a delimiter (None as in Hive: there is none).
+    ``null``: what stands for NULL, unquoted; Hive's ``\N``. A line has all fields; none goes over several lines.
+    """
+
+    delimiter: str = ","
+    quote: str | None = None
+    escape: str | None = None
+    null: str = "\\N"
+
+    def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        """Parse lines by Arrow's CSV reader."""
+        names = [column.name for column in columns]
+        table = pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            pyarrow.csv.ReadOptions(column_names=names, block_size=len(data) + 1),
+            pyarrow.csv.ParseOptions(
+                delimiter=self.delimiter,
+                quote_char=self.quote or False,
+                escape_char=self.escape or False,
+                newlines_in_values=False,
+                ignore_empty_lines=True,
+            ),
+            pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=[self.null],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        if self.quote and any(pc.any(pc.match_substring(one, "\n")).as_py() for one in table.columns):
+            raise ValueError("a quoted field does not end on its line")
+        return from_texts(_batch(table), columns)
+
+
+@dataclass(frozen=True)
+class RegexWriter(_LineWriter):
+    """Lines that a regular expression (RE2) matches as a whole; its groups are the columns.
+
+    Groups without names are the table's columns in their order, dynamic partition columns last; named ones
+    (``(?P<name>…)``, all of them) are columns by name, and a column without a group is NULL. A group that took
+    part in no match is empty.
+    """
+
+    pattern: str
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Refuse an expression whose groups are not the columns."""
+        super().check(columns)
+        LinePattern.parse(self.pattern, [column.name for column in columns])
+
+    def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        """Match all lines at once."""
+        pattern = LinePattern.parse(self.pattern, [column.name for column in columns])
+        return from_texts(pattern.extract(data.decode()), columns)
+
+
+@dataclass(frozen=True)
+class JsonWriter(_LineWriter):
+    """One JSON object a line; its keys are the columns (lower case), one that is missing is NULL.
+
+    Days and times are texts as in :func:`~hiveacid.streaming.shape.from_texts`; structs are objects, maps objects
+    with texts as keys. ``unknown``: 'error' refuses keys that are no columns, 'ignore' passes over them.
+    """
+
+    unknown: str = "error"
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Refuse maps that JSON has no keys for."""
+        if self.unknown not in ("error", "ignore"):
+            raise ConfigError(f"unknown={self.unknown!r}: 'error' or 'ignore'")
+        for column in columns:
+            _check_maps(column.name, parse_type(column.type))
+
+    def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        """Parse lines by Arrow's JSON reader, tables with maps by Python's."""
+        schema = arrow_schema(columns)
+        plain = pa.schema([pa.field(one.name, _json_type(one.type)) for one in schema])
+        types = [parse_type(column.type) for column in columns]
+        if _NO_OBJECT.search(data):
+            _require_objects(data)
+        if any(map(_has_map, types)):
+            texts = pa.RecordBatch.from_pylist(self._objects(data, columns, types), plain)
+        else:
+            table = pyarrow.json.read_json(
+                io.BytesIO(data),
+                pyarrow.json.ReadOptions(block_size=len(data) + 1),
+                pyarrow.json.ParseOptions(explicit_schema=plain, unexpected_field_behavior=self.unknown),
+            )
+            texts = _batch(table.select(plain.names))
+        arrays = [cast(values, one.type) for values, one in zip(texts.columns, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _objects(
+        self, data: bytes, columns: tuple[Column, ...], types: Sequence[HiveType]
+    ) -> list[dict[str, object]]:
+        known = {column.name: of for column, of in zip(columns, types, strict=True)}
+        rows = []
+        for line in data.split(b"\n"):
+            if not line.strip():
+                continue
+            found = _object(line)
+            unknown = [name for name in found if name not in known]
+            if unknown and self.unknown == "error":
+                raise ValueError(f"unexpected field {unknown[0]}")
+            rows.append({name: _json_value(found.get(name), of) for name, of in known.items()})
+        return rows
+
+
+def _require_objects(data: bytes) -> None:
+    for line in data.split(b"\n"):
+        if line.strip():
+            _object(line)
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    found = json.loads(line, parse_float=Decimal)
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - bad data, not a wrong call
+    return found
+
+
+def _batch(table: Any) -> Any:
+    """Return a table's rows as one batch."""
+    arrays = [column.combine_chunks() for column in table.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+def _json_type(of: Any) -> Any:
+    """Return the type to read by: what JSON has no value for is read as text."""
+    if pa.types.is_temporal(of) or pa.types.is_binary(of):
+        return pa.string()
+    if pa.types.is_list(of):
+        return pa.list_(_json_type(of.value_type))
+    if pa.types.is_map(of):
+        return pa.map_(_json_type(of.key_type), _json_type(of.item_type))
+    if pa.types.is_struct(of):
+        return pa.struct([pa.field(one.name, _json_type(one.type)) for one in of])
+    return of
+
+
+def _has_map(hive: HiveType) -> bool:
+    match hive:
+        case Map():
+            return True
+        case Array(element):
+            return _has_map(element)
+        case Struct(fields):
+            return any(_has_map(one.type) for one in fields)
+    return False
+
+
+def _check_maps(name: str, hive: HiveType) -> None:
+    match hive:
+        case Map(key, value):
+            if str(key) != "string":
+                raise UnsupportedFeatureError(
+                    f"column {name}: keys of JSON objects are texts, not {key}: use Arrow or Python dicts"
+                )
+            _check_maps(name, value)
+        case Array(element):
+            _check_maps(name, element)
+        case Struct(fields):
+            for one in fields:
+                _check_maps(name, one.type)
+
+
+def _json_value(value: Any, hive: HiveType) -> Any:
+    """Return a parsed JSON value as Arrow wants it for a type. Raises ValueError."""
+    if value is None:
+        return None
+    match hive:
+        case Array(element) if isinstance(value, list):
+            return [_json_value(one, element) for one in value]
+        case Map(_, item) if isinstance(value, dict):
+            return [(name, _json_value(one, item)) for name, one in value.items()]
+        case Struct(fields) if isinstance(value, dict):
+            unknown = value.keys() - {one.name for one in fields}
+            if unknown:
+                raise ValueError(f"unexpected field {min(unknown)}")
+            return {one.name: _json_value(value.get(one.name), one.type) for one in fields}
+        case Primitive("float" | "double") if isinstance(value, int | float | Decimal):
+            return float(value)
+        case Primitive(name) if isinstance(value, bool) == (name == "boolean"):
+            return value
+    raise ValueError(f"{value!r} is no {hive}")
+
+
+@dataclass(frozen=True)
+class DictWriter:
+    """Python dicts, column name to value; a missing one is NULL. Values as Arrow takes them, times without zone."""
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Any column will do."""
+
+    def read(self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None) -> Read:
+        """Convert one dict or several."""
+        rows = [records] if isinstance(records, Mapping) else list(records)
+        if not all(isinstance(row, Mapping) for row in rows):
+            raise ConfigError("write() takes a dict or an iterable of dicts here")
+        schema = arrow_schema(columns)
+        names = set(schema.names)
+        naive = [one.name for one in schema if pa.types.is_timestamp(one.type) and one.type.tz is None]
+
+        def parse(some: Sequence[Mapping[str, object]]) -> Any:
+            unknown = set().union(*some) - names
+            if unknown:
+                raise ValueError(f"unexpected field {min(map(str, unknown))}")
+            for name in naive:
+                values = (row.get(name) for row in some)
+                if any(isinstance(value, datetime) and value.tzinfo is not None for value in values):
+                    raise ValueError(f"{name}: a time with a zone, in a column without one")
+            return pa.RecordBatch.from_pylist(list(some), schema)
+
+        refusals = _Refusals(rejects)
+        return Read(_by_halves(rows, first, parse, repr, refusals), len(rows), refusals.count)
+
+
+@dataclass(frozen=True)
+class ArrowWriter:
+    """Arrow's record batches, tables and readers, by column name."""
+
+    rows: int = field(default=1_000_000)
+    """Rows taken together at most."""
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Any column will do."""
+
+    def read(self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None) -> Read:
+        """Cast batches to the table's types."""
+        refusals = _Refusals(rejects)
+        done: list[Any] = []
+        seen = 0
+        for batch in self._batches(records):
+            start = first + seen
+            seen += batch.num_rows
+            try:
+                done.append(shaped(batch, columns))
+                continue
+            except SchemaMismatchError:
+                raise
+            except _FAILURES:
+                rows = range(batch.num_rows)
+            done += _by_halves(
+                rows,
+                start,
+                lambda some, batch=batch: shaped(batch.slice(some[0], len(some)), columns),  # type: ignore[misc]
+                lambda at, batch=batch: repr(batch.slice(at, 1).to_pylist()[0]),  # type: ignore[misc]
+                refusals,
+            )
+        return Read(done, seen, refusals.count)
+
+    def _batches(self, records: Any) -> Iterable[Any]:
+        if isinstance(records, pa.RecordBatch):
+            yield records
+        elif isinstance(records, pa.Table):
+            for at in range(0, records.num_rows, self.rows):
+                yield records.slice(at, self.rows)
+        elif isinstance(records, pa.RecordBatchReader):
+            yield from records
+        else:
+            raise ConfigError("write() takes Arrow's record batches, tables and readers here")
+
+
+def writer_for(records: object) -> RecordWriter:
+    """Return the writer for records that tell their kind themselves. Raises ConfigError for text."""
+    if isinstance(records, pa.RecordBatch | pa.Table | pa.RecordBatchReader):
+        return ArrowWriter()
+    if isinstance(records, str | bytes | bytearray | memoryview):
+        raise ConfigError(
+            "text needs a record writer: writer=JsonWriter(), DelimitedWriter() or RegexWriter()"
+        )
+    return DictWriter()

@@ -1,0 +1,204 @@
+"""Records of every kind become rows of the table's types; what does not fit is named, or handed on."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hiveacid.core.model import Column
+from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.streaming.records import (
+    ArrowWriter,
+    DelimitedWriter,
+    DictWriter,
+    JsonWriter,
+    RecordWriter,
+    RegexWriter,
+    Reject,
+    writer_for,
+)
+
+COLUMNS = (
+    Column("n", "int"),
+    Column("s", "varchar(20)"),
+    Column("d", "date"),
+    Column("t", "timestamp"),
+    Column("m", "decimal(10,2)"),
+    Column("b", "binary"),
+    Column("ok", "boolean"),
+)
+TIME = datetime(2024, 1, 2, 3, 4, 5, 600_000)  # noqa: DTZ001 - Hive's timestamps have no zone
+ROW = {
+    "n": 1,
+    "s": "x",
+    "d": date(2024, 2, 29),
+    "t": TIME,
+    "m": Decimal("1.50"),
+    "b": b"\xc3\xa9",
+    "ok": True,
+}
+NULLS = dict.fromkeys(ROW)
+
+
+def rows(writer: RecordWriter, records: Any, columns: tuple[Column, ...] = COLUMNS) -> list[dict[str, Any]]:
+    writer.check(columns)
+    found = writer.read(records, columns, 1, None)
+    return [row for batch in found.batches for row in batch.to_pylist()]
+
+
+def refused(
+    writer: RecordWriter, records: Any, columns: tuple[Column, ...] = COLUMNS, first: int = 1
+) -> tuple[list[dict[str, Any]], list[Reject]]:
+    """Return the rows that went in and the records that did not; without a callback the first is an error."""
+    rejects: list[Reject] = []
+    found = writer.read(records, columns, first, rejects.append)
+    assert found.rejected == len(rejects)
+    if rejects:
+        with pytest.raises(BadRecordError) as caught:
+            writer.read(records, columns, first, None)
+        assert (caught.value.number, caught.value.record) == (rejects[0].number, rejects[0].record)
+        assert str(rejects[0].number) in str(caught.value)
+    return [row for batch in found.batches for row in batch.to_pylist()], rejects
+
+
+def test_delimited_text() -> None:
+    line = "1,x,2024-02-29,2024-01-02 03:04:05.6,1.5,é,true\n"
+    nulls = r"\N,\N,\N,\N,\N,\N,\N"
+    empty = ",,,,,,"
+    assert rows(DelimitedWriter(), line + nulls + "\n\n" + empty) == [ROW, NULLS, NULLS | {"s": "", "b": b""}]
+    assert rows(DelimitedWriter(), [line.encode(), nulls]) == [ROW, NULLS]
+    nanos = line.replace("05.6", "05.600000000")
+    assert rows(DelimitedWriter(), nanos) == [ROW]
+    tabs = DelimitedWriter(delimiter="\t", quote='"', null="")
+    assert rows(tabs, '1\t"a""\tb"\t\t\t\t\t\r\n', COLUMNS) == [NULLS | {"n": 1, "s": 'a"\tb'}]
+    assert rows(DelimitedWriter(), 'a"b', (Column("s", "string"),)) == [{"s": 'a"b'}]
+
+
+def test_bad_lines_are_found_among_many_good_ones() -> None:
+    columns = (Column("n", "int"), Column("s", "string"))
+    lines = [f"{n},text {n}" for n in range(1000)]
+    lines[17], lines[400], lines[999] = "x,y", "1", "3000000000,z"
+    lines[20] = ""
+    found, rejects = refused(DelimitedWriter(), "\n".join(lines), columns, first=101)
+    assert [one.number for one in rejects] == [118, 501, 1100]
+    assert [one.record for one in rejects] == ["x,y", "1", "3000000000,z"]
+    assert "3000000000" in rejects[2].reason
+    assert [row["n"] for row in found] == [n for n in range(1000) if n not in (17, 20, 400, 999)]
+    with_quotes = DelimitedWriter(quote='"')
+    found, rejects = refused(with_quotes, '1,"a\n2,b"\n3,c\n', columns)
+    assert {"n": 3, "s": "c"} in found
+    assert [one.number for one in rejects][:1] == [1]
+    found, rejects = refused(DelimitedWriter(), b"1,\xff\n2,b\n", columns)
+    assert (found, [one.number for one in rejects]) == ([{"n": 2, "s": "b"}], [1])
+
+
+def test_json_lines() -> None:
+    line = (
+        '{"n":1,"s":"x","d":"2024-02-29","t":"2024-01-02 03:04:05.6","m":1.5,"b":"é","ok":true}\n'
+        '\n{"n":null}\n{}\n'
+    )
+    assert rows(JsonWriter(), line) == [ROW, NULLS, NULLS]
+    bad = [
+        '{"n":1.5}', '{"n":"1"}', '{"n":3000000000}', '{"s":5}', '{"m":"1.234"}', '{"z":1}', '{"n":1', "[1]",
+        '{"n":1}{"n":2}', '{"n":1,"n":2}', '{"d":"2024-13-01"}', '{"ok":1}', "null x", "null", '{"n":1} null x',
+    ]  # fmt: skip
+    good = '{"n":7}'
+    text = "\n".join(part for line in bad for part in (line, good))
+    found, rejects = refused(JsonWriter(), text)
+    assert found == [NULLS | {"n": 7}] * len(bad)
+    assert [one.record for one in rejects] == bad
+    assert [one.number for one in rejects] == list(range(1, 2 * len(bad), 2))
+    assert rows(JsonWriter(unknown="ignore"), '{"z":{"y":1},"n":7}') == [NULLS | {"n": 7}]
+
+
+def test_json_of_nested_types() -> None:
+    columns = (
+        Column("a", "array<struct<d:date,x:double>>"),
+        Column("m", "map<string,array<decimal(5,2)>>"),
+        Column("i", "bigint"),
+    )
+    line = '{"a":[{"d":"2024-01-01","x":1},null],"m":{"k":[1.25,null],"":null},"i":5}\n'
+    want = {
+        "a": [{"d": date(2024, 1, 1), "x": 1.0}, None],
+        "m": [("k", [Decimal("1.25"), None]), ("", None)],
+        "i": 5,
+    }
+    assert rows(JsonWriter(), line, columns) == [want]
+    assert rows(JsonWriter(), line.replace(',"i":5', ""), columns) == [want | {"i": None}]
+    found, rejects = refused(JsonWriter(), line + '{"m":[1]}\n{"i":true}\n{"a":[{"y":1}]}\n{"q":1}', columns)
+    assert (found, [one.number for one in rejects]) == ([want], [2, 3, 4, 5])
+    only = columns[:1]
+    assert rows(JsonWriter(), '{"a":[{"d":"2024-01-01","x":1},null]}', only) == [{"a": want["a"]}]
+    with pytest.raises(UnsupportedFeatureError, match="keys"):
+        JsonWriter().check((Column("m", "map<int,int>"),))
+    with pytest.raises(UnsupportedFeatureError, match="JSON lines or Arrow"):
+        DelimitedWriter().check(columns)
+
+
+def test_regular_expressions() -> None:
+    columns = (Column("host", "string"), Column("code", "int"))
+    writer = RegexWriter(r"(\S+) (?:\[[(\]]*\]) \(?(\d*)\)?")
+    assert rows(writer, "a [((] (200)\nb [] 7\r\n\nc [] \n", columns) == [
+        {"host": "a", "code": 200},
+        {"host": "b", "code": 7},
+        {"host": "c", "code": None},
+    ]
+    found, rejects = refused(writer, "a [] 1 tail\nb [] 2\nc [] 99999999999\n", columns)
+    assert (found, [one.number for one in rejects]) == ([{"host": "b", "code": 2}], [1, 3])
+    named = RegexWriter(r"(?P<code>\d+):(?P<host>.*)")
+    assert rows(named, "5:x", columns) == [{"host": "x", "code": 5}]
+    assert rows(RegexWriter(r"(?P<code>\d+)"), "5", columns) == [{"host": None, "code": 5}]
+    for wrong in (r"(\d+)", r"(?P<zone>.)(?P<host>.)", "(", r"(?P<code>.)(.)", r"(.)(?=x)(.)"):
+        with pytest.raises(ConfigError):
+            RegexWriter(wrong).check(columns)
+
+
+def test_python_dicts() -> None:
+    assert rows(DictWriter(), ROW) == [ROW]
+    assert rows(DictWriter(), [ROW, {}, {"n": 2}]) == [ROW, NULLS, NULLS | {"n": 2}]
+    bad = [{"n": 1 << 40}, {"z": 1}, {"n": "1"}, {"t": TIME.replace(tzinfo=UTC)}, {"m": Decimal("1.234")}]
+    found, rejects = refused(DictWriter(), [ROW, *bad, ROW])
+    assert (found, [one.number for one in rejects]) == ([ROW, ROW], [2, 3, 4, 5, 6])
+    with pytest.raises(ConfigError):
+        DictWriter().read([1], COLUMNS, 1, None)
+
+
+def test_arrow_batches_are_cast_by_name_and_lose_nothing() -> None:
+    columns = (Column("n", "int"), Column("s", "string"), Column("t", "timestamp"))
+    table = pa.table(
+        {
+            "T": pa.array([TIME, None], pa.timestamp("ns")),
+            "S": pa.array(["a", "a"]).dictionary_encode(),
+            "n": pa.array([1, 2], pa.int64()),
+        }
+    )
+    want = [{"n": 1, "s": "a", "t": TIME}, {"n": 2, "s": "a", "t": None}]
+    assert rows(ArrowWriter(rows=1), table, columns) == want
+    assert rows(ArrowWriter(), table.to_reader(), columns) == want
+    big = table.set_column(2, "n", pa.array([1, 1 << 40]))
+    found, rejects = refused(ArrowWriter(), big, columns)
+    assert (found, [one.number for one in rejects]) == (want[:1], [2])
+    nested = pa.table({"l": pa.array([[1], [1 << 40], [], [3]]), "s": pa.array([{"a": "1"}] * 3 + [None])})
+    kinds = (Column("l", "array<int>"), Column("s", "struct<a:string>"))
+    found, rejects = refused(ArrowWriter(), nested, kinds)
+    assert [row["l"] for row in found] == [[1], [], [3]]
+    assert [one.number for one in rejects] == [2]
+    for wrong in (
+        table.drop_columns("S"),
+        table.append_column("z", pa.array([1, 2])),
+        table.set_column(2, "n", pa.array(["1", "2"])),
+        table.set_column(0, "T", pa.array([TIME, None], pa.timestamp("us", "UTC"))),
+    ):
+        with pytest.raises(SchemaMismatchError):
+            ArrowWriter().read(wrong, columns, 1, None)
+
+
+def test_records_tell_their_kind_but_text_does_not() -> None:
+    assert isinstance(writer_for(pa.table({"n": [1]})), ArrowWriter)
+    assert isinstance(writer_for([{"n": 1}]), DictWriter)
+    with pytest.raises(ConfigError, match="JsonWriter"):
+        writer_for("1,2")
