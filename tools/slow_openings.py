@@ -1,4 +1,6 @@
-"""A history on a PostgreSQL where opening a transaction is slow: tools/slow_openings.py URL COUNT [blind].
+"""A history on a PostgreSQL where opening a transaction is slow: tools/slow_openings.py COUNT [blind].
+
+The URL of an empty store stands in the variable HIVEACID_STORE.
 
 A trigger waits between the moment when an id is given and the moment when others see its row. ``blind``: the
 clients' stores take such ids for ended ones. Exit 1 on an anomaly.
@@ -6,6 +8,7 @@ clients' stores take such ids for ended ones. Exit 1 on an anomaly.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -40,8 +43,9 @@ def open_blindly(url: str, limits: Limits) -> SqlStore:
     return store
 
 
-def main(url: str, count: str, blind: str = "") -> int:
+def main(count: str, blind: str = "") -> int:
     """Run it."""
+    url = os.environ["HIVEACID_STORE"]
     SqlStore(url).close()
     engine = create_engine(url)
     with engine.begin() as connection:

@@ -1,8 +1,8 @@
 """The long checks: one line each, exit 1 on any anomaly. ``make stress``, or ``make stress ARGS="--share 0.1"``.
 
-Each check is a program of its own with a limit of time; the servers they need are started and removed here.
-To add one, add a line to ``CHECKS``. All of them together take a quarter of an hour on two cores, and never
-more than the sum of their limits.
+Each check is a program of its own with a limit of time, three of them at a time (they wait more than they
+work); the servers they need are started and removed here. To add one, add a line to ``CHECKS``. All of them
+together take less than a quarter of an hour on two cores.
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from hiveacid.testing.servers import MariadbServer, PostgresServer, Server
 
 HISTORY = (
-    "-m", "hiveacid.testing.history", "--store", "{store}", "--clients", "8", "--longest", "{seconds}", "--transactions",
+    "-m", "hiveacid.testing.history", "--clients", "8", "--longest", "{seconds}", "--transactions",
 )  # fmt: skip
 SIMULATION = ("-m", "hiveacid.testing.simulation", "--seeds")
-SLOW_OPENINGS = ("tools/slow_openings.py", "{store}", "{count}")
+SLOW_OPENINGS = ("tools/slow_openings.py", "{count}")
 SERVERS: tuple[type[Server], ...] = (PostgresServer, MariadbServer)
 
 
 @dataclass(frozen=True)
 class Check:
-    """A check: arguments of Python, ``{store}`` the URL of an empty store, ``{count}`` how much of it to do.
+    """A check: arguments of Python, ``{count}`` how much of it to do.
 
-    ``store``: what kind of store it needs. ``caught``: a bug is planted, and the check has to find it.
+    ``store``: what kind of store it needs; the URL of an empty one stands in the variable HIVEACID_STORE. ``caught``: a bug is planted, and the check has to find it.
     """
 
     name: str
@@ -44,7 +46,8 @@ class Check:
 
 
 CHECKS = (
-    Check("history on PostgreSQL", (*HISTORY, "{count}"), 20_000, 15, store="PostgreSQL"),
+    Check("history on PostgreSQL", (*HISTORY, "{count}"), 10_000, 12, store="PostgreSQL"),
+    Check("another history on PostgreSQL", (*HISTORY, "{count}", "--seed", "1"), 10_000, 12, store="PostgreSQL"),
     Check("history on MariaDB", (*HISTORY, "{count}"), 2_000, 5, store="MariaDB"),
     Check("history on SQLite", (*HISTORY, "{count}"), 5_000, 8, store="SQLite"),
     Check("slow openings on PostgreSQL", SLOW_OPENINGS, 400, 3, store="PostgreSQL"),
@@ -85,6 +88,7 @@ class Stores:
         self._directory = directory
         self._servers: dict[str, Server] = {}
         self._made = 0
+        self._lock = threading.Lock()
 
     def why_not(self, kind: str) -> str | None:
         """Return why there is no such store here, or None."""
@@ -92,13 +96,14 @@ class Stores:
 
     def empty(self, kind: str) -> str:
         """Return the URL of an empty store."""
-        self._made += 1
-        if kind == "SQLite":
-            return f"sqlite:///{self._directory}/store{self._made}.db"
-        if kind not in self._servers:
-            self._servers[kind] = next(one for one in SERVERS if one.name == kind)()
-            self._servers[kind].start()
-        return self._servers[kind].make_database(f"stress{self._made}")
+        with self._lock:
+            self._made += 1
+            if kind == "SQLite":
+                return f"sqlite:///{self._directory}/store{self._made}.db"
+            if kind not in self._servers:
+                self._servers[kind] = next(one for one in SERVERS if one.name == kind)()
+                self._servers[kind].start()
+            return self._servers[kind].make_database(f"stress{self._made}")
 
     def remove(self) -> None:
         """Stop the servers."""
@@ -111,38 +116,79 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="do so much of each check: 0.1 is a tenth")
     parser.add_argument("--only", default="", help="only checks whose name holds this")
+    parser.add_argument("--jobs", type=int, default=3, help="so many checks at a time")
     chosen = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    results = []
+    wanted = [check for check in CHECKS if chosen.only in check.name]
     with tempfile.TemporaryDirectory(prefix="hiveacid-stress-") as directory:
-        stores = Stores(Path(directory))
-        try:
-            for check in CHECKS:
-                if chosen.only in check.name:
-                    print(f"== {check.name}", flush=True)
-                    results.append(run(check, stores, chosen.share))
-                    print(results[-1].said.strip(), flush=True)
-        finally:
-            stores.remove()
+        stores, running = Stores(Path(directory)), Running()
+        with ThreadPoolExecutor(chosen.jobs) as pool:
+            try:
+                results = list(pool.map(lambda check: run(check, stores, chosen.share, running), wanted))
+            finally:
+                running.end_all()
+                stores.remove()
     print("\n== result", *results, sep="\n")
     return 1 if any(one.word == "FAILED" for one in results) or not results else 0
 
 
-def run(check: Check, stores: Stores, share: float) -> Result:
-    """Run one check in a group of processes of its own, and leave none of them behind."""
+class Running:
+    """Groups of processes that are under way."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._processes: set[subprocess.Popen[str]] = set()
+        self._over = False
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+        """Start a program with a group of processes of its own."""
+        with self._lock:
+            if self._over:
+                raise RuntimeError("no check begins any more")
+            process = subprocess.Popen(
+                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                start_new_session=True,
+            )  # fmt: skip
+            self._processes.add(process)
+        return process
+
+    def end(self, process: subprocess.Popen[str]) -> None:
+        """Kill what is left of a group."""
+        with self._lock:
+            self._processes.discard(process)
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        process.wait()
+
+    def end_all(self) -> None:
+        """Kill all groups, and let none begin."""
+        with self._lock:
+            self._over, left = True, tuple(self._processes)
+        for process in left:
+            self.end(process)
+
+
+def run(check: Check, stores: Stores, share: float, running: Running) -> Result:
+    """Run one check, say at once what came of it, and leave none of its processes behind."""
+    result = _run(check, stores, share, running)
+    print(f"== {check.name}\n{result.said.strip()}", flush=True)
+    return result
+
+
+def _run(check: Check, stores: Stores, share: float, running: Running) -> Result:
     missing = stores.why_not(check.store)
     if missing is not None:
         return Result(check, "skipped", 0, missing)
     words = {
-        "store": stores.empty(check.store) if check.store else "",
         "count": str(check.count if check.caught else round(check.count * share)),
         "seconds": str(60 * check.minutes - 20),
     }
     command = [sys.executable, *(part.format(**words) for part in check.command)]
+    environment = {**os.environ, "HIVEACID_STORE": stores.empty(check.store) if check.store else ""}
     began = time.monotonic()
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    process = running.start(command, environment)
     try:
         said, complaints = process.communicate(timeout=60 * check.minutes)
     except subprocess.TimeoutExpired:
@@ -150,21 +196,12 @@ def run(check: Check, stores: Stores, share: float) -> Result:
             check, "FAILED", time.monotonic() - began, f"takes longer than {check.minutes:g} minutes"
         )
     finally:
-        end(process)
+        running.end(process)
     expected = 1 if check.caught else 0
     failed = process.returncode != expected or (check.caught and "Traceback" in complaints)
     if failed:
         said = f"{said}\n{complaints}"
     return Result(check, "FAILED" if failed else "ok", time.monotonic() - began, said)
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    """Kill what is left of a check's group of processes."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()
 
 
 if __name__ == "__main__":

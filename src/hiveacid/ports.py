@@ -324,7 +324,7 @@ class Catalog(Protocol):
         """Names, sorted."""
 
     def create_table(self, table: TableDefinition) -> None:
-        """Raise AlreadyExistsError or NoSuchDatabaseError."""
+        """Raise AlreadyExistsError or NoSuchDatabaseError; CatalogError where another table's location touches its own."""
 
     def drop_table(self, name: TableName) -> None:
         """Drop the definition, its partitions and all its transaction state (write ids start at 1 again)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,10 +31,11 @@ def run_clients(url: str, processes: int, transactions: int) -> list[dict[str, A
     return [json.loads(line) for lines, _ in ended for line in lines.splitlines()]
 
 
-def history(*arguments: str) -> tuple[int, str]:
+def history(url: str, *arguments: str) -> tuple[int, str]:
     """Let ``python -m hiveacid.testing.history`` run clients in processes; return its exit code and words."""
     command = [sys.executable, "-m", "hiveacid.testing.history", *arguments]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    environment = {**os.environ, "HIVEACID_STORE": url}
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300, env=environment)
     return ended.returncode, ended.stdout + ended.stderr
 
 

@@ -13,13 +13,14 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy import Connection, Engine, create_engine, text
 
 from hiveacid.core.locks import LockState, LockType
-from hiveacid.errors import StoreUnavailableError, WriteConflictError
+from hiveacid.core.model import TableName
+from hiveacid.errors import HiveAcidError, StoreUnavailableError, WriteConflictError
 from hiveacid.ports import Clock, CompactionRequest, Operation, TxnKind
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.stores.sql.tables import METADATA
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.contracts import CatalogContract, TransactionStoreContract
-from hiveacid.testing.samples import CLIENT, ORDERS, Store, lock_on, wrote
+from hiveacid.testing.samples import CLIENT, ORDERS, Store, database, lock_on, table, wrote
 from hiveacid.testing.servers import PASSWORD, Server
 from hiveacid.testing.store_machine import StoreMachine
 
@@ -114,10 +115,14 @@ def at_once(verbs: list[Callable[[], object]]) -> list[object]:
 
 
 def _refused(store: SqlStore, request: CompactionRequest) -> bool:
+    return _refused_with("already scheduled", lambda: store.enqueue_compaction(request, "x"))
+
+
+def _refused_with(words: str, verb: Callable[[], object]) -> bool:
     try:
-        store.enqueue_compaction(request, "x")
-    except Exception as error:  # noqa: BLE001 - the kind is looked at
-        return "already scheduled" in str(error)
+        verb()
+    except HiveAcidError as error:
+        return words in str(error)
     return False
 
 
@@ -180,6 +185,22 @@ class ServerRules:
             answers = at_once([lambda t=txn_id: store.allocate_write_ids([t], ORDERS)] * 4)
             assert answers == [(turn,)] * 4
 
+    def test_tables_made_at_the_same_moment(self, store: SqlStore) -> None:
+        """In one place: one of them is there."""
+        store.create_database(database())
+        for turn in range(5):
+            names = [TableName("shop", f"t{turn}_{number}") for number in range(4)]
+            places = [f"file:/wh/{turn}", f"file:/wh/{turn}/in/it", f"file:/wh/{turn}", f"file:/wh/{turn}/in"]
+            answers = at_once(
+                [
+                    lambda n=name, p=place: _refused_with(
+                        "is not free", lambda: store.create_table(table(n, p))
+                    )
+                    for name, place in zip(names, places, strict=True)
+                ]
+            )
+            assert sorted(map(bool, answers)) == [False, True, True, True]
+
     def test_jobs_are_claimed_once(self, store: SqlStore) -> None:
         """By several workers at the same moment."""
         for p in range(4):
@@ -202,7 +223,7 @@ class ServerRules:
     def test_a_history(self, place: Place) -> None:
         """Clients are killed, stopped and cut off; what they saw is what snapshot isolation allows."""
         url = place.server.make_database(f"{place.name}_history")
-        code, said = history("--store", url, "--transactions", "150", "--clients", "5")
+        code, said = history(url, "--transactions", "150", "--clients", "5")
         assert code == 0, said
         assert "no anomaly" in said
 

@@ -16,6 +16,7 @@ from histories import history
 from hiveacid.ports import Begun, Client, Start, TxnKind
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.memory import MemoryStore
+from hiveacid.testing.history.__main__ import main
 from hiveacid.testing.history.anomalies import AnomalyKind
 from hiveacid.testing.history.client import HistoryClient, Workload
 from hiveacid.testing.history.planted import with_bug
@@ -62,9 +63,7 @@ def test_planted_bugs_are_caught(tmp_path: Path, bug: str, kinds: set[AnomalyKin
 
 
 def test_processes_on_sqlite(tmp_path: Path) -> None:
-    code, said = history(
-        "--store", f"sqlite:///{tmp_path}/store.db", "--transactions", "150", "--clients", "4"
-    )
+    code, said = history(f"sqlite:///{tmp_path}/store.db", "--transactions", "150", "--clients", "4")
     assert code == 0, said
     assert "no anomaly" in said
 
@@ -72,9 +71,7 @@ def test_processes_on_sqlite(tmp_path: Path) -> None:
 def test_a_planted_bug_is_caught_in_processes(tmp_path: Path) -> None:
     """The program says what it found, and ends with 1."""
     url = f"sqlite:///{tmp_path}/store.db"
-    code, said = history(
-        "--store", url, "--transactions", "100", "--clients", "4", "--bug", "conflict check off"
-    )
+    code, said = history(url, "--transactions", "100", "--clients", "4", "--bug", "conflict check off")
     assert code == 1, said
     assert "lost update: transactions" in said
 
@@ -97,6 +94,15 @@ def test_a_client_that_is_reaped_before_its_snapshot_goes_on(tmp_path: Path) -> 
     client.heartbeats.close()
     assert record is not None
     assert record.outcome is Outcome.ABORTED
+
+
+def test_a_password_among_the_arguments_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Everybody could read it there."""
+    with pytest.raises(SystemExit):
+        main(["--store", "postgresql+psycopg://ann:hush@db.example/shop"])
+    said = capsys.readouterr().err
+    assert "HIVEACID_STORE" in said
+    assert "hush" not in said
 
 
 def test_urls_through_the_wire() -> None:

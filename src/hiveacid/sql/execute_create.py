@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hiveacid.catalog import ddl
 from hiveacid.catalog.checks import all_tables
 from hiveacid.config import Settings, keys
+from hiveacid.core.locations import touch
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Column, StorageFormat, TableDefinition
 from hiveacid.core.storage_formats import ORC, storage_format
@@ -189,6 +190,6 @@ def adopted(session: AcidSession, statement: CreateTable, location: str | None) 
 
 
 def _remove_unowned(context: Context, made: TableDefinition) -> None:
-    """Delete the directory of a table that never came to be, unless another one was made there meanwhile."""
-    if all(table.location != made.location for table in all_tables(context)):
+    """Delete the directory of a table that never came to be, unless another one was made there or in it meanwhile."""
+    if not any(touch(table.location, made.location) for table in all_tables(context)):
         context.fs.delete_tree(made.location)

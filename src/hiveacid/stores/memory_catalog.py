@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hiveacid.core.locations import touch
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
 from hiveacid.ports import CatalogChanges
 from hiveacid.stores import checks, refusals
@@ -47,7 +48,7 @@ class MemoryCatalog(MemoryPart):
     def create_table(self, table: TableDefinition) -> None:
         """See :class:`hiveacid.ports.Catalog`."""
         checks.table(table)
-        self._require_room(table.name)
+        self._require_new(table)
         self._put_table(table)
 
     @alone
@@ -115,13 +116,19 @@ class MemoryCatalog(MemoryPart):
         if name in self._state.tables:
             raise refusals.table_exists(name)
 
+    def _require_new(self, table: TableDefinition) -> None:
+        self._require_room(table.name)
+        for other in self._state.tables.values():
+            if touch(table.location, other.location):
+                raise refusals.location_taken(table.location, other.name, other.location)
+
     def _put_table(self, table: TableDefinition) -> None:
         self._state.tables[table.name] = table
         self._state.partitions[table.name] = {}
 
     def _require_changes_fit(self, changes: CatalogChanges) -> None:
         for table in changes.tables:
-            self._require_room(table.name)
+            self._require_new(table)
         for table in changes.altered:
             self._require_table(table.name)
 

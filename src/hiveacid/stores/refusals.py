@@ -112,6 +112,11 @@ def table_exists(name: TableName) -> HiveAcidError:
     return AlreadyExistsError(f"table '{name}' exists already")
 
 
+def location_taken(location: str, name: TableName, taken: str) -> HiveAcidError:
+    """Return what to raise for a table whose files would lie among another one's."""
+    return CatalogError(f"the location {location} is not free: table {name} {taken} is there")
+
+
 def database_not_empty(name: str, tables: int) -> HiveAcidError:
     """Return what to raise when a database that is dropped still has tables."""
     return CatalogError(f"database {name!r} is not empty: it has {tables} tables; drop them first")

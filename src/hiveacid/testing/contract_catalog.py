@@ -8,7 +8,8 @@ import pytest
 
 from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableName
 from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
-from hiveacid.testing.samples import ORDERS, STOCK, Store, database, table
+from hiveacid.ports import CatalogChanges
+from hiveacid.testing.samples import CLIENT, ORDERS, STOCK, Store, database, table
 
 ODD = "d'b\"; drop table x; -- ü😀%_\\"
 
@@ -63,6 +64,20 @@ class CatalogRules:
         with pytest.raises(NoSuchTableError):
             store.drop_table(TableName("shop", ODD))
         assert store.list_tables("shop") == ("a", "orders")
+
+    def test_no_two_tables_share_a_place(self, store: Store) -> None:
+        """Neither the same, nor one in the other's; nor do they with a commit."""
+        store.create_database(database())
+        store.create_table(table(ORDERS, "file:/wh/a/b"))
+        for place in ("file:/wh/a/b", "file:/wh/a/b/", "file:/wh/a", "file:/wh/a/b/c"):
+            with pytest.raises(CatalogError, match="is not free: table shop"):
+                store.create_table(table(STOCK, place))
+            (txn_id,) = store.open_txns(CLIENT)
+            with pytest.raises(CatalogError, match="is not free"):
+                store.commit_txn(txn_id, CatalogChanges(tables=(table(STOCK, place),)))
+            assert store.txn_state(txn_id) == "open"
+        store.create_table(table(STOCK, "file:/wh/a/bc"))
+        assert store.list_tables("shop") == ("orders", "stock")
 
     @pytest.mark.parametrize("bad", ["", "a\0b", "\udfff", "x" * 257])
     def test_impossible_names_are_refused(self, store: Store, bad: str) -> None:

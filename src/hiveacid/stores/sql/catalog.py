@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
+from hiveacid.core.locations import touch
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName
 from hiveacid.ports import CatalogChanges
 from hiveacid.stores import checks, refusals
@@ -35,6 +36,7 @@ _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("
 _TABLE = select(tables.c.definition).where(
     tables.c.database_name == bindparam("database"), tables.c.name == bindparam("name")
 )
+_ALL_TABLES = select(tables.c.definition).order_by(tables.c.database_name, tables.c.name)
 _TABLES = select(tables.c.name).where(tables.c.database_name == bindparam("database"))
 _PARTITIONS = select(partitions.c.definition).where(
     partitions.c.database_name == bindparam("database"), partitions.c.table_name == bindparam("name")
@@ -89,11 +91,17 @@ def list_databases(database: Database) -> tuple[str, ...]:
 def create_table(database: Database, definition: TableDefinition) -> None:
     """Create a table."""
     checks.table(definition)
-    write_once(database, lambda connection: _create_table(connection, definition))
+    write_once(database, lambda connection: _create_table(database, connection, definition))
 
 
-def _create_table(connection: Connection, definition: TableDefinition) -> None:
+def _create_table(database: Database, connection: Connection, definition: TableDefinition) -> None:
+    """Create a table where no other one is: two that are created at once would not see each other's place."""
+    database.dialect.serialise(connection, {"locations": True})
     _require_room(connection, definition.name)
+    for text in connection.scalars(_ALL_TABLES):
+        other = table_of(text)
+        if touch(definition.location, other.location):
+            raise refusals.location_taken(definition.location, other.name, other.location)
     name = definition.name
     row = {"database_name": name.database, "name": name.name, "definition": to_text(definition)}
     connection.execute(insert(tables), row)
@@ -245,10 +253,10 @@ def list_partitions(database: Database, name: TableName) -> tuple[Partition, ...
     return tuple(sorted(database.read(work), key=partition_order))
 
 
-def apply_changes(connection: Connection, changes: CatalogChanges) -> None:
+def apply_changes(database: Database, connection: Connection, changes: CatalogChanges) -> None:
     """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over."""
     for definition in changes.tables:
-        _create_table(connection, definition)
+        _create_table(database, connection, definition)
     for definition in changes.altered:
         _require_table(connection, definition.name)
         _replace(connection, definition.name, definition)

@@ -103,7 +103,7 @@ def _commit(
             end(connection, [txn_id], "conflict", now, message, refusals.CONFLICT)
             return message
         connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
-    catalog.apply_changes(connection, changes)
+    catalog.apply_changes(database, connection, changes)
     for name, count in changes.skipped:
         database.dialect.take_write_ids(connection, name, count)
     if rows[0].kind == TxnKind.COMPACTION.value:

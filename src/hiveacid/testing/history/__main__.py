@@ -1,16 +1,19 @@
 """``python -m hiveacid.testing.history --store URL --transactions N``: run clients, judge what they saw.
 
-Prints one line, and the first anomalies if there are some; exit 1 then.
+Prints one line, and the first anomalies if there are some; exit 1 then. A URL with a password stands in the
+variable HIVEACID_STORE instead: everybody on the machine can read a command line.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from hiveacid.stores.sql.address import has_password
 from hiveacid.testing.history.planted import BUGS
 from hiveacid.testing.history.processes import ProcessRun
 from hiveacid.testing.history.verdict import judge
@@ -19,7 +22,7 @@ from hiveacid.testing.history.verdict import judge
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it."""
     parser = argparse.ArgumentParser(prog="python -m hiveacid.testing.history", description=__doc__)
-    parser.add_argument("--store", required=True, help="URL of an empty store")
+    parser.add_argument("--store", help="URL of an empty store (default: the variable HIVEACID_STORE)")
     parser.add_argument("--transactions", type=int, default=1000)
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
@@ -27,9 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--longest", type=float, default=600.0, help="give up after so many seconds")
     parser.add_argument("--bug", choices=list(BUGS), default="", help="plant a bug, to see it caught")
     chosen = parser.parse_args(arguments)
+    if chosen.store and has_password(chosen.store):
+        parser.error("--store takes no password: put the URL into HIVEACID_STORE")
+    store = chosen.store or os.environ.get("HIVEACID_STORE") or parser.error("no --store, no HIVEACID_STORE")
     with tempfile.TemporaryDirectory(prefix="hiveacid-history-") as directory:
         run = ProcessRun(
-            chosen.store,
+            store,
             Path(directory, "tables"),
             chosen.transactions,
             clients=chosen.clients,
