@@ -111,6 +111,9 @@ WRONG = {
     "CREATE TABLE new (a INT, a INT)": (e.ParseError, "twice"),
     "CREATE TABLE new (a NONSENSE)": (e.HiveAcidError, "(?i)nonsense"),
     "CREATE TABLE new (a INT) CLUSTERED BY (b) INTO 2 BUCKETS STORED AS ORC": (e.ParseError, "b is not"),
+    "CREATE TABLE new (a INT) CLUSTERED BY (a) INTO 4097 BUCKETS STORED AS ORC TBLPROPERTIES ('transactional'='true')": (e.CatalogError, "4096"),
+    "CREATE TABLE new (a INT) STORED AS ORC LOCATION 's3a://bucket/new'": (e.UnsupportedFeatureError, "local directories"),
+    "CREATE DATABASE new LOCATION 's3a://bucket/new'": (e.UnsupportedFeatureError, "local directories"),
     "CREATE TABLE new (a INT) STORED AS PARQUET TBLPROPERTIES ('transactional'='true')": (e.CatalogError, "ORC"),
     "CREATE TABLE new STORED AS ORC TBLPROPERTIES ('transactional'='true') AS SELECT nope FROM t": (e.NoSuchColumnError, "nope"),
     "CREATE TABLE new STORED AS ORC TBLPROPERTIES ('transactional'='true') AS SELECT CAST(s AS INT) AS a FROM t": (e.DataError, "'[ab]'"),
@@ -135,6 +138,20 @@ def test_a_wrong_statement_says_what_is_wrong_and_writes_nothing(home: AcidSessi
     error, words = WRONG[sql]
     with nothing_written(home, "t"), pytest.raises(error, match=words):
         home.sql(sql).collect()
+
+
+def test_no_database_lies_in_a_table_or_in_the_store(home: AcidSession) -> None:
+    warehouse = Path(home.context.warehouse)
+    for place in ("t", "t/p=1", ".hiveacid", ".hiveacid/d"):
+        with nothing_written(home, "t"), pytest.raises(e.CatalogError, match="a database cannot be at"):
+            home.sql(f"CREATE DATABASE new LOCATION '{warehouse}/{place}'")
+    assert "new" not in home.context.catalog.list_databases()
+
+
+def test_internal_columns_are_nobodys_suggestion(home: AcidSession) -> None:
+    with pytest.raises(e.NoSuchColumnError) as failed:
+        home.sql("SELECT ROW__ID FROM plain")
+    assert "__hiveacid" not in str(failed.value)
 
 
 @pytest.mark.parametrize(

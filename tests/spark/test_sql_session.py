@@ -233,6 +233,20 @@ def test_errors_tell_line_and_column_of_the_whole_script(table: AcidSession) -> 
         table.sql("SELECT id\nFROM nosuch", first_line=11)
 
 
+def test_the_session_s_choice_of_orc_readers_is_not_ours(table: AcidSession, spark: SparkSession) -> None:
+    chosen = {"spark.sql.orc.impl": "hive", "spark.sql.sources.useV1SourceList": ""}
+    before = {key: spark.conf.get(key) for key in chosen}
+    try:
+        for key, value in chosen.items():
+            spark.conf.set(key, value)
+        table.sql("UPDATE t SET item = 'c' WHERE id = 1")
+        table.sql("INSERT INTO t VALUES (3, 'd', 1)")
+        assert values(table.sql("SELECT * FROM t")) == [(1, "c", 1), (2, "b", 2), (3, "d", 1)]
+    finally:
+        for key, old in before.items():
+            spark.conf.set(key, str(old))
+
+
 def test_many_rows_of_show_come_too(table: AcidSession) -> None:
     name = table.context.resolve("t")
     table.context.catalog.add_partitions(name, [Partition((str(n),), f"/p{n}") for n in range(3, 603)])

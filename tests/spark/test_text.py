@@ -210,6 +210,25 @@ def test_a_value_that_cannot_be_read_back_fails(
         frame.select(line).collect()
 
 
+@pytest.mark.parametrize(
+    ("type_", "value", "properties"),
+    [
+        ("string", "'\\\\N'", {}),
+        ("array<string>", "array('a', '\\\\N')", {}),
+        ("map<string,string>", "map('k', '\\\\N')", {}),
+        ("varchar(9)", "'none'", {"serialization.null.format": "none"}),
+    ],
+)
+def test_a_value_that_would_be_read_as_null_fails(
+    spark: SparkSession, type_: str, value: str, properties: dict[str, str]
+) -> None:
+    table = table_of([type_], properties)
+    frame = spark.range(1).select(F.expr(value).alias("c0"))
+    line = format_line(SparkFacts(spark), text_layout(table), table.columns)
+    with pytest.raises(Exception, match=r"\[HIVEACID_DATA\] column c0: a value is .* stands for NULL"):
+        frame.select(line).collect()
+
+
 def test_delimiters_of_other_levels_are_plain_text(spark: SparkSession) -> None:
     table = table_of(["string", "array<string>"])
     frame = spark.createDataFrame([("a\x02b\x03", ["x\x03y", "z"])], "c0 string, c1 array<string>")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from hiveacid.core.buckets import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.errors import CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.types import column_type
@@ -45,12 +46,21 @@ def check_location(location: str, context: Context, own: TableName | None = None
     Dropping or overwriting deletes a location: it may not be the warehouse, a database's or the store's
     directory, nor touch another table's. ``own``: the table that it is for.
     """
-    wanted = real_path(location).rstrip("/")
     for taken, what in _taken(context, own):
-        path = real_path(taken).rstrip("/")
-        inside = what != "database" and f"{wanted}/".startswith(f"{path}/")
-        if inside or f"{path}/".startswith(f"{wanted}/"):
+        inside = what != "database" and _lies_in(location, taken)
+        if inside or _lies_in(taken, location):
             raise CatalogError(f"the location {location} is not free: {what} {taken} is there")
+
+
+def check_database_location(location: str, context: Context) -> None:
+    """Raise CatalogError for a directory of tables that is, or lies in, a table's or the store's own directory."""
+    for taken, what in _taken(context, None):
+        if what != "database" and _lies_in(location, taken):
+            raise CatalogError(f"a database cannot be at {location}: {what} {taken} is there")
+
+
+def _lies_in(inner: str, outer: str) -> bool:
+    return f"{real_path(inner).rstrip('/')}/".startswith(f"{real_path(outer).rstrip('/')}/")
 
 
 def _taken(context: Context, own: TableName | None) -> Iterator[tuple[str, str]]:
@@ -132,6 +142,15 @@ def _check_bucketing(table: TableDefinition) -> None:
     for column in table.bucketing.columns:
         if column not in names:
             raise SchemaMismatchError(f"{table.name}: CLUSTERED BY {column}: no such column")
+
+
+def check_bucket_count(table: TableDefinition) -> None:
+    """Raise CatalogError for more buckets than a row id can name (``BucketCodec``: Hive fails at the first INSERT)."""
+    count = table.bucketing.count if table.bucketing else 0
+    if table.kind is TableKind.FULL_ACID and count > MAX_BUCKET + 1:
+        raise CatalogError(
+            f"{table.name}: INTO {count} BUCKETS: a row id has room for {MAX_BUCKET + 1} buckets at most"
+        )
 
 
 def check_properties(table: TableDefinition, changes: Mapping[str, str]) -> None:

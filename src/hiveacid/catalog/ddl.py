@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from hiveacid.catalog.checks import (
     all_tables,
+    check_bucket_count,
+    check_database_location,
     check_definition,
     check_location,
     check_name,
@@ -54,12 +56,16 @@ Spec = Mapping[str, object]
 
 
 def create_database(context: Context, database: DatabaseDefinition, *, if_not_exists: bool = False) -> None:
-    """Create a database below the warehouse (``name.db``) or at its location."""
+    """Create a database below the warehouse (``name.db``) or at its location.
+
+    Raises AlreadyExistsError, CatalogError (a name or location that cannot be).
+    """
     if context.catalog.get_database(database.name) is not None and if_not_exists:
         return
     check_name("a database called", database.name)
-    location = database.location or f"{context.warehouse}/{database.name}.db"
-    context.catalog.create_database(replace(database, location=absolute(location)))
+    location = absolute(database.location or f"{context.warehouse}/{database.name}.db")
+    check_database_location(location, context)
+    context.catalog.create_database(replace(database, location=location))
 
 
 def drop_database(context: Context, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
@@ -111,6 +117,7 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
         owner=table.owner or context.transactions.client.user,
     )
     check_definition(made)
+    check_bucket_count(made)
     if made.kind is not TableKind.PLAIN and holds_files(context, made.location):
         raise CatalogError(
             f"{made.location} is not empty: remove what lies there, or take it over with acid.adopt(…)"

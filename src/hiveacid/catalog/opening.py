@@ -32,8 +32,6 @@ def open_store(
         )
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
-    if "://" in warehouse and not warehouse.startswith("file:"):
-        raise UnsupportedFeatureError(f"warehouse {warehouse}: only local directories are supported yet")
     from hiveacid.stores.limits import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 

@@ -110,6 +110,9 @@ def _analysis_error(error: AnalysisException) -> HiveAcidError:
 
 def _unknown(kind: str, name: str | None, candidates: str | None) -> NoSuchColumnError:
     message = f"{kind} {(name or '?').replace('`', '')} does not exist"
-    if candidates:
-        message += f"; did you mean one of: {candidates.replace('`', '')}"
+    shown = [
+        name for name in (candidates or "").replace("`", "").split(", ") if not name.startswith("__hiveacid")
+    ]
+    if any(shown):
+        message += f"; did you mean one of: {', '.join(shown)}"
     return NoSuchColumnError(message)

@@ -22,6 +22,7 @@ from hiveacid.core.check_events import EventFacts, Span
 from hiveacid.core.types import quote_name
 from hiveacid.spark.hashing import bucket_number
 from hiveacid.spark.paths import names
+from hiveacid.spark.recipes import ORC
 from hiveacid.spark.scan import FILE_NAME, ROW_ID, STRICT
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _events(facts: SparkFacts, files: Sequence[str]) -> DataFrame:
     number = F.col("bucket")
     version = F.shiftrightunsigned(number, 29)
     decoded = F.when(version == 0, number).otherwise(F.shiftright(number, 16).bitwiseAND(MAX_BUCKET))
-    frame = facts.spark.read.schema(schema).options(**STRICT).orc(names(files))
+    frame = facts.spark.read.schema(schema).options(**STRICT).format(ORC).load(names(files))
     return frame.where(F.expr(_ALWAYS)).select(
         F.col("_metadata.file_path").alias(_FILE),
         F.col("_metadata.file_block_start").alias(_BLOCK),

@@ -90,7 +90,7 @@ def _read_orc(
     wanted = recipes.fields(recipe, files[0])
     if not wanted.fields:  # a reader that is asked for nothing gives no rows
         wanted = wanted.add("__hiveacid_absent", T.IntegerType())
-    found = reader.schema(wanted).options(**recipes.options(recipe)).orc(list(files))
+    found = reader.schema(wanted).options(**recipes.options(recipe)).format(recipes.ORC).load(list(files))
     return found.select(*recipes.values(facts, recipe, table.columns, "", files[0]))
 
 
@@ -136,7 +136,7 @@ def write(
         writer = writer.partitionBy(*keys)
     match kind:
         case FileKind.ORC:
-            writer.option("compression", "zlib").orc(directory)
+            writer.option("compression", "zlib").format(recipes.ORC).save(directory)
         case FileKind.PARQUET:
             with _settings(facts.spark, _PARQUET):
                 writer.option("compression", "snappy").parquet(directory)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hiveacid.core.model import Column
     from hiveacid.spark.session import SparkFacts
 
+ORC = "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat"
+"""Spark's own ORC reader and writer, by the name that ``spark.sql.orc.impl`` and the list of V1 sources can't turn."""
 POSITIONAL = {"orc.force.positional.evolution": "true"}
 
 

@@ -228,7 +228,7 @@ def _read_acid(source: Source, group: FileGroup, operations: str, *, values: boo
     if values:
         options |= source.arguments(recipe)
     reader = source.facts.spark.read.schema(six).options(**options)
-    frame = reader.orc(names(group.files))
+    frame = reader.format(recipes.ORC).load(names(group.files))
     frame = frame.where(F.expr(f"{_WHOLE if by_position else _GUARD} {operations}"))
     if group.reading.check:
         frame = frame.where(row_validity(source.write_ids, "currentTransaction"))

@@ -346,7 +346,7 @@ class _Writer:
             text = value if self.layout.ascii else F.decode(value.cast("binary"), BYTES)
             if self.layout.escape is not None:
                 return self._escape(text)
-            return self._checked(text, self.layout.separators[:level], "\r\n", column)
+            return self._checked(self._no_null(text, column), self.layout.separators[:level], "\r\n", column)
         if kind.name == "binary":
             text = F.replace(F.base64(value), F.lit("\r\n"), F.lit(""))  # Spark 3.5 breaks it into lines
         elif kind.name == LOCAL_TIMESTAMP:
@@ -364,6 +364,15 @@ class _Writer:
         if self._null[:1] in ("", "n", "r"):  # an escape before these would mean something else
             return text
         return F.when(text == self._null, F.concat(F.lit(escape), text)).otherwise(text)
+
+    def _no_null(self, text: SparkColumn, column: str) -> SparkColumn:
+        if not self._null:  # '' for NULL is a table's own wish
+            return text
+        message = (
+            f"{DATA_ERROR}column {column}: a value is {self.layout.null}, which stands for NULL in the text table; "
+            "Hive would read it back as NULL (a table with ESCAPED BY can hold it)"
+        )
+        return F.when(text == self._null, F.raise_error(F.lit(message)).cast("string")).otherwise(text)
 
     def _checked(self, text: SparkColumn, separators: Sequence[str], breaks: str, column: str) -> SparkColumn:
         refused = "".join(f"\\x{ord(c):02x}" for c in (*separators, *breaks))

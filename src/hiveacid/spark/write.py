@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from hiveacid.core.buckets import MAX_BUCKET
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition, TableKind, WriteId
 from hiveacid.core.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark import flat
 from hiveacid.spark.hashing import bucket_number
+from hiveacid.spark.recipes import ORC
 from hiveacid.spark.scan import CURRENT, ROW_ID
 from hiveacid.spark.timezone import to_file
 from hiveacid.spark.types import column_type
@@ -114,7 +117,7 @@ def stage_insert(
         stage_flat(target, frame, directory, columns, keys, small=small)
         return
     if table.bucketing:
-        columns.append(_bucket(target).alias(BUCKET))
+        columns.append(_own_bucket(target).alias(BUCKET))
         keys.append(BUCKET)
     values = [
         to_file(facts, F.col(quote_name(c.name)), c.type).alias(value_name(i))
@@ -231,7 +234,7 @@ def _stage_keyed(frame: DataFrame, directory: str, *, operation: int, columns: i
 def write_orc(frame: DataFrame, directory: str, keys: Sequence[str]) -> None:
     """Write a staged frame with Spark's ORC writer, one directory level a key."""
     writer = frame.write.mode("error").options(compression="zlib", maxRecordsPerFile=0)
-    (writer.partitionBy(*keys) if keys else writer).orc(directory)
+    (writer.partitionBy(*keys) if keys else writer).format(ORC).save(directory)
 
 
 def stage_empty(target: Target, directory: str) -> None:
@@ -307,9 +310,20 @@ def _bucket(target: Target) -> SparkColumn:
     )
 
 
+def _own_bucket(target: Target) -> SparkColumn:
+    table = target.table
+    assert table.bucketing is not None  # noqa: S101 - the callers asked
+    if table.bucketing.count > MAX_BUCKET + 1:
+        raise UnsupportedFeatureError(
+            f"{table.name} has {table.bucketing.count} buckets: a row id has room for {MAX_BUCKET + 1}; such a table "
+            "can be read; to change it, CREATE TABLE ... AS SELECT one with fewer buckets"
+        )
+    return _bucket(target)
+
+
 def _new_bucket(target: Target) -> SparkColumn:
     if target.table.bucketing:
-        return _bucket(target)
+        return _own_bucket(target)
     # rows without a row id (inserts) spread by their values; which part a row falls into doesn't matter
     atomic = [c.name for c in target.table.columns if "<" not in c.type][:4]
     spread = F.hash(

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from hiveacid.errors import MissingDirectoryError, StorageError
+from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports import FileEntry
 
+_OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/[^/]|/$))?", re.IGNORECASE)
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 _ATTEMPTS = 5
@@ -261,8 +262,13 @@ def local_path(path: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """Return a user's path (relative to the working directory, or a ``file:`` URI) as a plain absolute path."""
+    """Return a user's path (relative to the working directory, or a ``file:`` URI) as a plain absolute path.
+
+    Raises UnsupportedFeatureError for other schemes, StorageError for hosts.
+    """
     uri = _FILE_URI.match(path)
+    if not uri and _OTHER_SCHEME.match(path):
+        raise UnsupportedFeatureError(f"{path}: only local directories are supported yet")
     return local_path(path if uri else os.path.abspath(os.path.expanduser(path)))
 
 

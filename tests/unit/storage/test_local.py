@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hiveacid.errors import MissingDirectoryError, StorageError
+from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports import FileEntry, FileSystem
 from hiveacid.storage import local
 from hiveacid.storage.local import LocalFileSystem, absolute, local_path
@@ -275,3 +275,6 @@ def test_paths_of_a_user_become_absolute(tmp_path: Path, monkeypatch: pytest.Mon
     assert absolute("file:///a/b/") == "/a/b"
     with pytest.raises(StorageError):
         absolute("file:relative")
+    for elsewhere in ("s3a://bucket/wh", "hdfs://host:8020/wh", "HDFS:///wh"):
+        with pytest.raises(UnsupportedFeatureError, match="local directories"):
+            absolute(elsewhere)
