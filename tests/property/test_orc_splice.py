@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -16,11 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiveacid.core.model import Column
-from hiveacid.core.types import Primitive
 from hiveacid.errors import BadFileError
 from hiveacid.orc.nest import acid_metadata, nest
 from hiveacid.orc.splice import HEADER, Placed, cut, place, spliced_tail
-from hiveacid.orc.stored import arrow_schema, as_stored
+from hiveacid.orc.stored import arrow_schema
 from hiveacid.orc.tail import parse_tail
 from hiveacid.orc.write import CODECS, Keys, write_rows
 
@@ -170,29 +169,6 @@ def test_stripes_of_different_codecs_are_refused() -> None:
         cut(b"no ORC file, no, no")
 
 
-@given(st.lists(st.none() | st.dates(date(1, 1, 1), date(1600, 1, 1)), max_size=20))
-def test_old_days_keep_their_label_in_the_hybrid_calendar(days: list[date | None]) -> None:
-    array = pa.array(days, pa.date32())
-    stored = as_stored(array, Primitive("date")).cast(pa.int32()).to_pylist()
-    assert stored == [None if day is None else hybrid(day) for day in days]
-    times = pa.array(
-        [day and datetime.combine(day, time(23, 59, 59, 999_999)) for day in days],
-        pa.timestamp("us"),
-    )
-    stored = as_stored(times, Primitive("timestamp")).cast(pa.int64()).to_pylist()
-    last = 86_400_000_000 - 1
-    assert stored == [None if day is None else hybrid(day) * (last + 1) + last for day in days]
-
-
-def hybrid(day: date) -> int:
-    """Return the number of a day by the Julian calendar before 1582-10-15 (formula of the Julian day number)."""
-    if day >= date(1582, 10, 15):
-        return (day - date(1970, 1, 1)).days
-    shift = (14 - day.month) // 12
-    year, month = day.year + 4800 - shift, day.month + 12 * shift - 3
-    return day.day + (153 * month + 2) // 5 + 365 * year + year // 4 - 32083 - 2_440_588
-
-
 def test_values_that_arrow_would_store_wrongly() -> None:
     columns = (
         Column("t", "timestamp"),
@@ -217,12 +193,14 @@ def test_values_that_arrow_would_store_wrongly() -> None:
     tail, flat = spliced_tail(pieces, len(data), "x")
     start, rest = nest(tail, columns, acid_metadata(tail, "x", deletes=False))
     data += flat[: start - len(data)] + rest
+    assert tail.source is not None
+    assert tail.source.footer.integer(11) == 2  # days are counted by the proleptic calendar
     found = [row[5] for row in pyorc.Reader(io.BytesIO(bytes(data)))]
     assert len(found) == 5
     first = found[2]
     assert first[0].replace(tzinfo=None) == early
     assert first[1][0][0].replace(tzinfo=None) == early
-    assert first[1][0][1] == date(1500, 1, 10)  # by the calendar that pyorc counts with
+    assert first[1][0][1] == date(1500, 1, 1)
     assert first[1][1] is None
     assert first[3:] == ("é   ", "𝄞b", Decimal("-1.125"))
     assert found[1][3:] == found[4][3:] == ("abcd", "", Decimal("7.000"))

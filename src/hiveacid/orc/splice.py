@@ -20,7 +20,8 @@ from hiveacid.orc.tail import OrcTail, parse_tail
 HEADER = b"ORC"
 """What every ORC file begins with."""
 
-_CONTENT_LENGTH, _STRIPES, _NUMBER_OF_ROWS, _STATISTICS = 2, 3, 6, 7  # of the footer
+_CONTENT_LENGTH, _STRIPES, _NUMBER_OF_ROWS, _STATISTICS, _CALENDAR = 2, 3, 6, 7, 11  # of the footer
+_PROLEPTIC_GREGORIAN = 2  # how Arrow and pyorc count days; files without a mark are read so by Hive 3.1 only
 _FOOTER_LENGTH, _METADATA_LENGTH = 1, 5  # of the postscript
 _OFFSET = 1  # of a stripe's entry in the footer
 
@@ -118,6 +119,8 @@ def _footer(pieces: Sequence[Placed], end: int) -> bytes:
             fresh[item.number] = []
         else:
             out.append(encode_field(item.number, item.value, item.wire))
+    if footers[0].integer(_CALENDAR) is None:
+        out.append(encode_field(_CALENDAR, _PROLEPTIC_GREGORIAN))
     return b"".join(out)
 
 

@@ -1,14 +1,11 @@
-"""Arrow values as Java's ORC readers, Hive's among them, want to find them in a file.
+"""The Arrow types of Hive's, and values as Hive has them in a file: CHAR padded with blanks, CHAR and VARCHAR cut.
 
-- Days and times before 1582-10-15 are counted by the hybrid calendar (Julian before that day), which is what a
-  file without a mark means to every Java reader, Hive 3.1's too; Arrow counts by the proleptic Gregorian one.
-  A day keeps its label; the ten days that the hybrid calendar skips move on by ten (as in Hive 4).
-- CHAR is padded with blanks, CHAR and VARCHAR are cut to their lengths (``HiveChar``, ``HiveVarchar``).
+(``HiveChar``, ``HiveVarchar``.) Days and times need nothing: Arrow counts by the proleptic Gregorian calendar,
+as Hive 3.1 does, and `splice` says so in the footer, for Hive 4, Trino and Spark.
 """
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +15,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.types import LOCAL_TIMESTAMP, Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 
-_EPOCH = date(1970, 1, 1)
-_CUTOVER = (date(1582, 10, 15) - _EPOCH).days
-_CENTURIES = (100, 200, 300, 500, 600, 700, 900, 1000, 1100, 1300, 1400, 1500)  # leap years of Julius only
-_THRESHOLDS = tuple((date(year, 3, 1) - _EPOCH).days for year in _CENTURIES)
-_FIRST_SHIFT = -2  # days, of the years before the first of them
-_DAY, _SECOND = 86_400_000_000, 1_000_000  # microseconds
+_SECOND = 1_000_000  # microseconds
 _TYPES = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -40,7 +32,7 @@ _TYPES = {
     "timestamp": pa.timestamp("us"),
     LOCAL_TIMESTAMP: pa.timestamp("us", "UTC"),
 }
-_TOUCHED = frozenset({"char", "varchar", "date", "timestamp", LOCAL_TIMESTAMP})
+_TOUCHED = frozenset({"char", "varchar"})
 
 
 def arrow_type(hive: HiveType) -> Any:
@@ -77,10 +69,6 @@ def as_stored(values: Any, hive: HiveType) -> Any:
         case Primitive("char", (length,)):
             short = pc.utf8_slice_codeunits(pc.utf8_rtrim(values, " "), 0, length)
             return pc.utf8_rpad(short, length, " ")
-        case Primitive("date"):
-            return _hybrid_days(values.cast(pa.int32())).cast(values.type)
-        case Primitive():
-            return _hybrid_times(values.cast(pa.int64())).cast(values.type)
     return _nested(compact(values), hive)
 
 
@@ -119,31 +107,6 @@ def _nested(values: Any, hive: HiveType) -> Any:
             members = [as_stored(values.field(at), one.type) for at, one in enumerate(fields)]
             return pa.StructArray.from_arrays(members, fields=list(values.type), mask=nulls)
     return values
-
-
-def _hybrid_days(days: Any) -> Any:
-    lowest = pc.min(days).as_py()
-    if lowest is None or lowest >= _CUTOVER:
-        return days
-    return pc.if_else(pc.less(days, _CUTOVER), pc.add(days, _shift(days)), days)
-
-
-def _hybrid_times(micros: Any) -> Any:
-    lowest = pc.min(micros).as_py()
-    if lowest is None or lowest >= _CUTOVER * _DAY:
-        return micros
-    # floored: Arrow's division goes towards zero, and all of these are negative
-    days = pc.divide(pc.subtract(micros, _DAY - 1), _DAY)
-    moved = pc.add(micros, pc.multiply(_shift(days), _DAY))
-    return pc.if_else(pc.less(micros, _CUTOVER * _DAY), moved, micros)
-
-
-def _shift(days: Any) -> Any:
-    """Return by how many days the number of a day moves: one more with each century that both count differently."""
-    shift = pa.repeat(pa.scalar(_FIRST_SHIFT, days.type), len(days))
-    for threshold in _THRESHOLDS:
-        shift = pc.add(shift, pc.greater_equal(days, threshold).cast(days.type))
-    return shift
 
 
 def has_early_fractions(values: Any, hive: HiveType) -> bool:

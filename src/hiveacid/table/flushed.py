@@ -10,8 +10,9 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from hiveacid.core.listing import last_flush_length
-from hiveacid.core.model import TxnId
-from hiveacid.errors import BadFileError, MissingDirectoryError
+from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.names import DeltaName, parse_directory
+from hiveacid.errors import BadFileError, MissingDirectoryError, StorageError
 from hiveacid.table.context import STORE_DIRECTORY
 
 if TYPE_CHECKING:
@@ -20,25 +21,52 @@ if TYPE_CHECKING:
     from hiveacid.transaction import Transaction
 
 
-def readable(context: Context, txn: Transaction, path: str, file: DataFile) -> tuple[int, str | None]:
-    """Return how many bytes of a file count and, where that is not all of it, the copy to read.
+def readable(
+    context: Context, table: TableName, txn: Transaction, path: str, file: DataFile
+) -> tuple[int, str | None]:
+    """Return how many bytes of a file count and, where the file itself can't be read, the copy to read.
 
-    Raises BadFileError for a file that is shorter than its side file says: rows of it are lost.
+    A file that its writer may still add to is never read itself: Spark looks for the footer at its end when the
+    query runs, not now. Raises BadFileError for a file that is shorter than its side file says: rows of it are
+    lost.
     """
     if file.flush_length_path is None:
         return file.size, None
-    root = path.removesuffix(file.path)
-    length = last_flush_length(context.fs.read_bytes(root + file.flush_length_path))
-    if length > file.size:
-        msg = f"{length} bytes were flushed, but only {file.size} are there: the rest is lost"
+    side = path.removesuffix(file.path) + file.flush_length_path
+    try:
+        length = last_flush_length(context.fs.read_bytes(side))
+    except StorageError:
+        if context.fs.exists(side):
+            raise
+        return _size(context, path), None  # its writer ended it since the listing
+    size = file.size
+    if length > size:
+        size = _size(context, path)  # it has grown since
+    if length > size:
+        msg = f"{length} bytes were flushed, but only {size} are there: the rest is lost"
         raise BadFileError(msg, path=path)
-    if length in (0, file.size):
+    if length == 0 or (length == size and not _may_grow(table, txn, path)):
         return length, None
     name = hashlib.sha256(path.encode()).hexdigest()[:32]
     copy = f"{_directory(context)}/{int(txn.txn_id)}/{name}-{length}"
     if not context.fs.exists(copy):
         context.fs.copy_file(path, copy, length)
     return length, copy
+
+
+def _size(context: Context, path: str) -> int:
+    folder, _, name = path.rpartition("/")
+    return next((one.size for one in context.fs.list_directory(folder) if one.path == name), 0)
+
+
+def _may_grow(table: TableName, txn: Transaction, path: str) -> bool:
+    """Tell whether a transaction that writes to the file may be open still, as far as the snapshot knows."""
+    delta = parse_directory(path.split("/")[-2])
+    if not isinstance(delta, DeltaName):
+        return True
+    known = txn.valid_write_ids(table)
+    low, high = delta.min_write_id, delta.max_write_id
+    return high > known.high_watermark or known.has_open(low, high)
 
 
 def forget(context: Context) -> None:

@@ -25,6 +25,7 @@ from hiveacid.spark.publish import (
 from hiveacid.spark.rows import fit, partition_texts, with_static
 from hiveacid.spark.write import Kind, Target, stage_empty, stage_insert
 from hiveacid.table.layout import Places, known_partitions, partition_name, staging, written
+from hiveacid.table.locking import appending_lock
 from hiveacid.table.read import require_no_old_events
 from hiveacid.table.report import WriteReport
 
@@ -97,8 +98,7 @@ def lock_of(
     elif overwrite:
         kind = LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE
     else:
-        # SHARED_READ lets EXCL_WRITE pass, and rows beside an overwrite of a higher write id would be lost
-        kind = LockType.SHARED_READ if exclusive else LockType.SHARED_WRITE
+        kind = appending_lock(settings)
     partition = None
     if table.partition_columns and len(static) == len(table.partition_columns):
         partition = partition_name(table, tuple(static[c.name] for c in table.partition_columns))

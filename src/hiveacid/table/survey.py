@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.evolution import Recipe, matching, recipe
-from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.originals import OriginalRows, number_originals
 from hiveacid.core.storage_formats import FileKind, file_kind
 from hiveacid.core.types import Struct
@@ -63,7 +63,7 @@ def survey(
     data = [_Path.of(at, file) for at in locations for file in _files(data_directories(at))]
     raw = {at.root: list(_raw(at)) for at in locations}
     originals = [_Path.of(at, file) for at in locations for _, files in raw[at.root] for file in files]
-    paths = [*_flushed(context, txn, data), *events, *originals]
+    paths = [*_flushed(context, table.name, txn, data), *events, *originals]
     found = summaries(context, paths)
     _require_kinds(found, acid=[path.own for path in data], raw=[path.own for path in originals])
     bounds = measure([found[path.own] for path in events], context.settings.get(keys.BROADCAST_DELETE_EVENTS))
@@ -160,8 +160,8 @@ def _numbered(
     return numbered
 
 
-def _flushed(context: Context, txn: Transaction, paths: Sequence[_Path]) -> Iterator[_Path]:
+def _flushed(context: Context, table: TableName, txn: Transaction, paths: Sequence[_Path]) -> Iterator[_Path]:
     """Yield files, streamed ones as far as they were flushed."""
     for path in paths:
-        length, copy = readable(context, txn, path.own, path.file)
+        length, copy = readable(context, table, txn, path.own, path.file)
         yield _Path(path.own, path.file, length, copy)

@@ -1,0 +1,262 @@
+"""Transactions opened together, with their write ids, and the files that they share (Hive's ``TransactionBatch``)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.core.locks import LockComponent
+from hiveacid.core.model import Partition, TableKind, WriteId
+from hiveacid.core.names import ACID_VERSION_FILE, DeltaName, format_bucket_file
+from hiveacid.errors import StorageError, StoreError, WriteConflictError
+from hiveacid.ports import Begun, NewPartition, Operation, Written
+from hiveacid.storage.staging import new_staging_directory
+from hiveacid.streaming.growing import GrowingFile
+from hiveacid.streaming.split import Values, split
+from hiveacid.streaming.target import Target, codec_of, overtaken
+from hiveacid.table.locking import appending_lock
+from hiveacid.transaction import Transaction, Transactions
+
+if TYPE_CHECKING:
+    from hiveacid.config import Settings
+    from hiveacid.ports import Catalog, FileSystem
+
+logger = logging.getLogger(__name__)
+
+_MEMORY = 128 << 20  # bytes of rows kept before they are written
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a stream works with: storage, catalog, transactions, settings."""
+
+    fs: FileSystem
+    catalog: Catalog
+    transactions: Transactions
+    settings: Settings
+
+
+@dataclass
+class Batch:
+    """``count`` transactions on one table, used one after the other."""
+
+    services: Services
+    target: Target
+    transactions: list[Transaction]
+    write_ids: tuple[WriteId, ...]
+    at: int = -1  # which of them is in use
+    dead: bool = False
+    bytes: int = 0  # written to files
+    _files: dict[tuple[Values, int], GrowingFile] = field(default_factory=dict)
+    _known: dict[Values, str] | None = None  # partitions, looked up once a transaction
+    _used: dict[Values, str] = field(default_factory=dict)  # by the transaction in use
+    _marked: set[str] = field(default_factory=set)
+    _staging: str = ""
+
+    @classmethod
+    def open(cls, services: Services, target: Target, count: int) -> Batch:
+        """Open the transactions and give them write ids; all of them get heartbeats from now on."""
+        work = services.transactions
+        ids = work.store.open_txns(work.client, count)
+        try:
+            write_ids = work.store.allocate_write_ids(ids, target.table.name)
+        except BaseException:
+            work.store.abort_txns(ids, "no write ids")
+            raise
+        made = []
+        for txn_id, write_id in zip(ids, write_ids, strict=True):
+            work.heartbeats.track(txn_id)
+            txn = Transaction(work.store, work.heartbeats, services.settings, work.clock, txn_id)
+            txn.knows(Begun(txn_id, allocated={target.table.name: write_id}))
+            made.append(txn)
+        return cls(services, target, made, write_ids)
+
+    @property
+    def txn(self) -> Transaction:
+        """Return the transaction in use."""
+        return self.transactions[self.at]
+
+    @property
+    def write_id(self) -> WriteId:
+        """Return the write id in use."""
+        return self.write_ids[self.at]
+
+    @property
+    def is_used_up(self) -> bool:
+        """Tell whether there is no transaction left to begin."""
+        return self.dead or self.at + 1 >= len(self.transactions)
+
+    @property
+    def shared(self) -> bool:
+        """Tell whether the transactions share their files: those of insert-only tables have no row keys to tell apart."""
+        return len(self.transactions) > 1 and self.target.table.kind is TableKind.FULL_ACID
+
+    def begin(self) -> bool:
+        """Go on to the next transaction and take its lock; False where its rows would never be read.
+
+        (The table was overwritten or changed since the batch was opened: it takes a new one.) Raises
+        LockTimeoutError, TransactionAbortedError; then the batch is dead.
+        """
+        self.at += 1
+        self._known, self._used = None, {}
+        table = self.target.table
+        if not self.shared:
+            self._files = {}
+        try:
+            kind = appending_lock(self.services.settings)
+            self.txn.lock([LockComponent(kind, table.name.database, table.name.name, self.target.fixed)])
+            self._staging = new_staging_directory(table.location, self.txn.txn_id)
+            return self._is_current()
+        except BaseException:
+            self.close("a transaction of the batch could not begin")
+            raise
+
+    def _is_current(self) -> bool:
+        table = self.target.table
+        if self.services.catalog.get_table(table.name) != table:
+            return False
+        for (values, _), file in self._files.items():  # a partition may have been dropped
+            if not file.path.startswith(f"{self._place(values)}/") or not self.services.fs.exists(file.path):
+                return False
+        values_of = {values for values, _ in self._files} if self.target.dynamic else {self.target.static}
+        return not any(self._overtaken(self._place(values)) for values in values_of)
+
+    def _overtaken(self, place: str) -> bool:
+        store = self.services.transactions.store
+        return overtaken(self.services.fs, store, self.target.table, place, self.write_id)
+
+    def write(self, rows: Any) -> None:
+        """Take rows with the target's columns."""
+        for part in split(self.target.table, self.target.dynamic, rows):
+            self._file((*self.target.static, *part.values), part.bucket).add(part.rows)
+        if sum(file.buffered for file in self._files.values()) > _MEMORY:
+            for file in self._files.values():
+                file.spill(self.write_id)
+
+    def commit(self) -> int:
+        """Flush the files, then commit; return the rows.
+
+        Raises what `Transaction.commit` does, and WriteConflictError where a place was overwritten meanwhile.
+        """
+        if not self.shared:
+            self.txn.on_abort(self._remove)
+        for values, place in self._used.items():
+            self._mark(place)
+            if self._overtaken(place):
+                raise WriteConflictError(
+                    f"{self.target.table.name}: another transaction overwrote {self.target.name(values) or place} "
+                    "since this batch was opened, and rows written now would be lost; write them again"
+                )
+        before = self._bytes_there()
+        rows = sum(file.flush(self.write_id) for file in self._files.values())
+        self._record()
+        self.txn.commit()
+        self.bytes += self._bytes_there() - before
+        self._clear_staging()
+        return rows
+
+    def abort(self, reason: str) -> None:
+        """Give up the transaction in use; the next one can begin."""
+        for file in self._files.values():
+            file.forget()
+        self._files = {key: file for key, file in self._files.items() if file.published}
+        self.txn.abort(reason)
+        self._clear_staging()
+
+    def close(self, reason: str = "the stream was closed") -> int:
+        """Abort what is left of the batch and end its files; return how many transactions were aborted."""
+        self.dead = True
+        work = self.services.transactions
+        left = [txn for txn in self.transactions if not txn.ended]
+        if left and self.at >= 0 and not self.txn.ended:
+            self.abort(reason)
+        rest = [txn for txn in left if not txn.ended]
+        try:
+            work.store.abort_txns([txn.txn_id for txn in rest], reason)
+        except StoreError:
+            logger.warning("%d transactions are left to their time-out: no store", len(rest), exc_info=True)
+        for txn in rest:
+            txn.ended = True
+            work.heartbeats.forget(txn.txn_id)
+        for file in self._files.values():
+            try:
+                file.seal()
+            except StorageError:  # readers go on as its side file says
+                logger.warning("%s keeps its side file", file.path, exc_info=True)
+        self._files = {}
+        self._clear_staging()
+        return len(left)
+
+    def _bytes_there(self) -> int:
+        return sum(file.written for file in self._files.values())
+
+    def _place(self, values: Values) -> str:
+        """Return the location of a partition, a new one below the table."""
+        if self._known is None:
+            self._known = self.target.locations(self.services.catalog)
+        return self._known.get(values) or f"{self.target.table.location}/{self.target.name(values)}"
+
+    @property
+    def _directory(self) -> str:
+        if self.shared:
+            return DeltaName(False, self.write_ids[0], self.write_ids[-1], None).format()  # noqa: FBT003
+        return DeltaName(False, self.write_id, self.write_id, 0).format()  # noqa: FBT003 - no delete delta
+
+    def _file(self, values: Values, bucket: int) -> GrowingFile:
+        place = self._used.setdefault(values, self._place(values))
+        key = values, bucket
+        if key not in self._files:
+            table = self.target.table
+            acid = table.kind is TableKind.FULL_ACID
+            name = format_bucket_file(bucket) if acid else f"{bucket:06d}_0"
+            self._files[key] = GrowingFile(
+                self.services.fs,
+                table,
+                codec_of(table),
+                path=f"{place}/{self._directory}/{name}",
+                staged=f"{self._staging}/{len(self._files)}",
+                bucket=bucket,
+                acid=acid,
+                shared=self.shared,
+            )
+        return self._files[key]
+
+    def _mark(self, place: str) -> None:
+        if self.target.table.kind is not TableKind.FULL_ACID:
+            return
+        marker = f"{place}/{self._directory}/{ACID_VERSION_FILE}"
+        if marker not in self._marked:
+            self.services.fs.write_bytes(marker, b"2")
+            self._marked.add(marker)
+
+    def _record(self) -> None:
+        """Tell the transaction which partitions it wrote, and which of them are new."""
+        assert self._known is not None or not self._used  # noqa: S101 - `_place`
+        known = self._known or {}
+        name = self.target.table.name
+        self.txn.wrote(
+            [Written(name, self.target.name(values), Operation.INSERT) for values in self._used],
+            [
+                NewPartition(name, Partition(values, place))
+                for values, place in self._used.items()
+                if values not in known
+            ],
+        )
+
+    def _remove(self) -> None:
+        """Delete what an aborted transaction published (invisible to everybody, but it takes space)."""
+        now = self.services.catalog.get_table(self.target.table.name)
+        if (
+            now is None or now.created_at == self.target.table.created_at
+        ):  # not another table of the same name
+            for place in self._used.values():
+                self.services.fs.delete_tree(f"{place}/{self._directory}")
+
+    def _clear_staging(self) -> None:
+        if not self._staging:
+            return
+        try:
+            self.services.fs.delete_tree(self._staging)
+        except StorageError:
+            logger.warning("%s is left to the cleaner", self._staging, exc_info=True)

@@ -1,0 +1,457 @@
+"""Streams end to end on real files and a real store, read by a reader that shares no code (scenarios R1 to R8)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from stream_tables import ACID, Warehouse
+
+from hiveacid.core.hashing import bucket_number
+from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.model import Column, TableName
+from hiveacid.core.types import parse_type
+from hiveacid.errors import (
+    BadRecordError,
+    ConfigError,
+    NoSuchColumnError,
+    NoSuchTableError,
+    SchemaMismatchError,
+    StorageError,
+    TransactionAbortedError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
+from hiveacid.ports import Client
+from hiveacid.streaming import DelimitedWriter, JsonWriter
+from hiveacid.streaming.batch import Batch
+
+B0 = 536870912
+T = TableName("default", "t")
+
+
+def batch_of(*numbers: int) -> Any:
+    return pa.table({"id": pa.array(numbers, pa.int32()), "name": [f"n{n}" for n in numbers]})
+
+
+def simple(wh: Warehouse, more: str = "") -> None:
+    wh.create(f"CREATE TABLE t (id INT, name STRING) {more} {ACID}")
+
+
+def send(connection: Any, *numbers: int) -> None:
+    connection.begin_transaction()
+    connection.write(batch_of(*numbers))
+    connection.commit()
+
+
+def test_r1_a_batch_shares_one_delta_and_a_single_transaction_has_its_own(wh: Warehouse) -> None:
+    simple(wh)
+    with wh.connect("t", batch_size=2) as stream:
+        send(stream, 1, 2)
+        assert wh.files("t") == [
+            "delta_0000001_0000002/_orc_acid_version",
+            "delta_0000001_0000002/bucket_00000",
+            "delta_0000001_0000002/bucket_00000_flush_length",
+        ]
+        assert wh.findings("t") == []
+        send(stream, 3)
+        assert wh.files("t") == [
+            "delta_0000001_0000002/_orc_acid_version",
+            "delta_0000001_0000002/bucket_00000",
+        ]
+        assert stream.stats.records_written == 3
+    with wh.connect("t") as stream:
+        send(stream, 4)
+        assert stream.stats.committed_transactions == 1
+        assert (
+            stream.stats.bytes_written
+            == (wh.root / "t/delta_0000003_0000003_0000/bucket_00000").stat().st_size
+        )
+    assert wh.files("t")[2:] == [
+        "delta_0000003_0000003_0000/_orc_acid_version",
+        "delta_0000003_0000003_0000/bucket_00000",
+    ]
+    assert wh.events("t") == {
+        "": [(1, B0, 0, (1, "n1")), (1, B0, 1, (2, "n2")), (2, B0, 0, (3, "n3")), (3, B0, 0, (4, "n4"))]
+    }
+    assert wh.findings("t") == []
+    assert not list((wh.root / "t").glob(".hiveacid*"))
+
+
+def test_r2_an_aborted_transaction_in_the_middle_is_never_seen(wh: Warehouse) -> None:
+    simple(wh)
+    with wh.connect("t", batch_size=4) as stream:
+        send(stream, 1)
+        stream.begin_transaction()
+        stream.write(batch_of(2, 3))
+        stream._batch._files[(), 0].spill(stream._batch.write_id)  # type: ignore[union-attr] # as large ones do
+        stream.abort()
+        send(stream, 4)
+        assert wh.rows("t") == [(1, "n1"), (4, "n4")]
+        stream.begin_transaction()
+        stream.write(batch_of(5))
+        stream._batch._files[(), 0].spill(stream._batch.write_id)  # type: ignore[union-attr]
+        assert wh.rows("t") == [(1, "n1"), (4, "n4")]
+        stream.abort()
+        assert stream.stats.aborted_transactions == 2
+    assert wh.rows("t") == [(1, "n1"), (4, "n4")]
+    assert wh.files("t") == ["delta_0000001_0000004/_orc_acid_version", "delta_0000001_0000004/bucket_00000"]
+    assert wh.findings("t") == []
+
+
+def test_r2_nothing_lies_there_where_the_only_transaction_is_aborted(wh: Warehouse) -> None:
+    simple(wh)
+    with wh.connect("t") as stream:
+        stream.begin_transaction()
+        stream.write({"id": 1})
+        stream.abort()
+        stream.begin_transaction()
+        assert stream.commit() == 0
+    assert wh.files("t") == []
+
+
+def test_r3_readers_of_an_open_batch_see_what_was_committed(wh: Warehouse) -> None:
+    simple(wh)
+    with wh.connect("t", batch_size=50) as stream:
+        for number in range(20):
+            stream.begin_transaction()
+            stream.write(batch_of(*range(number * 10, number * 10 + 10)))
+            assert len(wh.rows("t")) == number * 10
+            stream.commit()
+            assert wh.rows("t")[-1] == (number * 10 + 9, f"n{number * 10 + 9}")
+            assert wh.findings("t") == []
+    assert [row[0] for row in wh.rows("t")] == list(range(200))
+
+
+def test_r4_static_and_dynamic_partitions(wh: Warehouse) -> None:
+    simple(wh, "PARTITIONED BY (day DATE, kind STRING)")
+    rows = [
+        {"id": 1, "name": "a", "day": date(2024, 1, 1), "kind": "x/y"},
+        {"id": 2, "name": "b", "day": None, "kind": ""},
+        {"id": 3, "name": "c", "day": date(2024, 1, 1), "kind": "x/y"},
+    ]
+    with wh.connect("t", batch_size=2) as stream:
+        stream.begin_transaction()
+        stream.write(rows)
+        assert wh.store.list_partitions(T) == ()
+        stream.commit()
+        assert [one.values for one in wh.store.list_partitions(T)] == [("2024-01-01", "x/y"), (None, None)]
+        stream.begin_transaction()
+        stream.write([rows[0] | {"id": 9, "kind": None}, rows[2] | {"id": 8}])
+        stream.commit()
+    with wh.connect("t", partition={"day": "2024-01-01"}) as stream:
+        stream.begin_transaction()
+        stream.write([{"id": 5, "name": None, "kind": "x/y"}])
+        stream.commit()
+    with wh.connect("t", partition={"DAY": date(2024, 2, 1), "kind": "s"}) as stream:
+        send(stream, 6)
+    default = "__HIVE_DEFAULT_PARTITION__"
+    assert {name: [event[3][0] for event in events] for name, events in wh.events("t").items()} == {
+        f"day={default}/kind={default}": [2],
+        f"day=2024-01-01/kind={default}": [9],
+        "day=2024-01-01/kind=x%2Fy": [1, 3, 8, 5],
+        "day=2024-02-01/kind=s": [6],
+    }
+    assert wh.findings("t") == []
+    for partition, error in (
+        ({"kind": "x"}, ConfigError),
+        ({"hour": "x"}, NoSuchColumnError),
+        ({"day": "no day"}, SchemaMismatchError),
+    ):
+        with pytest.raises(error):
+            wh.connect("t", partition=partition)
+
+
+def test_r4_many_streams_make_the_same_partition_at_once(wh: Warehouse) -> None:
+    simple(wh, "PARTITIONED BY (p INT)")
+    streams = [wh.connect("t", batch_size=2) for _ in range(4)]
+    for number, stream in enumerate(streams):
+        stream.begin_transaction()
+        stream.write([{"id": number, "name": "", "p": 7}])
+    threads = [threading.Thread(target=stream.commit) for stream in streams]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for stream in streams:
+        stream.close()
+    assert [one.values for one in wh.store.list_partitions(T)] == [("7",)]
+    assert sorted(row[0] for row in wh.rows("t")) == [0, 1, 2, 3]
+    assert wh.findings("t") == []
+
+
+@pytest.mark.parametrize(("version", "count"), [(1, 7), (2, 100)])
+def test_r5_rows_are_in_the_buckets_of_hive(wh: Warehouse, version: int, count: int) -> None:
+    wh.create(
+        f"CREATE TABLE t (id BIGINT, name STRING) CLUSTERED BY (name, id) INTO {count} BUCKETS STORED AS ORC "
+        f"TBLPROPERTIES ('transactional'='true','bucketing_version'='{version}')"
+    )
+    rows = [{"id": n * 7919, "name": f"name {n % 37}" if n % 5 else None} for n in range(300)]
+    with wh.connect("t", batch_size=2) as stream:
+        for part in (rows[:250], rows[250:]):
+            stream.begin_transaction()
+            stream.write(part)
+            stream.commit()
+    found = wh.events("t")[""]
+    assert sorted(event[3][0] for event in found) == [row["id"] for row in rows]
+    types = [parse_type("string"), parse_type("bigint")]
+    for _, bucket, _, (number, name) in found:
+        assert bucket - B0 >> 16 == bucket_number([name, number], types, count, version)
+    for file in (wh.root / "t/delta_0000001_0000002").glob("bucket_*"):
+        inside = {event[1] for event in found if f"bucket_{event[1] - B0 >> 16:05d}" == file.name}
+        assert len(inside) == 1
+    assert wh.findings("t") == []
+
+
+def test_r6_a_bad_record_is_named_and_takes_nothing_of_its_call_with_it(wh: Warehouse) -> None:
+    simple(wh)
+    with wh.connect("t", writer=DelimitedWriter()) as stream:
+        stream.begin_transaction()
+        assert stream.write("1,a\n2,b\n") == 2
+        with pytest.raises(BadRecordError, match=r"record 4 does not fit.*no number,d") as caught:
+            stream.write("3,c\nno number,d\n")
+        assert caught.value.record == "no number,d"
+        stream.write("5,e\n")
+        stream.commit()
+    bad = []
+    with wh.connect("t", writer=JsonWriter(), rejects=bad.append, batch_size=2) as stream:
+        stream.begin_transaction()
+        assert stream.write('{"id":6,"name":"f"}\n{"id":"x"}\n{"id":7}\n') == 2
+        stream.write("nonsense\n")
+        stream.commit()
+        assert [(one.number, one.record) for one in bad] == [(2, '{"id":"x"}'), (4, "nonsense")]
+        assert (stream.stats.records_written, stream.stats.records_rejected) == (2, 2)
+    assert [row[0] for row in wh.rows("t")] == [1, 2, 5, 6, 7]
+
+
+def test_r7_closing_aborts_what_is_left_of_the_batch(wh: Warehouse) -> None:
+    simple(wh)
+    stream = wh.connect("t", batch_size=5)
+    send(stream, 1)
+    stream.begin_transaction()
+    stream.write(batch_of(2))
+    ids = stream.transactions
+    assert [write_id for _, write_id in ids] == [1, 2, 3, 4, 5]
+    stream.close()
+    stream.close()
+    assert stream.stats.aborted_transactions == 4
+    assert [wh.store.txn_state(txn_id) for txn_id, _ in ids] == ["committed"] + ["aborted"] * 4  # type: ignore[arg-type]
+    assert wh.rows("t") == [(1, "n1")]
+    assert wh.store.show_locks() == ()
+    assert wh.files("t") == ["delta_0000001_0000005/_orc_acid_version", "delta_0000001_0000005/bucket_00000"]
+    with pytest.raises(TransactionStateError, match="closed"):
+        stream.begin_transaction()
+    with wh.connect("t") as stream:
+
+        def fail() -> None:
+            with stream.transaction():
+                stream.write(batch_of(3))
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fail()
+        assert stream.stats.aborted_transactions == 1
+    assert wh.rows("t") == [(1, "n1")]
+
+
+def test_r8_one_heartbeat_keeps_the_whole_batch_alive(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    simple(wh)
+    asked = []
+    heartbeat = wh.store.heartbeat
+
+    def noted(ids: Any) -> Any:
+        asked.append(tuple(ids))
+        return heartbeat(ids)
+
+    monkeypatch.setattr(wh.store, "heartbeat", noted)
+    with wh.connect("t", batch_size=3, settings={"hive.txn.timeout": "1s"}) as stream:
+        send(stream, 1)
+        stream._services.transactions.heartbeats.beat()
+        assert asked[-1] == tuple(txn_id for txn_id, _ in stream.transactions[1:])
+    stream._services.transactions.heartbeats.beat()
+    assert len(asked[-1]) == 2  # none after the end
+
+
+def test_a_reaped_transaction_cannot_go_on(wh: Warehouse) -> None:
+    simple(wh)
+    with wh.connect("t", batch_size=3) as stream:
+        send(stream, 1)
+        stream.begin_transaction()
+        stream.write(batch_of(2))
+        wh.store.abort_txns([txn_id for txn_id, _ in stream.transactions], "reaped")  # type: ignore[misc]
+        stream._asked = 0
+        with pytest.raises(TransactionAbortedError):
+            stream.write(batch_of(3))
+        with pytest.raises(TransactionStateError):
+            stream.commit()
+        assert stream.stats.aborted_transactions >= 1
+        stream.begin_transaction()
+        stream.write(batch_of(4))
+        wh.store.abort_txns([txn_id for txn_id, _ in stream.transactions], "reaped")  # type: ignore[misc]
+        with pytest.raises(TransactionAbortedError):
+            stream.commit()
+        assert wh.rows("t") == [(1, "n1")]
+        send(stream, 5)
+        assert wh.rows("t") == [(1, "n1"), (5, "n5")]
+    assert [found for found in wh.findings("t") if not found.startswith("aborted")] == []
+    with wh.connect("t") as stream:
+        stream.begin_transaction()
+        stream.write(batch_of(6))
+        wh.store.abort_txns([txn_id for txn_id, _ in stream.transactions], "reaped")  # type: ignore[misc]
+        with pytest.raises(TransactionAbortedError):
+            stream.commit()
+    assert not [name for name in wh.files("t") if name.startswith("delta_0000010")]
+
+
+def test_a_failed_write_ends_the_batch_and_shows_nothing(
+    wh: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simple(wh)
+    with wh.connect("t", batch_size=3) as stream:
+        send(stream, 1)
+        stream.begin_transaction()
+        stream.write(batch_of(2))
+
+        def full(*_: object) -> None:
+            raise StorageError("no space left")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("hiveacid.storage.local.LocalFileSystem.replace_tail", full)
+            with pytest.raises(StorageError):
+                stream.commit()
+        assert stream.stats.aborted_transactions == 2
+        assert wh.rows("t") == [(1, "n1")]
+        send(stream, 3)
+        assert stream.transactions[0][1] == 4
+    assert wh.rows("t") == [(1, "n1"), (3, "n3")]
+    assert wh.findings("t") == []
+
+
+def test_a_table_overwritten_between_two_transactions_gets_rows_above_the_new_base(wh: Warehouse) -> None:
+    simple(wh)
+    with wh.connect("t", batch_size=10) as stream:
+        send(stream, 1)
+        overwrite(wh, "t")
+        send(stream, 2)
+        assert stream.transactions[0][1] == 12
+        assert wh.rows("t") == [(2, "n2")]
+    simple_part = f"CREATE TABLE p (id INT, name STRING) PARTITIONED BY (p INT) {ACID}"
+    wh.create(simple_part)
+    with wh.connect("p", batch_size=10) as stream:
+        stream.begin_transaction()
+        stream.write([{"id": 1, "p": 1}])
+        stream.commit()
+        overwrite(wh, "p", "p=2")
+        stream.begin_transaction()
+        stream.write([{"id": 2, "p": 2}])
+        with pytest.raises(WriteConflictError, match="p=2"):
+            stream.commit()
+        stream.begin_transaction()
+        stream.write([{"id": 3, "p": 2}])
+        stream.commit()
+    assert sorted(row[0] for row in wh.rows("p")) == [1, 3]
+
+
+def overwrite(wh: Warehouse, table: str, partition: str = "") -> None:
+    """Do what INSERT OVERWRITE of no rows leaves."""
+    name = TableName("default", table)
+    (txn_id,) = wh.store.open_txns(Client("u", "h", "a"))
+    wh.store.lock(txn_id, [LockComponent(LockType.EXCLUSIVE, "default", table)])
+    (write_id,) = wh.store.allocate_write_ids([txn_id], name)
+    (wh.root / table / partition / f"base_{write_id:07d}").mkdir(parents=True)
+    wh.store.commit_txn(txn_id)
+
+
+def test_a_changed_table_gets_rows_of_its_new_columns(wh: Warehouse) -> None:
+    simple(wh)
+    with wh.connect("t", batch_size=10) as stream:
+        send(stream, 1)
+        table = wh.store.get_table(T)
+        assert table is not None
+        wh.store.alter_table(T, replace(table, columns=(*table.columns, Column("more", "int"))))
+        stream.begin_transaction()
+        stream.write([{"id": 2, "name": "b", "more": 5}])
+        stream.commit()
+    assert wh.rows("t") == [(1, "n1"), (2, "b", 5)]
+
+
+def test_insert_only_tables_get_a_delta_for_each_transaction(wh: Warehouse) -> None:
+    wh.create(
+        "CREATE TABLE t (id INT, c CHAR(3), d DECIMAL(5,1)) STORED AS ORC TBLPROPERTIES "
+        "('transactional'='true','transactional_properties'='insert_only')"
+    )
+    with wh.connect("t", batch_size=3) as stream:
+        for number in (1, 2):
+            stream.begin_transaction()
+            stream.write([{"id": number, "c": "x", "d": Decimal("1.5")}])
+            stream.commit()
+            stream.begin_transaction()
+            stream.write([{"id": 99}])
+            stream.abort()
+    assert wh.files("t") == ["delta_0000001_0000001_0000/000000_0", "delta_0000003_0000003_0000/000000_0"]
+    assert wh.findings("t") == []
+
+
+def test_what_cannot_be_streamed_into_is_refused(wh: Warehouse) -> None:
+    wh.create("CREATE TABLE plain (id INT) STORED AS ORC")
+    wh.create("CREATE TABLE u (id INT, u UNIONTYPE<INT,STRING>) " + ACID)
+    wh.create(
+        "CREATE TABLE pq (id INT) STORED AS PARQUET TBLPROPERTIES "
+        "('transactional'='true','transactional_properties'='insert_only')"
+    )
+    for table in ("plain", "u", "pq"):
+        with pytest.raises(UnsupportedFeatureError):
+            wh.connect(table)
+    with pytest.raises(NoSuchTableError):
+        wh.connect("nothing")
+    simple(wh)
+    with pytest.raises(ConfigError):
+        wh.connect("t", batch_size=0)
+    with wh.connect("t") as stream:
+        for verb in (stream.commit, stream.abort, lambda: stream.write({"id": 1})):
+            with pytest.raises(TransactionStateError):
+                verb()
+        stream.begin_transaction()
+        with pytest.raises(TransactionStateError):
+            stream.begin_transaction()
+        with pytest.raises(ConfigError, match="record writer"):
+            stream.write("1,a")
+        with pytest.raises(SchemaMismatchError):
+            stream.write(pa.table({"id": [1]}))
+        stream.write({"id": 1, "name": "a"})
+        stream.commit()
+    assert wh.rows("t") == [(1, "a")]
+
+
+def test_large_transactions_are_written_as_they_come(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    simple(wh)
+    monkeypatch.setattr("hiveacid.streaming.batch._MEMORY", 1000)
+    for size in (1, 2):
+        with wh.connect("t", batch_size=size) as stream:
+            stream.begin_transaction()
+            for start in range(0, 1000, 100):
+                stream.write(batch_of(*range(start, start + 100)))
+            batch = stream._batch
+            assert isinstance(batch, Batch)
+            assert batch._bytes_there() > 1000
+            assert wh.rows("t") == [] if size == 1 else True
+            stream.commit()
+    found = wh.events("t")[""]
+    assert [(event[2], event[3][0]) for event in found] == [(n, n) for n in range(1000)] * 2
+    assert wh.findings("t") == []
+
+
+def test_one_thread_at_a_time(wh: Warehouse) -> None:
+    simple(wh)
+    with wh.connect("t") as stream:
+        stream.begin_transaction()
+        with stream._alone(), pytest.raises(TransactionStateError, match="thread"):
+            stream.write(batch_of(1))
+        stream.write(batch_of(1))
+        stream.commit()
