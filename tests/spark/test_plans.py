@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from acid_files import acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
 from hiveacid.config import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
@@ -101,6 +103,47 @@ def test_only_partitions_with_deletes_pay_for_a_join(acid: AcidSession) -> None:
     assert "LeftAnti" in executed_plan(rows)
     assert "LeftAnti" not in executed_plan(acid.table("p").scan(where="d = 2").to_df())
     assert rows.count() == 35
+
+
+def test_originals_that_no_delete_can_touch_are_read_as_plain_files(
+    acid: AcidSession, tmp_path: Path
+) -> None:
+    """A window (row numbers) and a join are paid for by those files only that hold a deleted row."""
+    rows = [(n, f"v{n}", 0.5) for n in range(10)]
+    columns = "id:int,v:string,w:double"
+    inserted, deleted = "delta_0000001_0000001_0000", "delete_delta_0000002_0000002_0000"
+    files = {
+        name: orc_bytes(rows, f"struct<{columns}>") for name in ("000000_0", "000001_0", "000001_0_copy_1")
+    }
+    files[f"{inserted}/bucket_00000"] = acid_bytes(inserts(1, rows), columns)
+    key, second = bucket_property(0), bucket_property(1)
+    cases: dict[str, tuple[list[tuple[int, int, int]], list[int]]] = {
+        "of_delta": ([(1, key, 3)], []),
+        "of_one_file": ([(1, key, 3), (0, second, 12)], [1]),  # the copy: rows 10 to 19 of its bucket
+        "of_two_files": ([(0, second, 9), (0, second, 10)], [2]),
+    }
+    for name, (gone, windowed) in cases.items():
+        more = {
+            f"{deleted}/bucket_0000{bucket}": acid_bytes(
+                deletes(2, [k for k in gone if k[1] == one]), columns
+            )
+            for bucket, one in enumerate((key, second))
+        }
+        root = put(tmp_path / name, files | more)
+        acid.adopt(CREATE.format(name, ""), str(root), f"default.{name}:2:9223372036854775807::")
+        frame = acid.table(name).to_df()
+        assert frame.count() == 40 - len(gone)
+        plan = executed_plan(frame)
+        assert ("Window [" in plan, "ExistingRDD" in plan) == (bool(windowed), bool(windowed)), plan
+        raw = [files for files in scanned_files(frame) if all("/delta_" not in file for file in files)]
+        raw = [files for files in raw if all("/delete_" not in file for file in files)]
+        assert sorted(len(files) for files in raw) == sorted([3 - sum(windowed), *windowed])
+
+
+def scanned_files(frame: DataFrame) -> Iterator[list[str]]:
+    """Yield the files of each scan."""
+    for node in scan_nodes(frame._jdf.queryExecution().executedPlan()):
+        yield [str(file) for file in node.relation().location().inputFiles()]
 
 
 def test_a_later_filter_on_a_partition_column_prunes_files(acid: AcidSession) -> None:

@@ -17,6 +17,7 @@ from hiveacid.orc.summary import Range
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
+    from hiveacid.core.originals import OriginalRows
     from hiveacid.orc.summary import FileSummary
 
 _LONG_BITS = 63
@@ -34,13 +35,17 @@ _OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside of the statistics of i
 
 @dataclass(frozen=True)
 class DeleteBounds:
-    """Number of delete events and, where every footer tells, the ranges of their keys."""
+    """Number of delete events and, where every footer tells, the ranges of their keys.
+
+    ``originals``: bucket properties and row ids in the delete files that reach down to write id 0.
+    """
 
     events: int
     write_id: Range | None = None
     bucket: Range | None = None
     row_id: Range | None = None
     fits_memory: bool = True
+    originals: tuple[Range, Range] | None = None
 
     @property
     def packs(self) -> bool:
@@ -48,6 +53,22 @@ class DeleteBounds:
         if self.write_id is None or self.bucket is None or self.row_id is None:
             return False
         return self.write_id.bits + self.bucket.bits + self.row_id.bits <= _LONG_BITS
+
+    def can_touch(self, rows: OriginalRows, count: int) -> bool:
+        """Tell whether an event may delete one of the ``count`` rows of a file without ACID columns."""
+        if not self.packs or self.write_id is None or self.bucket is None or self.row_id is None:
+            return True  # unpacked keys are not checked against the bounds either
+        if not self.write_id.low <= rows.write_id <= self.write_id.high:
+            return False
+        bucket, row_id = self.bucket, self.row_id
+        if rows.write_id == 0 and self.originals is not None:
+            bucket, row_id = self.originals
+        last = rows.first_row_id + count - 1
+        return (
+            bucket.low <= rows.bucket_property <= bucket.high
+            and rows.first_row_id <= row_id.high
+            and row_id.low <= last
+        )
 
 
 def measure(summaries: Sequence[FileSummary], limit: int) -> DeleteBounds | None:
@@ -66,13 +87,16 @@ def measure(summaries: Sequence[FileSummary], limit: int) -> DeleteBounds | None
     row_id = _range(summary.row_id for summary in summaries)
     if write_id is None or bucket is None or row_id is None or (write_id.low <= 0 and bucket.low < _V1):
         return DeleteBounds(events, fits_memory=fits)  # no bounds, or keys that have to be translated first
-    return DeleteBounds(events, write_id, bucket, row_id, fits_memory=fits)
+    low = [summary for summary in summaries if summary.write_id is not None and summary.write_id.low <= 0]
+    buckets, row_ids = _range(summary.bucket for summary in low), _range(summary.row_id for summary in low)
+    originals = None if buckets is None or row_ids is None else (buckets, row_ids)
+    return DeleteBounds(events, write_id, bucket, row_id, fits_memory=fits, originals=originals)
 
 
 def _range(ranges: Iterable[Range | None]) -> Range | None:
     known = list(ranges)
     found = [one for one in known if one is not None]
-    if len(found) < len(known):
+    if not found or len(found) < len(known):
         return None
     return Range(min(one.low for one in found), max(one.high for one in found))
 
@@ -97,6 +121,12 @@ def delete_key(bounds: DeleteBounds, place: SparkColumn | None, *, strict: bool)
             f"{value} BETWEEN {one.low} AND {one.high}"
             for value, one in zip(ROOT_KEY, (w, b, r), strict=True)
         )
+        if strict and bounds.originals is not None:  # files were kept out of the join by these
+            buckets, row_ids = bounds.originals
+            inside += (
+                f" AND ({write_id} != 0L OR {bucket} BETWEEN {buckets.low} AND {buckets.high}"
+                f" AND {row_id} BETWEEN {row_ids.low} AND {row_ids.high})"
+            )
         outside = f"CAST(raise_error('{_OUTSIDE}') AS BIGINT)" if strict else "NULL"
         key = f"CASE WHEN {inside} THEN {packed} ELSE {outside} END"
     return F.expr(key) if place is None else F.struct(F.expr(key).alias("key"), place.alias("place"))

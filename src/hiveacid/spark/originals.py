@@ -1,8 +1,8 @@
 """Scans of files without ACID columns, with the row ids that Hive gives their rows.
 
 A row's number in its file comes from a window over the file: exact however Spark cuts files into tasks
-(``_metadata`` has no row index for ORC). Spark drops the window where neither row ids nor a delete event ask
-for it, and the file is then read at plain speed.
+(``_metadata`` has no row index for ORC). Spark drops the window, and the join that brings the ids, where neither
+row ids nor a delete event ask for them, and the file is then read at plain speed.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ def _with_row_ids(
         ],
         "__hiveacid_path string, originalTransaction bigint, bucket int, __hiveacid_first bigint",
     )
+    # Spark drops a join that nothing is asked of only where it knows its keys to be unique
+    ids = ids.coalesce(1).dropDuplicates(["__hiveacid_path"])
     joined = named.withColumn("__hiveacid_number", number).join(
         F.broadcast(ids), tail == F.col("__hiveacid_path"), "left"
     )

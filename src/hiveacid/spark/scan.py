@@ -169,10 +169,23 @@ def _live(
     ]
     deletes = reduce(lambda left, right: left.union(right), events)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
-    return [
+    within, beyond = _reachable(source, bounds, numbered)
+    live = [
         frame.join(deletes, F.col("__hiveacid_k") == F.col("__hiveacid_dk"), "left_anti").drop("__hiveacid_k")
-        for frame, _ in _rows(source, locations, numbered, key)
+        for frame, _ in _rows(source, locations, within, key)
     ]
+    return live + [frame for frame, _ in _raw_rows(source, locations, beyond, None)]
+
+
+def _reachable(source: Source, bounds: DeleteBounds, numbered: Numbered) -> tuple[Numbered, Numbered]:
+    """Part files without ACID columns into those that an event may touch, and those that are read as plain files."""
+    within: Numbered = {}
+    beyond: Numbered = {}
+    for root, files in numbered.items():
+        touched = [bounds.can_touch(one, source.files[f"{root}/{one.file.path}"].rows) for one in files]
+        within[root] = tuple(one for one, is_touched in zip(files, touched, strict=True) if is_touched)
+        beyond[root] = tuple(one for one, is_touched in zip(files, touched, strict=True) if not is_touched)
+    return within, beyond
 
 
 def _newest(source: Source, locations: Sequence[Location], numbered: Numbered) -> list[DataFrame]:
@@ -202,6 +215,12 @@ def _rows(
         frame = _read_acid(source, group, _ROWS, values=True)
         more = key(place(source.table, group), statement_of(group.depth)) if key else ()
         yield _select(source, frame, group, more), group
+    yield from _raw_rows(source, locations, numbered, key)
+
+
+def _raw_rows(
+    source: Source, locations: Sequence[Location], numbered: Numbered, key: Keys | None
+) -> Iterable[tuple[DataFrame, FileGroup]]:
     raw = RawSource(source.facts, source.fs, source.table, source.files, STRICT)
     for group, found in raw_frames(raw, locations, numbered):
         frame = found.withColumn("currentTransaction", F.col("originalTransaction")) if key else found
