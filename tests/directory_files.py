@@ -11,8 +11,8 @@ from directory_model import AcidRows, Content, Event, Junk, Location
 COLUMNS = "v:string"
 
 
-def write_location(root: Path, location: Location, random: Random, *, torn: bool = True) -> Path:
-    """Write a location's files; a file that may be read in part has torn bytes behind that part, if ``torn``."""
+def write_location(root: Path, location: Location, random: Random) -> Path:
+    """Write a location's files; a file that may be read in part has torn bytes behind that part."""
     files: dict[str, bytes] = {f"{path}/": b"" for path in location.directories}
     lengths = {}
     for path, content in location.files.items():
@@ -21,7 +21,7 @@ def write_location(root: Path, location: Location, random: Random, *, torn: bool
             valid = _bytes(AcidRows(content.events[: content.readable])) if content.readable else b""
             lengths[path] = len(valid)
             behind = random.choice((data[: len(data) // 2], data[5:], random.randbytes(40)))
-            data = valid + behind if torn else valid
+            data = valid + behind
         files[path] = data
     for path, length in lengths.items():
         side = location.files[f"{path}_flush_length"]

@@ -62,6 +62,7 @@ CHECKS = (
         "planted: snapshot taken late", (*HISTORY, "{count}", "--bug", "snapshot taken late"), 300, 2,
         store="SQLite", caught=True,
     ),
+    Check("spoilt directories, 300 each", ("tools/more_directories.py", "{count}"), 20, 8),
     Check("simulation", (*SIMULATION, "{count}", "--first", "1000"), 500, 6),
 )  # fmt: skip
 

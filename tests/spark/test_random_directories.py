@@ -54,7 +54,7 @@ def random_locations(random: Random, ids: Ids) -> Iterator[Location]:
 def partitions(root: Path, random: Random, ids: Ids) -> tuple[list[Partition], set[Row]]:
     made, rows = [], set()
     for number, location in zip(range(PARTITIONS), random_locations(random, ids), strict=False):
-        where = write_location(root / f"p={number}", location, random, torn=False)
+        where = write_location(root / f"p={number}", location, random)
         made.append(Partition((str(number),), str(where)))
         rows |= {(number, key, value) for key, value in location.rows.items()}
     return made, rows
@@ -109,7 +109,7 @@ def test_a_spoilt_file_is_refused_by_its_name(acid: AcidSession, seed: int, tmp_
     for number in range(40):
         ids = make_ids(random)
         location = next(random_locations(random, ids))
-        root = write_location(tmp_path / f"t{number}", location, random, torn=False)
+        root = write_location(tmp_path / f"t{number}", location, random)
         files = [path for path in sorted(root.rglob("*")) if path.is_file()]
         used = [path for path in files if is_read(path, root, location, ids)]
         if not used or done == 12:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hiveacid.catalog.checks import check_definition
+from hiveacid.core.buckets import MAX_BUCKET
 from hiveacid.core.listing import read_listing
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
@@ -110,7 +111,7 @@ def _require_originals(context: Context, table: TableDefinition, txn: Transactio
         listing = read_listing(context.fs.list_tree(root))
         strange = [path for path in listing.foreign if not path.startswith(("_", "."))]
         strange += [directory.path for directory in listing.directories]
-        strange += [file.path for file in listing.originals if parse_original_file(file.name) is None]
+        strange += [file.path for file in listing.originals if not _tells_bucket(file)]
         if strange:
             raise _bad_name(table, f"{root}/{strange[0]}")
         for file in listing.originals:
@@ -130,11 +131,16 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
                     "read: INSERT OVERWRITE the table with its own rows first"
                 )
             for file in directory.files:
-                if parse_original_file(file.name) is None:
+                if not _tells_bucket(file):
                     raise _bad_name(table, f"{at.root}/{file.path}")
         for file in at.state.originals:
-            if parse_original_file(file.name) is None:
+            if not _tells_bucket(file):
                 raise _bad_name(table, f"{at.root}/{file.path}")
+
+
+def _tells_bucket(file: DataFile) -> bool:
+    parsed = parse_original_file(file.name)
+    return parsed is not None and parsed.bucket <= MAX_BUCKET
 
 
 def _is_joined(directory: AcidDirectory) -> bool:
@@ -146,7 +152,7 @@ def _is_joined(directory: AcidDirectory) -> bool:
 def _bad_name(table: TableDefinition, path: str) -> CatalogError:
     return CatalogError(
         f"{table.name}: unexpected data file name, cannot convert to a transactional table: {path}; Hive's own are "
-        "called 000000_0 or 000000_0_copy_1"
+        f"called 000000_0 or 000000_0_copy_1, up to 00{MAX_BUCKET}_0"
     )
 
 

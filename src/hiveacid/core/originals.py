@@ -12,11 +12,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hiveacid.core.buckets import BucketProperty
+from hiveacid.core.buckets import MAX_BUCKET, BucketProperty
 from hiveacid.core.listing import DataFile
 from hiveacid.core.model import WriteId
 from hiveacid.core.names import BaseName, DeltaName, parse_original_file
 from hiveacid.core.snapshot import AcidDirectory
+from hiveacid.errors import BadFileError
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ def number_originals(
 ) -> tuple[OriginalRows, ...]:
     """Give every row of the files its id. ``rows``: number of rows by path; ``directory``: where they lie in.
 
-    A file whose name tells no bucket counts as bucket 0 (Hive says -1 and cannot delete from it).
+    A file whose name tells no bucket counts as bucket 0 (Hive says -1 and cannot delete from it). Raises
+    BadFileError, with the path given, for a bucket above 4095: no row id can name it, nor can Hive's.
     """
     write_id, statement = _ids(directory)
     seen: dict[int, int] = defaultdict(int)
@@ -42,6 +44,9 @@ def number_originals(
     for file in sorted(files, key=lambda one: one.path):
         parsed = parse_original_file(file.name)
         bucket = parsed.bucket if parsed is not None else 0
+        if bucket > MAX_BUCKET:
+            msg = f"bucket {bucket}: row ids have room for bucket {MAX_BUCKET} at most"
+            raise BadFileError(msg, path=file.path)
         numbered.append(
             OriginalRows(file, write_id, BucketProperty(1, bucket, statement).encode(), seen[bucket])
         )

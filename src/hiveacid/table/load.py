@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.catalog.checks import all_tables
+from hiveacid.core.buckets import MAX_BUCKET
 from hiveacid.core.evolution import matching, recipe
 from hiveacid.core.listing import DataFile
 from hiveacid.core.model import TableDefinition, TableKind, TableName
@@ -91,6 +92,8 @@ def load(
     kind = flat.writer_format(table)
     summaries = {file.path: _checked(context, table, file, kind) for file in found.files}
     inserts = found.nested or table.bucketing is not None or len(static) < len(table.partition_columns)
+    # each file becomes a bucket of its own, and row ids name no more of them
+    inserts = inserts or (table.kind is TableKind.FULL_ACID and len(found.files) > MAX_BUCKET + 1)
     if not options.local and not inserts:
         _require_movable(context, found.files)
     with context.transactions.scope(context.settings, joined) as txn:

@@ -18,7 +18,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.originals import OriginalRows, number_originals
 from hiveacid.core.storage_formats import FileKind, file_kind
 from hiveacid.core.types import Struct
-from hiveacid.errors import BadFileError
+from hiveacid.errors import BadFileError, FormatError
 from hiveacid.orc.summary import FileSummary, Key, summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark.deletes import DeleteBounds, measure
@@ -65,7 +65,7 @@ def survey(
     originals = [_Path.of(at, file) for at in locations for _, files in raw[at.root] for file in files]
     paths = [*_flushed(context, table.name, txn, data), *events, *originals]
     found = summaries(context, paths)
-    _require_kinds(found, acid=[path.own for path in data], raw=[path.own for path in originals])
+    _require_kinds(found, acid=[path.own for path in (*data, *events)], raw=[path.own for path in originals])
     bounds = measure([found[path.own] for path in events], context.settings.get(keys.BROADCAST_DELETE_EVENTS))
     old = any(found[path.own].has_events for path in data)
     return Survey(_facts(context, table, paths, found), _numbered(raw, found), bounds, old)
@@ -154,7 +154,10 @@ def _numbered(
         rows: list[OriginalRows] = []
         for directory, files in directories:
             counts = {file.path: found[f"{root}/{file.path}"].rows for file in files}
-            rows += number_originals(files, counts, directory)
+            try:
+                rows += number_originals(files, counts, directory)
+            except FormatError as error:
+                raise error.below(root) from error
         if rows:
             numbered[root] = tuple(rows)
     return numbered
