@@ -31,9 +31,13 @@ def configure(builder: Any) -> Any:
 
 @dataclass(frozen=True)
 class SparkFacts:
-    """What a session is: classic or Connect, its version, the time zone of its JVM."""
+    """What a session is: classic or Connect, its version, the time zone of its JVM.
+
+    ``shown_as_stored``: nobody looks at the values, so that no wall clock is moved to the session's time zone.
+    """
 
     spark: SparkSession
+    shown_as_stored: bool = False
 
     @cached_property
     def classic(self) -> bool:
@@ -56,6 +60,8 @@ class SparkFacts:
     @property
     def session_time_zone(self) -> str:
         """Time zone in which the session shows timestamps."""
+        if self.shown_as_stored and self.classic:
+            return self.jvm_time_zone
         return str(self.spark.conf.get("spark.sql.session.timeZone"))
 
     def apply_settings(self) -> None:

@@ -224,6 +224,11 @@ def _work(
     return report
 
 
+def _at_rest(context: Context) -> Context:
+    """Return a context that moves no wall clock: a session's time zone may skip an hour that values lie in."""
+    return replace(context, facts=replace(context.facts, shown_as_stored=True))
+
+
 def _start(context: Context, job: Compaction, txn: Transaction, high_watermark: WriteId) -> None:
     """Say what the job is about to do. Raises CompactionError if it was given up meanwhile."""
     try:
@@ -305,6 +310,7 @@ def _has_old_events(context: Context, table: TableDefinition, location: Location
 
 
 def _compact_rows(job: Job, output: str) -> Published:
+    job = replace(job, context=_at_rest(job.context))
     plan, table = job.plan, job.table
     is_major = plan.kind is CompactionKind.MAJOR
     state = AcidState(plan.base, plan.deltas, plan.delete_deltas if is_major else (), plan.originals)
