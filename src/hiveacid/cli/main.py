@@ -11,6 +11,7 @@ import hiveacid
 _COMMANDS = {
     "sql": ("hiveacid.cli.sql:sql", "Run SQL statements."),
     "table": ("hiveacid.cli.table:table", "List and look into tables."),
+    "ingest": ("hiveacid.cli.ingest:ingest", "Write lines of files or of a pipe into a table."),
     "txn": ("hiveacid.cli.txn:txn", "List and abort transactions."),
     "locks": ("hiveacid.cli.txn:locks", "List locks."),
     "check": ("hiveacid.cli.check:check", "Check a table: is anything damaged."),

@@ -106,6 +106,8 @@ class Connection:
         try:
             self.table = _name(table)
             self._target = self._look()
+            if writer is not None:
+                writer.check(self._target.columns)
             require_no_old_events(self._services.fs, opened, opened, self._target.table)
         except BaseException:
             self.close()

@@ -1,0 +1,188 @@
+"""``hiveacid ingest``: lines of files or of a pipe into a table, without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from hiveacid.cli.options import Place, errors_end, output_option, partition_spec, place_options
+
+if TYPE_CHECKING:
+    from hiveacid.streaming import RecordWriter, Reject, Statistics
+
+
+@click.command()
+@click.argument("name", metavar="TABLE")
+@click.argument("files", nargs=-1, metavar="[FILE...]")
+@click.option(
+    "--format", "kind", type=click.Choice(["json", "csv", "regex"]), default="json", show_default=True,
+    help="What a line is: a JSON object, delimited fields, or what --regex matches.",
+)  # fmt: skip
+@click.option("--regex", metavar="PATTERN", help="Groups are the columns, by position or by name (RE2).")
+@click.option("--delimiter", default=",", show_default=True, help="Between fields (csv).")
+@click.option("--quote", default='"', show_default=True, help="Around fields (csv); empty: none.")
+@click.option("--null", default="\\N", show_default=True, help="What stands for NULL (csv).")
+@click.option("--header", is_flag=True, help="Pass over the first line of each file (csv).")
+@click.option("--ignore-unknown", is_flag=True, help="Pass over JSON keys that are no columns.")
+@click.option(
+    "--partition", metavar="P=1/Q=2", help="Static partition columns; others come with the records."
+)
+@click.option(
+    "--rejects",
+    metavar="FILE",
+    help="Write bad records there, one JSON object a line; else the first ends it all.",
+)
+@click.option(
+    "--batch-rows", type=click.IntRange(min=1), default=1_000_000, show_default=True,
+    help="Rows of one transaction.",
+)  # fmt: skip
+@click.option(
+    "--batch-seconds", type=click.FloatRange(min=0.1), default=10, show_default=True,
+    help="How long a transaction stays open while lines come.",
+)  # fmt: skip
+@click.option(
+    "--batch-size", type=click.IntRange(min=1), default=1, show_default=True,
+    help="Transactions that share a directory (full ACID tables).",
+)  # fmt: skip
+@output_option("table", "json")
+@place_options
+def ingest(
+    *,
+    place: Place,
+    name: str,
+    files: tuple[str, ...],
+    kind: str,
+    regex: str | None,
+    partition: str | None,
+    rejects: str | None,
+    batch_rows: int,
+    batch_seconds: float,
+    batch_size: int,
+    output: str,
+    header: bool,
+    **text: object,
+) -> None:
+    """Write lines of files, or of standard input (-), into a transactional ORC table.
+
+    What was committed before an error stays. Exit code 0 also where bad records went to --rejects.
+    """
+    if (kind == "regex") != (regex is not None):
+        raise click.UsageError("--regex PATTERN goes with --format regex")
+    from hiveacid.stores.clock import SystemClock  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.streaming import Connection  # noqa: PLC0415
+    from hiveacid.streaming.feed import Feeder  # noqa: PLC0415
+
+    clock = SystemClock()
+    began = clock.now()
+    with errors_end(), place.opened_store() as store, _rejects(rejects) as refuse:
+        connection = Connection(
+            name,
+            store=store,
+            partition=partition_spec(partition),
+            writer=_writer(kind, regex, text),
+            batch_size=batch_size,
+            agent="hiveacid ingest",
+            rejects=refuse,
+        )
+        told = _progress(began, clock.now)
+        feeder = Feeder(connection, clock, batch_rows, batch_seconds, told)
+        try:
+            with connection:
+                for path in files or ("-",):
+                    with _opened(path) as descriptor:
+                        feeder.feed(descriptor, path, skip_first=header)
+                feeder.finish()
+        except BaseException:
+            click.echo(f"{connection.stats.records_written} rows were committed before", err=True)
+            raise
+        _tell(name, connection.stats, (clock.now() - began) / 1000, output)
+
+
+def _writer(kind: str, regex: str | None, text: dict[str, object]) -> RecordWriter:
+    from hiveacid.streaming import DelimitedWriter, JsonWriter, RegexWriter  # noqa: PLC0415
+
+    if kind == "json":
+        return JsonWriter("ignore" if text["ignore_unknown"] else "error")
+    if kind == "regex":
+        return RegexWriter(regex or "")
+    delimiter = str(text["delimiter"]).replace("\\t", "\t")
+    return DelimitedWriter(delimiter, str(text["quote"]) or None, None, str(text["null"]))
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    """Yield the descriptor of a file or of standard input."""
+    from hiveacid.errors import StorageError  # noqa: PLC0415
+
+    if path == "-":
+        yield sys.stdin.fileno()
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _rejects(path: str | None) -> Iterator[Callable[[Reject], object] | None]:
+    """Yield what notes bad records in a file, None where they are errors."""
+    from hiveacid.errors import StorageError  # noqa: PLC0415
+
+    if path is None:
+        yield None
+        return
+    try:
+        file = open(path, "a", encoding="utf-8")  # noqa: PTH123, SIM115 - closed below
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+    with file:
+        yield lambda reject: _note(file, reject)
+
+
+def _note(file: IO[str], reject: Reject) -> None:
+    row = {"number": reject.number, "reason": reject.reason, "record": reject.record}
+    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    file.flush()
+
+
+def _progress(began: int, now: Callable[[], int]) -> Callable[[Statistics], None]:
+    """Return what shows rows and rate on a terminal after every commit."""
+
+    def show(stats: Statistics) -> None:
+        if sys.stderr.isatty():
+            rate = stats.records_written * 1000 // max(1, now() - began)
+            click.echo(f"\r{stats.records_written:,} rows, {rate:,} rows/s", err=True, nl=False)
+
+    return show
+
+
+def _tell(name: str, stats: Statistics, seconds: float, output: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(err=True)
+    rate = round(stats.records_written / max(seconds, 0.001))
+    if output == "json":
+        row = {
+            "table": name,
+            "rows": stats.records_written,
+            "rejected": stats.records_rejected,
+            "transactions": stats.committed_transactions,
+            "bytes": stats.bytes_written,
+            "seconds": round(seconds, 3),
+            "rows_per_second": rate,
+        }
+        click.echo(json.dumps(row))
+        return
+    click.echo(
+        f"{name}: {stats.records_written} rows in {stats.committed_transactions} transactions, "
+        f"{stats.records_rejected} rejected, {rate} rows/s"
+    )

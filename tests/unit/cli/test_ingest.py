@@ -1,0 +1,149 @@
+"""``hiveacid ingest`` writes lines of files and pipes without Spark, and says what it could not take."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hiveacid.catalog.opening import open_store
+from hiveacid.cli.main import main
+from hiveacid.config import Settings
+from hiveacid.core.model import TableName
+from hiveacid.stores.clock import SystemClock
+from shelves import definition
+from sort_merge_reader import read_table
+
+CREATE = "CREATE TABLE t (id INT, name STRING) PARTITIONED BY (p INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    root = tmp_path / "wh"
+    (root / "t").mkdir(parents=True)
+    store, _ = open_store(str(root), None, Settings(), SystemClock())
+    store.create_table(definition(CREATE, str(root / "t")))
+    store.close()
+    return root
+
+
+def run(warehouse: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(
+        main, ["ingest", "t", "-w", str(warehouse), *arguments], env={"HIVEACID_WAREHOUSE": None}
+    )
+
+
+def rows(warehouse: Path) -> list[tuple[Any, ...]]:
+    store, _ = open_store(str(warehouse), None, Settings(), SystemClock())
+    name = TableName("default", "t")
+    valid = store.valid_write_ids(store.valid_txns(), [name])[name].to_string()
+    store.close()
+    found = read_table(warehouse / "t", valid, 1)
+    return sorted((partition, *event[3]) for partition, events in found.items() for event in events)
+
+
+def test_files_of_every_format(warehouse: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"id":1,"name":"a","p":1}\n\n{"id":2,"p":2}', encoding="utf-8")
+    (tmp_path / "b.csv").write_text('id;name\n3;"x;y"\n4;\\N\n', encoding="utf-8")
+    (tmp_path / "c.log").write_text("5 - five\n", encoding="utf-8")
+    result = run(warehouse, str(tmp_path / "a.json"), "-o", "json", "--batch-rows", "1")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert {key: told[key] for key in ("table", "rows", "rejected", "transactions")} == {
+        "table": "t", "rows": 2, "rejected": 0, "transactions": 3,
+    }  # fmt: skip
+    result = run(
+        warehouse,
+        "--format",
+        "csv",
+        "--delimiter",
+        ";",
+        "--header",
+        "--partition",
+        "p=1",
+        str(tmp_path / "b.csv"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "2 rows in 1 transactions" in result.stdout
+    result = run(
+        warehouse,
+        "--format",
+        "regex",
+        "--regex",
+        r"(\d+) - (.*)",
+        "--partition",
+        "p=3",
+        str(tmp_path / "c.log"),
+    )
+    assert result.exit_code == 0, result.output
+    assert rows(warehouse) == [
+        ("p=1", 1, "a"), ("p=1", 3, "x;y"), ("p=1", 4, None), ("p=2", 2, None), ("p=3", 5, "five"),
+    ]  # fmt: skip
+
+
+def test_bad_records_end_it_or_go_to_a_file(warehouse: Path, tmp_path: Path) -> None:
+    source = tmp_path / "in.json"
+    source.write_text('{"id":1,"p":1}\n{"id":2,"p":1}\n{"id":"x","p":1}\n{"id":4,"p":1}\n', encoding="utf-8")
+    result = run(warehouse, str(source), "--batch-rows", "2")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "2 rows were committed before" in result.stderr
+    assert "error RECORD: record 3" in result.stderr
+    assert [row[1] for row in rows(warehouse)] == [1, 2]
+    rejects = tmp_path / "rejects"
+    result = run(warehouse, str(source), "--rejects", str(rejects), "-o", "json", "--batch-size", "3")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rejected"] == 1
+    (line,) = rejects.read_text(encoding="utf-8").splitlines()
+    assert (json.loads(line)["number"], json.loads(line)["record"]) == (3, '{"id":"x","p":1}')
+    assert [row[1] for row in rows(warehouse)] == [1, 1, 2, 2, 4]
+
+
+def test_wrong_calls(warehouse: Path, tmp_path: Path) -> None:
+    assert run(warehouse, "--format", "regex").exit_code == 2
+    assert run(warehouse, "--regex", "x").exit_code == 2
+    assert run(warehouse, str(tmp_path / "none.json")).exit_code == 1
+    result = run(warehouse, "--format", "regex", "--regex", "(x)")
+    assert result.exit_code == 1
+    assert "groups" in result.stderr
+    assert "CONFIG" in result.stderr
+    assert rows(warehouse) == []
+
+
+def test_a_slow_pipe_is_committed_while_it_is_open(warehouse: Path) -> None:
+    """The rows of a pipe are there within a moment, not at its end; no Spark is imported."""
+    code = "import sys; from hiveacid.cli.main import main; sys.stdin; main(standalone_mode=False); "
+    code += "assert not [name for name in sys.modules if name.startswith('pyspark')]"
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            code,
+            "ingest",
+            "t",
+            "-w",
+            str(warehouse),
+            "--batch-seconds",
+            "0.1",
+            "--batch-size",
+            "9",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        for number in (1, 2):
+            process.stdin.write(f'{{"id":{number},"p":1}}\n')
+            process.stdin.flush()
+            while len(rows(warehouse)) < number:
+                assert process.poll() is None
+        told, _ = process.communicate('{"id":3,"p":2}', timeout=60)
+    assert process.returncode == 0
+    assert told.startswith("t: 3 rows in 3 transactions")
+    assert [row[1] for row in rows(warehouse)] == [1, 2, 3]
