@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.config import keys
-from hiveacid.core.locks import LockComponent, LockState
+from hiveacid.core.locks import LockComponent, LockState, covers
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import (
     CommitStateUnknownError,
@@ -88,6 +88,7 @@ class Transaction:
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
     _lists: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
+    _held: list[LockComponent] = field(default_factory=list)
     _statements: int = 0
     _written: list[Written] = field(default_factory=list)
     _partitions: list[NewPartition] = field(default_factory=list)
@@ -97,10 +98,21 @@ class Transaction:
     _on_abort: list[Callable[[], None]] = field(default_factory=list)
     _on_commit: list[Callable[[], None]] = field(default_factory=list)
 
-    def lock(self, components: Sequence[LockComponent]) -> None:
-        """Take locks, waiting as ``hive.lock.*`` say. Raises LockTimeoutError; leaves no request behind."""
+    def lock(self, components: Sequence[LockComponent], *, zero_wait: bool = False) -> None:
+        """Take locks, waiting as ``hive.lock.*`` say, or not. Raises LockTimeoutError; leaves no request behind.
+
+        What the transaction holds already is not asked for again: it would queue behind those who wait for it.
+        """
         self._require_open()
-        self.wait_for(self.store.lock(self.txn_id, components), components)
+        wanted = [one for one in components if not any(covers(held, one) for held in self._held)]
+        if not wanted:
+            return
+        answer = self.store.lock(self.txn_id, wanted, zero_wait=zero_wait)
+        if answer.state is LockState.NOT_ACQUIRED:
+            raise LockTimeoutError(
+                f"no lock on {_names(wanted)}, and it is not waited for; blocked by {answer.blocked_by}"
+            )
+        self.wait_for(answer, wanted)
 
     def wait_for(self, answer: LockAnswer, components: Sequence[LockComponent]) -> None:
         """Wait for a request as :meth:`lock` does."""
@@ -108,7 +120,7 @@ class Transaction:
         try:
             for turn in range(self.settings.get(keys.LOCK_NUMRETRIES)):
                 if answer.state is LockState.ACQUIRED:
-                    return
+                    break
                 if turn == 8:  # noqa: PLR2004 - after some seconds
                     logger.warning("waiting for a lock on %s: %s", _names(components), answer.blocked_by)
                 self.clock.sleep(min(pause, self.settings.get(keys.LOCK_SLEEP)))
@@ -116,11 +128,12 @@ class Transaction:
                 self.heartbeats.check(self.txn_id)
                 self.store.abort_timed_out()  # whoever waits for a dead client ends its transactions
                 answer = self._check_lock(answer.lock_id)
-            if answer.state is LockState.ACQUIRED:
-                return
         except BaseException:
             self.store.unlock(answer.lock_id)
             raise
+        if answer.state is LockState.ACQUIRED:
+            self._held.extend(components)
+            return
         self.store.unlock(answer.lock_id)
         blocked = f"; blocked by {answer.blocked_by}" if answer.blocked_by else ""
         raise LockTimeoutError(f"no lock on {_names(components)}{blocked}: try again, or see SHOW LOCKS")
@@ -164,8 +177,9 @@ class Transaction:
         own = self._write_ids.get(table)
         return self._lists[table] if own is None else self._lists[table].with_own(own)
 
-    def knows(self, begun: Begun) -> None:
+    def knows(self, begun: Begun, locks: Sequence[LockComponent] = ()) -> None:
         """Keep what the transaction began with."""
+        self._held.extend(locks)
         self._snapshot = begun.snapshot
         self._lists.update(begun.write_ids)
         self._write_ids.update(begun.allocated)
@@ -337,7 +351,7 @@ class Transactions:
         self.heartbeats.track(begun.txn_id)
         txn = Transaction(self.store, self.heartbeats, settings, self.clock, begun.txn_id, explicit)
         if begun.snapshot is not None:
-            txn.knows(begun)
+            txn.knows(begun, start.locks)
         elif begun.lock is not None:
             try:
                 txn.wait_for(begun.lock, start.locks)

@@ -8,8 +8,14 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from hiveacid.config import Settings
+from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import TxnId
-from hiveacid.errors import CommitStateUnknownError, StoreUnavailableError, UnsupportedFeatureError
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    LockTimeoutError,
+    StoreUnavailableError,
+    UnsupportedFeatureError,
+)
 from hiveacid.heartbeats import Heartbeats
 from hiveacid.ports import Begun, CatalogChanges, Client, Start, TxnKind, Written
 from hiveacid.stores.clock import SystemClock
@@ -17,6 +23,7 @@ from hiveacid.stores.memory import MemoryStore
 from hiveacid.transaction import Snapshots, Transactions
 
 SETTINGS = Settings.of({})
+CLIENT = Client("u", "h", "test")
 
 
 class Holding:
@@ -189,3 +196,89 @@ def test_an_abort_without_a_store_keeps_the_first_error(store: Cut, transactions
     store.out_of_reach = False
     assert removed == []
     assert len(open_ids(store)) == 1
+
+
+EXCL_WRITE = LockComponent(LockType.EXCL_WRITE, "d", "t")
+PATIENT = Settings.of({"hive.lock.numretries": "3"})
+
+
+class Hurried(SystemClock):
+    """Does something instead of sleeping."""
+
+    def __init__(self, instead: Callable[[], object]) -> None:
+        self.instead = instead
+
+    def sleep(self, seconds: float) -> None:
+        del seconds
+        self.instead()
+
+
+def test_who_holds_a_lock_does_not_queue_for_it_again(store: Cut, transactions: Transactions) -> None:
+    """Behind one who waits for it both would wait for ever."""
+    one = transactions.begin(SETTINGS, start=Start((EXCL_WRITE,)))
+    (other,) = store.open_txns(CLIENT)
+    assert store.lock(other, [EXCL_WRITE]).state is LockState.WAITING
+    one.lock([EXCL_WRITE])
+    one.lock([LockComponent(LockType.SHARED_WRITE, "d", "t", "p=1")])
+    assert [row.txn_id for row in store.show_locks()] == [one.txn_id, other]
+    one.lock([LockComponent(LockType.SHARED_READ, "d", "u")])
+    one.lock([LockComponent(LockType.SHARED_READ, "d", "u")])
+    assert len(store.show_locks()) == 3
+    one.abort("done")
+
+
+def test_a_lock_that_is_not_waited_for(store: Cut, transactions: Transactions) -> None:
+    """An error at once, and no request."""
+    (other,) = store.open_txns(CLIENT)
+    store.lock(other, [EXCL_WRITE])
+    one = transactions.begin(SETTINGS)
+    with pytest.raises(LockTimeoutError, match=f"transaction {other}"):
+        one.lock([EXCL_WRITE], zero_wait=True)
+    assert [row.txn_id for row in store.show_locks()] == [other]
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_ctrl_c_while_waiting_leaves_no_lock(store: Cut, *, begins: bool) -> None:
+    """Neither where a statement begins, nor within a transaction; the first takes its transaction along."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    transactions = Transactions(store, Heartbeats(store, 150.0), Hurried(interrupt), CLIENT)
+    (other,) = store.open_txns(CLIENT)
+    store.lock(other, [EXCL_WRITE])
+    if begins:
+        with pytest.raises(KeyboardInterrupt):
+            transactions.begin(PATIENT, start=Start((EXCL_WRITE,)))
+        assert open_ids(store) == [other]
+    else:
+        one = transactions.begin(PATIENT)
+        with pytest.raises(KeyboardInterrupt):
+            one.lock([EXCL_WRITE])
+        assert open_ids(store) == [other, one.txn_id]
+    assert [row.txn_id for row in store.show_locks()] == [other]
+
+
+def test_a_lock_that_does_not_come_in_time_leaves_no_request(store: Cut) -> None:
+    """The error names who is in the way."""
+    slept: list[None] = []
+    transactions = Transactions(store, Heartbeats(store, 150.0), Hurried(lambda: slept.append(None)), CLIENT)
+    (other,) = store.open_txns(CLIENT)
+    store.lock(other, [EXCL_WRITE])
+    with pytest.raises(LockTimeoutError, match=f"transaction {other}"):
+        transactions.begin(PATIENT, start=Start((EXCL_WRITE,)))
+    assert len(slept) == 3
+    assert [row.txn_id for row in store.show_locks()] == [other]
+    assert open_ids(store) == [other]
+
+
+def test_closed_sessions_free_the_cleaner(store: Cut, transactions: Transactions) -> None:
+    """Whatever could still run on their snapshots."""
+    snapshots = Snapshots(transactions)
+    with snapshots.taken(SETTINGS) as reader:
+        snapshots.hold(reader, Holding())
+    assert store.min_open_txn_id() == reader.txn_id
+    snapshots.sweep()
+    assert store.min_open_txn_id() == reader.txn_id
+    snapshots.close()
+    assert store.min_open_txn_id() == reader.txn_id + 1

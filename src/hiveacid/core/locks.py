@@ -95,6 +95,20 @@ def overlap(one: LockComponent, other: LockComponent) -> bool:
     return one.partition is None or other.partition is None or one.partition == other.partition
 
 
+def covers(held: LockComponent, wanted: LockComponent) -> bool:
+    """Tell whether who holds the one has nothing to gain from the other: it is as strong, and on all of it."""
+    if held.database != wanted.database or _STRENGTH[held.type] < _STRENGTH[wanted.type]:
+        return False
+    if held.table is None:
+        # Whoever drops a table lets a SHARED_READ on its database pass.
+        return wanted.table is None or held.type is not LockType.SHARED_READ
+    return held.table == wanted.table and held.partition in (None, wanted.partition)
+
+
+_STRENGTH: Mapping[LockType, int] = MappingProxyType({one: place for place, one in enumerate(LockType)})
+"""Each type holds off all that the types before it hold off."""
+
+
 def waits(requested: LockComponent, earlier: LockComponent) -> bool:
     """Tell whether ``requested`` has to wait for ``earlier``, both of different transactions.
 

@@ -127,6 +127,11 @@ class Merge:
     source_alias: str | None = None
     source_columns: tuple[str, ...] = ()
 
+    @property
+    def inserts(self) -> bool:
+        """Tell whether it may insert rows."""
+        return any(clause.action is MergeAction.INSERT for clause in self.clauses)
+
 
 @dataclass(frozen=True)
 class LoadData:

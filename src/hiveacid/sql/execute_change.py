@@ -15,6 +15,7 @@ from hiveacid.sql.statements import Assignment, Merge, MergeAction, MergeClause,
 from hiveacid.sql.tokens import mentions
 from hiveacid.table import change
 from hiveacid.table.merge import Merge as TableMerge
+from hiveacid.table.merge import excludes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -136,7 +137,9 @@ def merge(session: AcidSession, statement: Merge) -> DataFrame:
             with placed(*texts.pieces):
                 return verb.execute()
 
-    return written(context.facts, change.change(context, name, "MERGE", session.joined, within))
+    alone = excludes(context, inserts=statement.inserts)
+    report = change.change(context, name, "MERGE", session.joined, within, exclusive=alone)
+    return written(context.facts, report)
 
 
 def _source(binder: Binder, statement: Merge) -> DataFrame:

@@ -10,7 +10,7 @@ from hiveacid.catalog.checks import all_tables
 from hiveacid.config import Settings, keys
 from hiveacid.core.locations import touch
 from hiveacid.core.locks import LockComponent, LockType
-from hiveacid.core.model import Column, StorageFormat, TableDefinition
+from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
 from hiveacid.core.storage_formats import ORC, storage_format
 from hiveacid.core.types import quote_name
 from hiveacid.errors import NoSuchColumnError, StatementError
@@ -155,9 +155,8 @@ def _described(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTab
 def _write_new(session: AcidSession, table: TableDefinition, frame: DataFrame) -> WriteReport:
     context = session.context
     with context.transactions.scope(context.settings, session.joined) as txn:
-        exclusive = context.settings.get(keys.XLOCK_CTAS)
-        kind = LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE
-        txn.lock([LockComponent(kind, table.name.database, table.name.name)])
+        lock = lock_of_new(context, table.name)
+        txn.lock([lock], zero_wait=lock.type is LockType.EXCLUSIVE)
         made = ddl.prepare_table(context, table)
         if not context.fs.exists(made.location):
             txn.on_abort(lambda: _remove_unowned(context, made))
@@ -167,6 +166,12 @@ def _write_new(session: AcidSession, table: TableDefinition, frame: DataFrame) -
         return write_rows(
             context, made, fit(made, ordered, {}, None, by_name=False), {}, InsertOptions(), txn
         )
+
+
+def lock_of_new(context: Context, name: TableName) -> LockComponent:
+    """Return the lock of CREATE TABLE AS SELECT: if it is EXCLUSIVE, nobody waits for another one's end."""
+    exclusive = context.settings.get(keys.XLOCK_CTAS)
+    return LockComponent(LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE, name.database, name.name)
 
 
 def adopted(session: AcidSession, statement: CreateTable, location: str | None) -> TableDefinition:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hiveacid.core.model import TableKind
 from hiveacid.core.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.sql.execute_create import lock_of_new
 from hiveacid.sql.execute_insert import partition_values
 from hiveacid.sql.placing import placed
 from hiveacid.sql.rows import texts
@@ -24,12 +25,16 @@ from hiveacid.sql.statements import (
     TableRef,
     Update,
 )
-from hiveacid.table.insert import static_values
+from hiveacid.table.change import lock_of_change
+from hiveacid.table.insert import lock_of, static_values
+from hiveacid.table.merge import excludes
 from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hiveacid.core.locks import LockComponent
+    from hiveacid.core.model import TableDefinition
     from hiveacid.sql.session import AcidSession
 
 # What Spark calls them; Hive's other options (VECTORIZATION, LOCKS ...) have no counterpart there.
@@ -57,7 +62,8 @@ def _lines(session: AcidSession, statement: Statement, mode: str) -> list[str]:
             return _merge(session, statement, mode)
         case CreateTable(query=Slice() as text):
             name = statement.table.resolve(session.context.database)
-            return [f"CREATE TABLE AS SELECT {name}", "Rows:", *_plan(session, text, mode)]
+            lock = lock_of_new(session.context, name)
+            return [f"CREATE TABLE AS SELECT {name}", f"Lock: {lock}", "Rows:", *_plan(session, text, mode)]
     raise UnsupportedFeatureError("EXPLAIN takes queries, INSERT, UPDATE, DELETE and MERGE")
 
 
@@ -75,9 +81,8 @@ def _plan(session: AcidSession, text: Slice, mode: str) -> list[str]:
     return [] if row is None else str(row[0]).rstrip("\n").split("\n")
 
 
-def _head(session: AcidSession, verb: str, ref: TableRef, lock: str) -> list[str]:
+def _head(session: AcidSession, verb: str, table: TableDefinition, lock: LockComponent) -> list[str]:
     context = session.context
-    table = context.require(session.find(ref))
     lines = [f"{verb} {table.name}", f"Table: {table.kind.value.replace('_', ' ')}", f"Lock: {lock}"]
     if table.kind is not TableKind.PLAIN:
         with context.snapshots.taken(context.settings) as reader:
@@ -89,10 +94,11 @@ def _head(session: AcidSession, verb: str, ref: TableRef, lock: str) -> list[str
 
 def _insert(session: AcidSession, statement: Insert, mode: str) -> list[str]:
     verb = "INSERT OVERWRITE" if statement.overwrite else "INSERT INTO"
-    lock = "EXCL_WRITE" if statement.overwrite else "SHARED_WRITE"
-    lines = _head(session, verb, statement.table, lock)
     table = session.context.require(session.find(statement.table))
     static = static_values(session.context, table, partition_values(session, statement.partition))
+    lines = _head(
+        session, verb, table, lock_of(session.context, table, static, overwrite=statement.overwrite)
+    )
     dynamic = [c.name for c in table.partition_columns if c.name not in static]
     lines += [f"Static partition: {name}={value}" for name, value in static.items()]
     lines += [f"Dynamic partitions: {', '.join(dynamic)}"] if dynamic else []
@@ -102,8 +108,8 @@ def _insert(session: AcidSession, statement: Insert, mode: str) -> list[str]:
 
 def _change(session: AcidSession, statement: Update | Delete, mode: str) -> list[str]:
     verb = "UPDATE" if isinstance(statement, Update) else "DELETE"
-    session.context.require_full_acid(session.find(statement.table), verb)
-    lines = _head(session, verb, statement.table, "SHARED_WRITE")
+    table = session.context.require_full_acid(session.find(statement.table), verb)
+    lines = _head(session, verb, table, lock_of_change(session.context, table.name))
     chosen = "*"
     if isinstance(statement, Update):
         values = [f"{a.expression.text} AS {quote_name(a.column)}" for a in statement.assignments]
@@ -114,8 +120,10 @@ def _change(session: AcidSession, statement: Update | Delete, mode: str) -> list
 
 
 def _merge(session: AcidSession, statement: Merge, mode: str) -> list[str]:
-    session.context.require_full_acid(session.find(statement.table), "MERGE")
-    lines = _head(session, "MERGE INTO", statement.table, "SHARED_WRITE")
+    context = session.context
+    table = context.require_full_acid(session.find(statement.table), "MERGE")
+    alone = excludes(context, inserts=statement.inserts)
+    lines = _head(session, "MERGE INTO", table, lock_of_change(context, table.name, exclusive=alone))
     lines += [
         f"Clause: {clause.match.value.replace('_', ' ')}: {clause.action}" for clause in statement.clauses
     ]

@@ -54,9 +54,7 @@ def change(
     attempts = 0 if joined is not None else context.settings.get(keys.RETRY_SNAPSHOT)
     for attempt in range(attempts + 1):
         try:
-            alone = exclusive or context.settings.get(keys.XLOCK_WRITE)
-            lock = LockType.EXCL_WRITE if alone else LockType.SHARED_WRITE
-            start = Start((LockComponent(lock, name.database, name.name),), (name,), (name,))
+            start = Start((lock_of_change(context, name, exclusive=exclusive),), (name,), (name,))
             with context.transactions.scope(
                 context.settings, joined, start, lambda: context.require_full_acid(name, verb)
             ) as txn:
@@ -67,6 +65,12 @@ def change(
                 raise
             logger.info("%s on %s lost a race; trying again with a fresh snapshot", verb, name)
     raise AssertionError  # the loop returns or raises
+
+
+def lock_of_change(context: Context, name: TableName, *, exclusive: bool = False) -> LockComponent:
+    """Return the lock that UPDATE, DELETE and MERGE take."""
+    alone = exclusive or context.settings.get(keys.XLOCK_WRITE)
+    return LockComponent(LockType.EXCL_WRITE if alone else LockType.SHARED_WRITE, name.database, name.name)
 
 
 def update(

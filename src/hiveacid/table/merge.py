@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 Values = Mapping[str, Expression]
 
 
+def excludes(context: Context, *, inserts: bool) -> bool:
+    """Tell whether a MERGE keeps others of its kind out from before its snapshot: two could insert the same key."""
+    return inserts and context.settings.get(keys.XLOCK_MERGE_INSERT)
+
+
 @dataclass(frozen=True)
 class Merge:
     """A MERGE in the making: add clauses, then `execute`. The first clause that holds for a row acts on it.
@@ -72,8 +77,7 @@ class Merge:
         """Run it. Raises MergeCardinalityError when a target row matches several source rows."""
         if not self.clauses:
             raise ConfigError("MERGE has no WHEN clause")
-        inserts = any(clause.action is Action.INSERT for clause in self.clauses)
-        alone = inserts and self.context.settings.get(keys.XLOCK_MERGE_INSERT)  # or two insert the same key
+        alone = excludes(self.context, inserts=any(one.action is Action.INSERT for one in self.clauses))
         return change(self.context, self.name, "MERGE", self.joined, self._run, exclusive=alone)
 
     def _run(self, table: TableDefinition, txn: Transaction) -> WriteReport:

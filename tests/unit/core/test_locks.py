@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.locks import HeldLock, LockComponent, LockType, blocker, overlap, waits
+from hiveacid.core.locks import HeldLock, LockComponent, LockType, blocker, covers, overlap, waits
 from hiveacid.core.model import LockId, TxnId
 
 READ, WRITE, EXCL_WRITE, EXCLUSIVE = LockType
@@ -76,3 +79,33 @@ def test_a_lock_reads_well() -> None:
     held = HeldLock(LockId(3), 2, TxnId(7), LockComponent(EXCL_WRITE, "shop", "orders", "p=1"))
     assert str(held) == "lock 3.2 (EXCL_WRITE on shop.orders/p=1, transaction 7)"
     assert str(LockComponent(READ, "shop")) == "SHARED_READ on shop"
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "expected"),
+    [
+        (LockComponent(LockType.EXCL_WRITE, "d", "t"), LockComponent(LockType.SHARED_WRITE, "d", "t", "p=1"), True),
+        (LockComponent(LockType.EXCLUSIVE, "d"), LockComponent(LockType.SHARED_READ, "d", "t", "p=1"), True),
+        (LockComponent(LockType.SHARED_WRITE, "d", "t"), LockComponent(LockType.EXCL_WRITE, "d", "t"), False),
+        (LockComponent(LockType.EXCLUSIVE, "d", "t", "p=1"), LockComponent(LockType.SHARED_READ, "d", "t"), False),
+        (LockComponent(LockType.EXCLUSIVE, "d", "t", "p=1"), LockComponent(LockType.SHARED_READ, "d", "t", "p=2"), False),
+        (LockComponent(LockType.EXCLUSIVE, "d", "t"), LockComponent(LockType.SHARED_READ, "d"), False),
+        (LockComponent(LockType.EXCLUSIVE, "d", "t"), LockComponent(LockType.SHARED_READ, "e", "t"), False),
+        (LockComponent(LockType.SHARED_READ, "d"), LockComponent(LockType.SHARED_READ, "d", "t"), False),
+    ],
+)  # fmt: skip
+def test_what_a_held_lock_makes_superfluous(
+    held: LockComponent, wanted: LockComponent, *, expected: bool
+) -> None:
+    assert covers(held, wanted) is expected
+
+
+PLACES = [(None, None), ("t", None), ("t", "p=1"), ("t", "p=2"), ("u", None)]
+
+
+def test_a_lock_that_covers_another_holds_off_all_that_the_other_would() -> None:
+    """Over all pairs of locks of two tables, and all that a third one may ask for."""
+    every = [LockComponent(kind, "d", *place) for kind in LockType for place in PLACES]
+    for held, wanted, later in itertools.product(every, every, every):
+        if covers(held, wanted) and waits(later, wanted):
+            assert waits(later, held), (held, wanted, later)
