@@ -18,9 +18,10 @@ from hiveacid.errors import (
 )
 from hiveacid.heartbeats import Heartbeats
 from hiveacid.ports import Begun, CatalogChanges, Client, Start, TxnKind, Written
+from hiveacid.snapshots import Snapshots
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.memory import MemoryStore
-from hiveacid.transaction import Snapshots, Transactions
+from hiveacid.transaction import Transactions
 
 SETTINGS = Settings.of({})
 CLIENT = Client("u", "h", "test")

@@ -14,6 +14,7 @@ from hiveacid.config import Settings, keys
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.heartbeats import Heartbeats
 from hiveacid.ports import Start
+from hiveacid.snapshots import Snapshots
 from hiveacid.spark.lease import let_go
 from hiveacid.spark.session import SparkFacts
 from hiveacid.storage.local import LocalFileSystem
@@ -21,7 +22,7 @@ from hiveacid.stores.clock import SystemClock
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.cleaning import clean
 from hiveacid.table.context import Context
-from hiveacid.transaction import Snapshots, Transaction, Transactions, this_client
+from hiveacid.transaction import Transaction, Transactions, this_client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

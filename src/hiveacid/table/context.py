@@ -14,8 +14,9 @@ from hiveacid.orc.summary import Summaries
 if TYPE_CHECKING:
     from hiveacid.config import Settings
     from hiveacid.ports import Catalog, Clock, FileSystem, TransactionStore
+    from hiveacid.snapshots import Snapshots
     from hiveacid.spark.session import SparkFacts
-    from hiveacid.transaction import Snapshots, Transactions
+    from hiveacid.transaction import Transactions
 
 
 STORE_DIRECTORY = ".hiveacid"

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hiveacid.config import keys
 from hiveacid.heartbeats import Heartbeats
-from hiveacid.transaction import Snapshots, Transactions
+from hiveacid.snapshots import Snapshots
+from hiveacid.transaction import Transactions
 
 if TYPE_CHECKING:
     from hiveacid.catalog.connection import Connection

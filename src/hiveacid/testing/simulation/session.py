@@ -21,6 +21,7 @@ from hiveacid.errors import (
 )
 from hiveacid.heartbeats import Heartbeats
 from hiveacid.ports import Client
+from hiveacid.snapshots import Snapshots
 from hiveacid.storage.listing import Location
 from hiveacid.storage.staging import staging_name
 from hiveacid.table.context import Context
@@ -29,7 +30,7 @@ from hiveacid.testing.simulation.rows import Event, Reading, Row, files_of, to_b
 from hiveacid.testing.simulation.scheduler import Process
 from hiveacid.testing.simulation.watch import InjectedStorageError, WatchedFiles, WatchedStore
 from hiveacid.testing.simulation.world import TIMEOUT, WAREHOUSE, World
-from hiveacid.transaction import Snapshots, Transaction, Transactions
+from hiveacid.transaction import Transaction, Transactions
 
 _MAY_HAPPEN = (
     TransactionAbortedError,
