@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog import ddl
-from hiveacid.catalog.opening import open_store
+from hiveacid.catalog.opening import open_store, own_settings
 from hiveacid.config import Settings, keys
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.heartbeats import Heartbeats
@@ -19,6 +19,7 @@ from hiveacid.spark.lease import let_go
 from hiveacid.spark.session import SparkFacts
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.cleaning import clean
 from hiveacid.table.context import Context
@@ -38,14 +39,15 @@ def make_context(
 ) -> Context:
     """Open (or make) a warehouse and its store.
 
-    ``store``: an SQLAlchemy URL; default: SQLite inside of the warehouse directory. Raises ConfigError,
-    StorageError, StoreUnavailableError, StoreVersionError.
+    ``store``: an SQLAlchemy URL, or ``thrift://host:9083`` for a Hive Metastore; default: SQLite inside of the
+    warehouse directory. Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError.
     """
     chosen = Settings.of(settings or {})
     facts = SparkFacts(spark)
     facts.apply_settings()
     clock = SystemClock()
     opened, root = open_store(warehouse, store, chosen, clock)
+    chosen = Settings.of(own_settings(opened, settings or {}))
     timeout = chosen.get(keys.TXN_TIMEOUT)
     transactions = Transactions(opened, Heartbeats(opened, timeout / 2), clock, this_client())
     fs = LocalFileSystem()
@@ -111,7 +113,12 @@ class Connection:
         return AcidTable(self.context, table.name)
 
     def clean(self) -> list[str]:
-        """Remove what compactions and aborted transactions left and nobody can read; return the paths."""
+        """Remove what compactions and aborted transactions left and nobody can read; return the paths.
+
+        Raises UnsupportedFeatureError with a Hive Metastore, which has a cleaner of its own.
+        """
+        if isinstance(self.context.store, MetastoreStore):
+            raise UnsupportedFeatureError("tables of a Hive Metastore are cleaned by its own cleaner")
         self.context.transactions.heartbeats.beat()
         let_go(self.context.facts, self.context.snapshots.sweep)
         self.context.store.abort_timed_out()

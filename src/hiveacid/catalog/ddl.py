@@ -40,6 +40,7 @@ from hiveacid.errors import (
     NoSuchTableError,
     SchemaMismatchError,
 )
+from hiveacid.ports import Operation
 from hiveacid.spark.rows import no_rows
 from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
 from hiveacid.storage.local import absolute
@@ -312,7 +313,8 @@ def truncate(
     if table.external:
         raise CatalogError(f"TRUNCATE of {name}: the table is external, its files belong to others")
     with context.transactions.scope(context.settings, joined) as txn:
-        txn.lock([LockComponent(LockType.EXCL_WRITE, name.database, name.name)])
+        lock = LockComponent(LockType.EXCL_WRITE, name.database, name.name, None, Operation.UPDATE)
+        txn.lock([lock])
         table = context.require(name)
         nothing = no_rows(context.facts, table)
         options = InsertOptions(overwrite=True, small=True)

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hiveacid.config import keys
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import AlreadyExistsError, ConfigError, UnsupportedFeatureError
 from hiveacid.storage.local import LocalFileSystem, absolute
-from hiveacid.stores.hms.address import is_metastore, parse_address
+from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.context import STORE_DIRECTORY
+from hiveacid.transaction import this_client
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
     from hiveacid.ports import Catalog, Clock
+    from hiveacid.stores.hms.store import MetastoreStore
     from hiveacid.stores.sql.store import SqlStore
 
 
 def open_store(
     warehouse: str | None, store: str | None, settings: Settings, clock: Clock
-) -> tuple[SqlStore, str]:
+) -> tuple[SqlStore | MetastoreStore, str]:
     """Open (or make) a warehouse's store; return it and the warehouse's absolute path.
 
-    ``store``: an SQLAlchemy URL; default: SQLite inside of the warehouse directory. Raises ConfigError,
-    StorageError, StoreUnavailableError, StoreVersionError.
+    ``store``: an SQLAlchemy URL, or ``thrift://host:9083[,host2]`` for a Hive Metastore, whose default database says
+    where the warehouse is; default: SQLite inside of the warehouse directory. Raises ConfigError, StorageError,
+    StoreUnavailableError, StoreVersionError.
     """
-    if is_metastore(store):
-        parse_address(str(store))
-        raise UnsupportedFeatureError(
-            "a Hive Metastore as store: only its client is there (hiveacid.stores.hms); transactions and catalog are "
-            "under way. Until then copy nothing between engines: let one of them write"
-        )
+    if store is not None and is_metastore(store):
+        return _open_metastore(warehouse, store, settings, clock)
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
     from hiveacid.stores.limits import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
@@ -46,6 +47,38 @@ def open_store(
         opened.close()
         raise
     return opened, root
+
+
+def _open_metastore(
+    warehouse: str | None, store: str, settings: Settings, clock: Clock
+) -> tuple[MetastoreStore, str]:
+    from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415 - only who has one pays for it
+    from hiveacid.stores.limits import Limits  # noqa: PLC0415
+
+    opened = MetastoreStore(store, clock=clock, limits=Limits.of(settings), owner=this_client().user)
+    try:
+        return opened, warehouse_of(opened, warehouse)
+    except BaseException:
+        opened.close()
+        raise
+
+
+def warehouse_of(catalog: Catalog, given: str | None) -> str:
+    """Return the absolute path that new databases go below: the one given, else the default database's."""
+    default = catalog.get_database("default")
+    place = given or (default.location if default else "")
+    if not place or ("://" in place and not place.startswith("file:")):
+        raise UnsupportedFeatureError(
+            f"the warehouse {place or 'without a place'}: only local directories are supported yet"
+        )
+    return absolute(place)
+
+
+def own_settings(opened: SqlStore | MetastoreStore, given: Mapping[str, str]) -> dict[str, str]:
+    """Return a session's settings with those that its store implies: the layout that a metastore's Hive reads."""
+    can = getattr(opened, "can", None)
+    implied = {} if can is None else {keys.LAYOUT_LEVEL.name: can.layout}
+    return implied | dict(given)
 
 
 def create_database_quietly(catalog: Catalog, database: DatabaseDefinition) -> None:

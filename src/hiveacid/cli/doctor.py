@@ -149,6 +149,8 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
     """Open the store, if there is one, and ask it something."""
     from hiveacid.config import Settings, keys  # noqa: PLC0415 - --help needs none of it
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
+    from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
+    from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     file = Path(warehouse).absolute() / ".hiveacid" / "store.db"
@@ -156,7 +158,11 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
         return Check("store", ok=True, found="not there yet; it comes with the first statement")
     try:
         timeout = Settings().get(keys.TXN_TIMEOUT)
-        opened = SqlStore(store or f"sqlite:///{file}", clock=SystemClock(), txn_timeout=timeout)
+        opened: SqlStore | MetastoreStore
+        if store is not None and is_metastore(store):
+            opened = MetastoreStore(store)
+        else:
+            opened = SqlStore(store or f"sqlite:///{file}", clock=SystemClock(), txn_timeout=timeout)
         count = len(opened.show_transactions())
     except HiveAcidError as error:
         return Check("store", ok=False, found=f"error {error.code}: {error}", advice="see docs/errors.md")

@@ -16,6 +16,7 @@ from hiveacid.errors import ConfigError, HiveAcidError
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
+    from hiveacid.stores.hms.store import MetastoreStore
     from hiveacid.stores.sql.store import SqlStore
     from hiveacid.table.inventory import OpenShelf
 
@@ -52,7 +53,7 @@ class Place:
             yield session
 
     @contextmanager
-    def opened_store(self) -> Iterator[SqlStore]:
+    def opened_store(self) -> Iterator[SqlStore | MetastoreStore]:
         """Yield the store and catalog alone: what needs no Spark answers at once."""
         self._require_warehouse()
         self._require_existing()
@@ -76,7 +77,9 @@ class Place:
             yield OpenShelf(LocalFileSystem(), store, store)
 
     def _require_warehouse(self) -> None:
-        if not self.warehouse:
+        from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - not before --help had its say
+
+        if not self.warehouse and not is_metastore(self.store):
             raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
 
     def _require_existing(self) -> None:

@@ -46,12 +46,17 @@ WAITS_FOR: Mapping[LockType, frozenset[LockType]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class LockComponent:
-    """One lock: on a database, a table (``partition`` None) or a partition ('p=1/q=2')."""
+    """One lock: on a database, a table (``partition`` None) or a partition ('p=1/q=2').
+
+    ``operation``: what its holder is about to do to the rows there, i, u or d (an insert, an update, a delete). Stores
+    that are told only at the commit what was written do not need it; a Hive Metastore does.
+    """
 
     type: LockType
     database: str
     table: str | None = None
     partition: str | None = None
+    operation: str | None = None
 
     @property
     def on_database(self) -> bool:

@@ -10,10 +10,11 @@ from hiveacid.catalog.checks import all_tables
 from hiveacid.config import Settings, keys
 from hiveacid.core.locations import touch
 from hiveacid.core.locks import LockComponent, LockType
-from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
+from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableKind, TableName
 from hiveacid.core.storage_formats import ORC, storage_format
 from hiveacid.core.types import quote_name
 from hiveacid.errors import NoSuchColumnError, StatementError
+from hiveacid.ports import Operation
 from hiveacid.spark.rows import fit
 from hiveacid.spark.types import hive_type_text
 from hiveacid.sql.execute_query import frame_of
@@ -155,7 +156,8 @@ def _described(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTab
 def _write_new(session: AcidSession, table: TableDefinition, frame: DataFrame) -> WriteReport:
     context = session.context
     with context.transactions.scope(context.settings, session.joined) as txn:
-        lock = lock_of_new(context, table.name)
+        operation = None if table.kind is TableKind.PLAIN else Operation.INSERT
+        lock = replace(lock_of_new(context, table.name), operation=operation)
         txn.lock([lock], zero_wait=lock.type is LockType.EXCLUSIVE)
         made = ddl.prepare_table(context, table)
         if not context.fs.exists(made.location):

@@ -35,8 +35,9 @@ def connect(
 ) -> AcidSession:
     """Open (or make) a warehouse.
 
-    ``warehouse``: the directory that tables are kept in. ``store``: an SQLAlchemy URL; without one, an SQLite
-    file inside of the warehouse. ``settings``: Hive's names and texts (docs/settings.md).
+    ``warehouse``: the directory that tables are kept in. ``store``: an SQLAlchemy URL, or ``thrift://host:9083`` for a
+    Hive Metastore (docs/metastore.md), which says itself where its warehouse is; without one, an SQLite file inside
+    of the warehouse. ``settings``: Hive's names and texts (docs/settings.md).
     Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError.
     """
     return AcidSession(make_context(spark, warehouse, store, dict(settings or {})))

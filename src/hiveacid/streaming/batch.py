@@ -105,7 +105,9 @@ class Batch:
             self._files = {}
         try:
             kind = appending_lock(self.services.settings)
-            self.txn.lock([LockComponent(kind, table.name.database, table.name.name, self.target.fixed)])
+            name = table.name
+            lock = LockComponent(kind, name.database, name.name, self.target.fixed, Operation.INSERT)
+            self.txn.lock([lock])
             self._staging = new_staging_directory(table.location, self.txn.txn_id)
             return self._is_current()
         except BaseException:

@@ -17,11 +17,13 @@ from hiveacid.errors import (
     SchemaMismatchError,
     TransactionAbortedError,
     TransactionStateError,
+    UnsupportedFeatureError,
     WriteConflictError,
 )
 from hiveacid.heartbeats import Heartbeats
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.hms.address import is_metastore
 from hiveacid.streaming.batch import Batch, Services
 from hiveacid.streaming.records import RecordWriter, Rejects, writer_for
 from hiveacid.streaming.target import Target, require_no_old_events
@@ -29,6 +31,7 @@ from hiveacid.table.context import require_table
 from hiveacid.transaction import Transactions, this_client
 
 if TYPE_CHECKING:
+    from hiveacid.stores.hms.store import MetastoreStore
     from hiveacid.stores.sql.store import SqlStore
 
 _ATTEMPTS = 5  # at a batch that nobody has overtaken
@@ -65,7 +68,7 @@ class Connection:
         table: str | TableName,
         *,
         warehouse: str | None = None,
-        store: str | SqlStore | None = None,
+        store: str | SqlStore | MetastoreStore | None = None,
         partition: Mapping[str, object] | None = None,
         writer: RecordWriter | None = None,
         batch_size: int = 1,
@@ -86,6 +89,10 @@ class Connection:
         chosen = Settings.of(settings or {})
         clock = SystemClock()
         given: Any = store
+        if getattr(given, "can", None) or is_metastore(given if isinstance(given, str) else None):
+            raise UnsupportedFeatureError(
+                "streams into tables of a Hive Metastore are not supported yet: use inserts"
+            )
         own = given is None or isinstance(given, str)
         self._own = open_store(warehouse, given, chosen, clock)[0] if own else None
         opened: Any = self._own or given

@@ -54,7 +54,9 @@ def change(
     attempts = 0 if joined is not None else context.settings.get(keys.RETRY_SNAPSHOT)
     for attempt in range(attempts + 1):
         try:
-            start = Start((lock_of_change(context, name, exclusive=exclusive),), (name,), (name,))
+            operation = Operation.DELETE if verb == "DELETE" else Operation.UPDATE
+            lock = replace(lock_of_change(context, name, exclusive=exclusive), operation=operation)
+            start = Start((lock,), (name,), (name,))
             with context.transactions.scope(
                 context.settings, joined, start, lambda: context.require_full_acid(name, verb)
             ) as txn:

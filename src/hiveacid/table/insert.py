@@ -102,7 +102,8 @@ def lock_of(
     partition = None
     if table.partition_columns and len(static) == len(table.partition_columns):
         partition = partition_name(table, tuple(static[c.name] for c in table.partition_columns))
-    return LockComponent(kind, table.name.database, table.name.name, partition)
+    operation = Operation.UPDATE if overwrite else Operation.INSERT
+    return LockComponent(kind, table.name.database, table.name.name, partition, operation)
 
 
 def static_values(

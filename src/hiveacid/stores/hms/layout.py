@@ -55,10 +55,6 @@ class Struct:
         if values:
             raise TypeError(f"{type(self).__name__} has no field {min(values)}")
 
-    def __getattr__(self, name: str) -> Any:
-        """Tell the type checker that fields are attributes; at run time only unknown names come here."""
-        raise AttributeError(name)
-
     def read(self, protocol: Any) -> None:
         """Fill the fields from the wire; fields that nobody declared are passed over."""
         fast = getattr(protocol, "_fast_decode", None)  # the library's compiled half, where it is installed
@@ -82,8 +78,8 @@ class Struct:
         return f"{type(self).__name__}({shown})"
 
 
-def struct(name: str, *fields: tuple[int, str, Kind]) -> type[Struct]:
-    """Declare a struct by its fields: number, name, type."""
+def struct(name: str, *fields: tuple[int, str, Kind]) -> Any:
+    """Declare a struct by its fields: number, name, type. Returns a class below :class:`Struct`."""
     numbered = {number: (number, kind.code, field, kind.arguments, None) for number, field, kind in fields}
     spec = tuple(numbered.get(number) for number in range(max(numbered, default=-1) + 1))
     return type(name, (Struct,), {"thrift_spec": spec, "__doc__": f"``{name}`` of the metastore."})

@@ -374,7 +374,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             errors=(_NO_OBJECT, _BAD_OPERATION, _META),
             again=False,
         ),
-        "get_all_tables": _call((1, "db_name", TEXT), answer=_TEXTS, errors=(_META,)),
+        "get_tables_by_type": _call(
+            (1, "db_name", TEXT), (2, "pattern", TEXT), (3, "tableType", TEXT), answer=_TEXTS, errors=(_META,)
+        ),
         "get_table_req": _call(
             (1, "req", of(GetTableRequest)), answer=of(GetTableResult), errors=(_META, _NO_OBJECT)
         ),

@@ -1,0 +1,299 @@
+"""Databases, tables and partitions of a metastore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    NoSuchDatabaseError,
+    UnsupportedFeatureError,
+)
+from hiveacid.stores import checks
+from hiveacid.stores.hms import definitions, protocol
+from hiveacid.stores.hms.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, local
+from hiveacid.stores.hms.names import plain_database, plain_table
+from hiveacid.stores.hms.versions import PROCESSOR
+from hiveacid.stores.refusals import (
+    database_exists,
+    database_not_empty,
+    no_database,
+    no_table,
+    table_exists,
+)
+
+if TYPE_CHECKING:
+    from hiveacid.ports import Clock
+    from hiveacid.stores.hms.client import MetastoreClient
+    from hiveacid.stores.hms.versions import Capabilities
+
+_INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables are hidden from us
+_ALL = -1  # partitions
+_MOST_PARTITIONS = 1000  # of one request
+_WHO = "hiveacid"
+
+
+class MetastoreCatalog:
+    """The catalog half of the store; see :class:`hiveacid.ports.Catalog`. ``owner``: of what is made."""
+
+    def __init__(self, client: MetastoreClient, can: Capabilities, clock: Clock, owner: str) -> None:
+        self.client = client
+        self.can = can
+        self.clock = clock
+        self.owner = owner
+
+    def create_database(self, database: DatabaseDefinition) -> None:
+        """Raise AlreadyExistsError if it exists."""
+        checks.database(database)
+        plain_database(database.name)
+        try:
+            self.client.call("create_database", definitions.raw_database(database, self.owner))
+        except AlreadyExistsError:
+            raise database_exists(database.name) from None
+
+    def drop_database(self, name: str) -> None:
+        """Drop an empty database; its directory stays."""
+        plain_database(name)
+        self._require_database(name)
+        tables = self._all_names(name)
+        if tables:
+            raise database_not_empty(name, len(tables))
+        self.client.call("drop_database", name, False, False)  # noqa: FBT003 - neither data nor tables
+
+    def get_database(self, name: str) -> DatabaseDefinition | None:
+        """Return it or None."""
+        plain_database(name)
+        try:
+            raw = self.client.call("get_database", name)
+        except CatalogError:
+            return None
+        return definitions.database_of(raw, self._managed(raw))
+
+    def _managed(self, raw: Any) -> str | None:
+        """Return where transactional tables go that a metastore of Hive 4 keeps apart from external ones."""
+        if not self.can.requests or raw.managedLocationUri:
+            return None
+        external = local(self._setting("metastore.warehouse.external.dir"))
+        root = local(self._setting("metastore.warehouse.dir"))
+        place = local(raw.locationUri)
+        return root + place.removeprefix(external) if f"{place}/".startswith(f"{external}/") else None
+
+    def _setting(self, name: str) -> str:
+        return str(self.client.call("get_config_value", name, "") or "")
+
+    def list_databases(self) -> tuple[str, ...]:
+        """Names, sorted."""
+        return tuple(sorted(self.client.call("get_all_databases")))
+
+    def create_table(self, table: TableDefinition) -> None:
+        """Raise AlreadyExistsError or NoSuchDatabaseError."""
+        checks.table(table)
+        plain_table(table.name)
+        self._require_database(table.name.database)
+        raw = definitions.raw_table(table)
+        raw.owner = raw.owner or self.owner
+        raw.createTime = table.created_at or self.clock.now() // 1000
+        try:
+            if self.can.requests:
+                self.client.call(
+                    "create_table_req",
+                    protocol.CreateTableRequest(
+                        table=raw,
+                        envContext=_environment(QUIET),
+                        processorCapabilities=list(PROCESSOR),
+                        processorIdentifier=_WHO,
+                    ),
+                )
+            else:
+                self.client.call("create_table_with_environment_context", raw, _environment(QUIET))
+        except AlreadyExistsError:
+            raise table_exists(table.name) from None
+
+    def drop_table(self, name: TableName) -> None:
+        """Drop the definition, its partitions and its transaction state; files are the caller's."""
+        plain_table(name)
+        self._require_raw(name)
+        self.client.call(
+            "drop_table_with_environment_context",
+            name.database,
+            name.name,
+            False,  # noqa: FBT003 - deleteData
+            _environment({}),
+        )
+
+    def get_table(self, name: TableName) -> TableDefinition | None:
+        """Return it or None. Raises UnsupportedFeatureError for views."""
+        plain_table(name)
+        raw = self._raw(name)
+        return None if raw is None else definitions.table_of(_no_view(raw))
+
+    def list_tables(self, database: str) -> tuple[str, ...]:
+        """Names of tables, sorted; views are not among them."""
+        plain_database(database)
+        self._require_database(database)
+        return tuple(sorted(self._names(database, MANAGED) + self._names(database, EXTERNAL)))
+
+    def alter_table(self, name: TableName, table: TableDefinition) -> None:
+        """Replace a definition; new columns go to the partitions, too. Files stay where they are."""
+        plain_table(name)
+        checks.table(table)
+        plain_table(table.name)
+        self._require_database(table.name.database)
+        raw = _no_view(self._require_raw(name))
+        if table.name != name and self._raw(table.name) is not None:
+            raise table_exists(table.name)
+        columns = _columns(raw)
+        made = definitions.raw_table(table, raw)
+        self._alter(name, made, CASCADE if made.partitionKeys and columns != _columns(made) else QUIET)
+
+    def _alter(self, name: TableName, raw: Any, environment: Mapping[str, str]) -> None:
+        if self.can.requests:
+            request = protocol.AlterTableRequest(
+                dbName=name.database,
+                tableName=name.name,
+                table=raw,
+                environmentContext=_environment(environment),
+                processorCapabilities=list(PROCESSOR),
+                processorIdentifier=_WHO,
+            )
+            self.client.call("alter_table_req", request)
+            return
+        self.client.call(
+            "alter_table_with_environment_context", name.database, name.name, raw, _environment(environment)
+        )
+
+    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Add those that do not exist yet; one that another client adds at the same time is as good."""
+        plain_table(name)
+        checks.partitions(partitions)
+        table = self._require_raw(name)
+        known = {one.values for one in self._found(name, partitions)}
+        for one in partitions:
+            values = tuple(value or None for value in one.values)
+            if values in known:
+                continue
+            known.add(values)
+            raw = definitions.raw_partition(table, one, self.clock.now())
+            try:
+                self.client.call("add_partitions", [raw])
+            except AlreadyExistsError:
+                continue
+
+    def _found(self, name: TableName, partitions: Sequence[Partition]) -> Iterator[Partition]:
+        if partitions:
+            wanted = {tuple(value or None for value in one.values) for one in partitions}
+            yield from (one for one in self.list_partitions(name) if one.values in wanted)
+
+    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Drop by values; files are the caller's."""
+        plain_table(name)
+        self._require_raw(name)
+        for one in self._found(name, partitions):
+            self.client.call(
+                "drop_partition_with_environment_context",
+                name.database,
+                name.name,
+                definitions.raw_values(one),
+                False,  # noqa: FBT003 - deleteData
+                _environment({}),
+            )
+
+    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
+        """All partitions, sorted by values."""
+        plain_table(name)
+        self._require_raw(name)
+        raw = self.client.call("get_partitions", name.database, name.name, _ALL)
+        found = (definitions.partition_of(one) for one in raw or ())
+        return tuple(sorted(found, key=lambda one: [(value is None, value or "") for value in one.values]))
+
+    def forget_statistics(self, name: TableName, partitions: Sequence[str] | None) -> None:
+        """Take back that counts are exact, where rows are about to be added or removed.
+
+        Hive answers ``count(*)`` from them otherwise. ``partitions``: Hive's names of those written to; None: all.
+        """
+        raw = self._raw(name)
+        if raw is None:
+            return
+        if _no_longer_exact(raw):
+            self._alter(name, raw, QUIET)
+        if raw.partitionKeys:
+            for one in self._raw_partitions(name, partitions):
+                if _no_longer_exact(one):
+                    self.client.call(
+                        "alter_partition_with_environment_context",
+                        name.database,
+                        name.name,
+                        one,
+                        _environment(QUIET),
+                    )
+
+    def _raw_partitions(self, name: TableName, partitions: Sequence[str] | None) -> Iterator[Any]:
+        if partitions is None:
+            yield from self.client.call("get_partitions", name.database, name.name, _ALL) or ()
+            return
+        for start in range(0, len(partitions), _MOST_PARTITIONS):
+            names = list(partitions[start : start + _MOST_PARTITIONS])
+            yield from self.client.call("get_partitions_by_names", name.database, name.name, names) or ()
+
+    def _names(self, database: str, kind: str) -> list[str]:
+        return list(self.client.call("get_tables_by_type", database, "*", kind) or ())
+
+    def _all_names(self, database: str) -> list[str]:
+        kinds = (MANAGED, EXTERNAL, "VIRTUAL_VIEW", "MATERIALIZED_VIEW")
+        return [name for kind in kinds for name in self._names(database, kind)]
+
+    def _require_database(self, name: str) -> None:
+        if self.get_database(name) is None:
+            raise no_database(name)
+
+    def _require_raw(self, name: TableName) -> Any:
+        raw = self._raw(name)
+        if raw is None:
+            raise no_table(name)
+        return raw
+
+    def _raw(self, name: TableName) -> Any:
+        request = protocol.GetTableRequest(
+            dbName=name.database,
+            tblName=name.name,
+            capabilities=protocol.ClientCapabilities(values=[_INSERT_ONLY]),
+        )
+        if self.can.requests:
+            request.processorCapabilities, request.processorIdentifier = list(PROCESSOR), _WHO
+        return _or_none(lambda: self.client.call("get_table_req", request).table)
+
+
+def _or_none(ask: Callable[[], Any]) -> Any:
+    """Return an answer; None where what was asked for does not exist."""
+    try:
+        return ask()
+    except (NoSuchDatabaseError, CatalogError):
+        return None
+
+
+def _no_view(raw: Any) -> Any:
+    if raw.tableType not in (MANAGED, EXTERNAL):
+        kind = (raw.tableType or "thing").lower().replace("_", " ")
+        raise UnsupportedFeatureError(
+            f"{raw.dbName}.{raw.tableName} is a {kind} of Hive: read the tables below it; views cannot be changed here"
+        )
+    return raw
+
+
+def _columns(raw: Any) -> list[tuple[str, str, str | None]]:
+    return [(one.name, one.type, one.comment) for one in raw.sd.cols or ()]
+
+
+def _no_longer_exact(raw: Any) -> bool:
+    """Take the mark of exact statistics off a table or partition; tell whether it was there."""
+    kept = {key: value for key, value in (raw.parameters or {}).items() if key != definitions.ACCURATE}
+    changed = len(kept) != len(raw.parameters or {})
+    raw.parameters = kept
+    return changed
+
+
+def _environment(properties: Mapping[str, str]) -> Any:
+    return protocol.EnvironmentContext(properties=dict(properties))

@@ -1,0 +1,371 @@
+"""The store on a metastore: the verbs of the ports over one client."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from hiveacid.config import Settings
+from hiveacid.core.locks import LockComponent, LockState, LockType
+from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
+from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
+from hiveacid.ports import (
+    Begun,
+    CatalogChanges,
+    Client,
+    Clock,
+    Compaction,
+    CompactionRequest,
+    HeartbeatAnswer,
+    LockAnswer,
+    LockRow,
+    Start,
+    TransactionRow,
+    TxnKind,
+    Written,
+)
+from hiveacid.stores import checks
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.hms import compactions, locks, protocol, txns
+from hiveacid.stores.hms.address import parse_address
+from hiveacid.stores.hms.catalog import MetastoreCatalog
+from hiveacid.stores.hms.client import MetastoreClient
+from hiveacid.stores.hms.locks import OPERATIONS
+from hiveacid.stores.hms.names import plain_partition, plain_table
+from hiveacid.stores.hms.versions import capabilities_of
+from hiveacid.stores.limits import Limits
+
+_NO_CHANGES, _NOTHING = CatalogChanges(), Start()
+_STRENGTH = {"i": 0, "d": 1, "u": 2}
+_Place = tuple[TableName, str | None]
+
+
+class MetastoreStore(MetastoreCatalog):
+    """Implements :class:`hiveacid.ports.TransactionStore` and :class:`hiveacid.ports.Catalog`.
+
+    ``url``: ``thrift://host:9083[,host2]``. What a metastore has no call for is refused with UnsupportedFeatureError,
+    or is its own business (time-outs, cleaning). Raises ConfigError, StoreUnavailableError, StoreVersionError; every
+    verb may raise StoreError and its kinds.
+    """
+
+    def __init__(
+        self, url: str, *, limits: Limits | None = None, clock: Clock | None = None, owner: str = "hiveacid"
+    ) -> None:
+        own_clock = clock or SystemClock()
+        client = MetastoreClient(parse_address(url), own_clock)
+        try:
+            can = capabilities_of(client.call("getVersion") or "")
+        except BaseException:
+            client.close()
+            raise
+        super().__init__(client, can, own_clock, owner)
+        self._limits = limits or Limits()
+        self._who = Client(owner, "localhost", "hiveacid")
+        self._guard = threading.Lock()
+        self._noted: dict[
+            TxnId, dict[_Place, str]
+        ] = {}  # what the metastore was told already; saves telling it twice
+
+    def __repr__(self) -> str:
+        """Return the URL."""
+        return f"MetastoreStore({str(self.client)!r})"
+
+    def obey(self, settings: Settings) -> None:
+        """Take limits from settings; time-outs are the metastore's own."""
+        self._limits = Limits.of(settings)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.client.close()
+
+    # --- hiveacid.ports.TransactionStore -----------------------------------------------------------
+    def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        opened = txns.open_txns(self.client, self.can, self._limits, client, count, kind)
+        self._who = client
+        return opened
+
+    def begin_txn(self, client: Client, start: Start = _NOTHING, kind: TxnKind = TxnKind.DEFAULT) -> Begun:
+        """See :class:`hiveacid.ports.TransactionStore`; a call for each step, and what fails half-way is aborted."""
+        checks.start(start, kind)
+        (txn_id,) = self.open_txns(client, 1, kind)
+        try:
+            answer = self.lock(txn_id, start.locks) if start.locks else None
+            if answer is not None and answer.state is LockState.WAITING:
+                return Begun(txn_id, answer)
+            snapshot = self.take_snapshot(txn_id)
+            lists = dict(self.valid_write_ids(snapshot, start.tables)) if start.tables else {}
+            given = {table: self.allocate_write_ids([txn_id], table)[0] for table in start.writes}
+        except BaseException:
+            self.abort_txns([txn_id], "it could not begin")
+            raise
+        own = {name: _without(lists[name], one) for name, one in given.items() if name in lists}
+        return Begun(txn_id, answer, snapshot, lists | own, given)
+
+    def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
+        """See :class:`hiveacid.ports.TransactionStore`; conflicts count from the opening, not from here."""
+        return txns.take_snapshot(self.client, txn_id)
+
+    def valid_txns(self) -> ValidTxnList:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return txns.valid_txns(self.client)
+
+    def valid_write_ids(
+        self, txns_: ValidTxnList, tables: Sequence[TableName]
+    ) -> Mapping[TableName, ValidWriteIdList]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return txns.valid_write_ids(self.client, txns_, tables)
+
+    def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return txns.allocate_write_ids(self.client, txn_ids, table)
+
+    def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
+        """Refuse: a metastore knows the write ids of its tables."""
+        del high_watermark, aborted
+        raise UnsupportedFeatureError(
+            f"adopting {table}: a Hive Metastore keeps the write ids of its own tables; nothing can be put there"
+        )
+
+    def seed_txns(self, high_watermark: TxnId) -> None:
+        """Refuse, as :meth:`seed_write_ids`."""
+        raise UnsupportedFeatureError(
+            f"transaction ids up to {high_watermark} cannot be taken over by a Hive Metastore: it gives its own"
+        )
+
+    def lock(
+        self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
+    ) -> LockAnswer:
+        """See :class:`hiveacid.ports.TransactionStore`; write ids come first, as Hive does it."""
+        checks.components(components)
+        tables: dict[TableName, TableDefinition | None] = {}
+        for one in components:
+            if one.operation is not None and one.table is not None:
+                name = TableName(one.database, one.table)
+                if name not in tables:
+                    tables[name] = self._about_to_write(txn_id, name)
+        requests = locks.Requests(self.can, tables.get)
+        answer = locks.lock(self.client, requests, self._who, txn_id, components)
+        self._note(txn_id, components, tables)
+        if zero_wait and answer.state is LockState.WAITING:
+            self.unlock(answer.lock_id)
+            return LockAnswer(answer.lock_id, LockState.NOT_ACQUIRED, answer.blocked_by)
+        return answer
+
+    def _about_to_write(self, txn_id: TxnId, name: TableName) -> TableDefinition | None:
+        table = self.get_table(name)
+        if table is not None and table.kind is TableKind.PLAIN:
+            self.forget_statistics(name, None)  # nothing is told about plain tables later
+        else:
+            self.allocate_write_ids([txn_id], name)
+        return table
+
+    def _note(
+        self,
+        txn_id: TxnId,
+        components: Sequence[LockComponent],
+        tables: Mapping[TableName, TableDefinition | None],
+    ) -> None:
+        for one in components:
+            if one.operation is None or one.table is None:
+                continue
+            name = TableName(one.database, one.table)
+            table = tables[name]
+            if one.partition is None and table is not None and table.partition_columns:
+                continue  # its partitions are told one by one
+            with self._guard:
+                known = self._noted.setdefault(txn_id, {})
+                known[name, one.partition] = _stronger(known.get((name, one.partition)), one.operation)
+
+    def check_lock(self, lock_id: LockId) -> LockAnswer:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return locks.check_lock(self.client, lock_id)
+
+    def unlock(self, lock_id: LockId) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`; an acquired lock always stays until its transaction ends."""
+        locks.unlock(self.client, lock_id)
+
+    def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        strongest: dict[_Place, str] = {}
+        for one in checks.written(written):
+            plain_table(one.table)
+            place = one.table, plain_partition(one.partition)
+            strongest[place] = _stronger(strongest.get(place), one.operation)
+        with self._guard:
+            known = dict(self._noted.get(txn_id, {}))
+        fresh = [
+            (table, operation, partition)
+            for (table, partition), operation in strongest.items()
+            if _stronger(known.get((table, partition)), operation) != known.get((table, partition))
+        ]
+        for (table, operation), rows in groupby(
+            sorted(fresh, key=lambda row: (row[0], row[1], row[2] or "")), key=lambda row: (row[0], row[1])
+        ):
+            names = [partition for _, _, partition in rows]
+            self._tell(
+                txn_id, table, operation, [name for name in names if name is not None], whole=None in names
+            )
+
+    def _tell(
+        self, txn_id: TxnId, table: TableName, operation: str, partitions: list[str], *, whole: bool
+    ) -> None:
+        if partitions:
+            (write_id,) = self.allocate_write_ids([txn_id], table)
+            self.client.call(
+                "add_dynamic_partitions",
+                protocol.AddDynamicPartitions(
+                    txnid=txn_id,
+                    writeid=write_id,
+                    dbname=table.database,
+                    tablename=table.name,
+                    partitionnames=partitions,
+                    operationType=OPERATIONS[operation],
+                ),
+            )
+        if whole:
+            # The only other way to tell is a lock's request: it counts when it is queued, granted or not, and goes
+            # with the commit.
+            told = LockComponent(LockType.SHARED_READ, table.database, table.name, operation=operation)
+            self.lock(txn_id, [told])
+
+    def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return txns.heartbeat(self.client, txn_ids)
+
+    def commit_txn(
+        self, txn_id: TxnId, changes: CatalogChanges = _NO_CHANGES, written: Sequence[Written] = ()
+    ) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`; new tables and partitions come just before the commit.
+
+        As in Hive: for a moment they are there without rows. A table goes again if the commit fails.
+        """
+        checks.changes(changes)
+        self._refuse_conversions(changes)
+        for table in changes.altered:
+            self.alter_table(table.name, table)
+        made: list[TableName] = []
+        try:
+            for table in changes.tables:
+                self.create_table(table)
+                made.append(table.name)
+            self._add_new(changes)
+            self.add_written(txn_id, written)
+            self._forget(written)
+            txns.commit(self.client, self.can, txn_id, wrote=bool(written))
+        except HiveAcidError:
+            for name in made:
+                self.drop_table(name)
+            raise
+        with self._guard:
+            self._noted.pop(txn_id, None)
+
+    def _refuse_conversions(self, changes: CatalogChanges) -> None:
+        for table in changes.altered:
+            old = self.get_table(table.name)
+            if old is not None and old.kind is not table.kind:
+                raise UnsupportedFeatureError(
+                    f"{table.name}: conversions of tables in a Hive Metastore are not supported yet; do it by "
+                    "ALTER TABLE in Hive"
+                )
+
+    def _add_new(self, changes: CatalogChanges) -> None:
+        ordered = sorted(changes.partitions, key=lambda new: new.table)
+        for name, news in groupby(ordered, key=lambda new: new.table):
+            self.add_partitions(name, [new.partition for new in news])
+
+    def _forget(self, written: Sequence[Written]) -> None:
+        for name in sorted({one.table for one in written}):
+            partitions = sorted({one.partition for one in written if one.table == name and one.partition})
+            self.forget_statistics(name, partitions)
+
+    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`; a metastore keeps no reason."""
+        del reason
+        ended = txns.abort_txns(self.client, txn_ids)
+        with self._guard:
+            for txn_id in txn_ids:
+                self._noted.pop(txn_id, None)
+        return ended
+
+    def abort_timed_out(self) -> tuple[TxnId, ...]:
+        """Return nothing: the metastore's own reaper does it."""
+        return ()
+
+    def min_open_txn_id(self) -> TxnId:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return txns.min_open_txn_id(self.client)
+
+    def txn_state(self, txn_id: TxnId) -> str:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return txns.txn_state(self.client, txn_id)
+
+    def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return self.valid_write_ids(self.valid_txns(), [table])[table].aborted
+
+    def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
+        """Refuse: see :func:`_cleaning`."""
+        raise _cleaning(f"{table}{f'/{partition}' if partition else ''} up to {up_to}")
+
+    def housekeep(self) -> None:
+        """Do nothing: the metastore keeps its own house."""
+
+    def show_transactions(self) -> tuple[TransactionRow, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return txns.show_transactions(self.client)
+
+    def show_locks(self) -> tuple[LockRow, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return locks.show_locks(self.client)
+
+    def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return compactions.enqueue(self.client, request, initiator)
+
+    def claim_compaction(self, worker: str, compaction_id: int | None = None) -> Compaction | None:
+        """Return None: the jobs are those of Hive's workers."""
+        del worker, compaction_id
+        return None
+
+    def start_compaction(self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId) -> None:
+        """Refuse: the jobs are those of Hive's workers."""
+        del txn_id, high_watermark
+        raise _workers(compaction_id)
+
+    def end_compaction(
+        self, compaction_id: int, state: str, error: str | None = None, next_txn_id: TxnId | None = None
+    ) -> None:
+        """Refuse: the jobs are those of Hive's workers."""
+        del state, error, next_txn_id
+        raise _workers(compaction_id)
+
+    def show_compactions(self) -> tuple[Compaction, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return compactions.show(self.client)
+
+
+def _stronger(one: str | None, other: str) -> str:
+    """Return the operation that conflicts with more: an update says what a delete or an insert would."""
+    return other if one is None or _STRENGTH[str(other)] > _STRENGTH[str(one)] else one
+
+
+def _without(found: ValidWriteIdList, own: WriteId) -> ValidWriteIdList:
+    """Return a list that does not know a transaction's own id as open."""
+    top = WriteId(own - 1) if found.high_watermark == own else found.high_watermark
+    still_open = tuple(one for one in found.open if one != own)
+    return ValidWriteIdList(found.table, top, still_open, found.aborted)
+
+
+def _cleaning(place: str) -> HiveAcidError:
+    return UnsupportedFeatureError(
+        f"cleaning {place}: tables of a Hive Metastore are cleaned by its own cleaner"
+    )
+
+
+def _workers(compaction_id: int) -> HiveAcidError:
+    return UnsupportedFeatureError(
+        f"compaction {compaction_id} of a Hive Metastore is done by Hive's own workers"
+    )
