@@ -60,6 +60,7 @@ bench: java $(STAMPS)/demo $(STAMPS)/project  ## measure reading, changing and c
 	@$(BIN)/python bench/run.py $(ARGS)
 	@$(MAKE) --no-print-directory bench-stores ARGS=
 	@$(MAKE) --no-print-directory bench-files ARGS=
+	@$(MAKE) --no-print-directory bench-ingest ARGS=
 
 .PHONY: stress
 stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each store, simulation (a quarter of an hour)
@@ -69,6 +70,10 @@ stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each stor
 .PHONY: bench-files
 bench-files: java $(STAMPS)/test $(STAMPS)/project  ## measure 10,000 original files and 1,000 deltas (ARGS="--sizes 1000,3000")
 	@$(BIN)/python bench/many_files.py $(ARGS)
+
+.PHONY: bench-ingest
+bench-ingest: $(STAMPS)/test $(STAMPS)/project  ## measure streams: Arrow and JSON rows a second (ARGS="--rows 1000000 --json FILE")
+	@$(BIN)/python bench/ingest.py $(ARGS)
 
 .PHONY: bench-stores
 bench-stores: $(STAMPS)/test $(STAMPS)/project  ## measure the transaction stores against bare inserts (ARGS="--json FILE")

@@ -1,0 +1,80 @@
+"""A writer that is killed: nothing of its open transaction is seen, its file is whole as far as was flushed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from stream_tables import ACID, Warehouse
+
+from hiveacid.config import Settings
+from hiveacid.core.listing import last_flush_length
+from hiveacid.orc.tail import parse_tail
+
+VICTIM = textwrap.dedent("""
+    import sys, time
+    from hiveacid.streaming import Connection
+    stream = Connection("t", warehouse=sys.argv[1], batch_size=int(sys.argv[2]))
+    number = 0
+    while True:
+        stream.begin_transaction()
+        for _ in range(3):
+            stream.write([{"id": number, "name": "x" * 50}] * 100)
+            for file in stream._batch._files.values():
+                file.spill(stream._batch.write_id)
+        if number == int(sys.argv[3]):
+            print("now", flush=True)
+            time.sleep(600)
+        stream.commit()
+        number += 1
+        print(number, flush=True)
+""")
+
+
+@pytest.mark.parametrize(("size", "commits", "moment"), [(1, 2, "open"), (50, 3, "open"), (50, 3, "any")])
+def test_a_killed_writer_leaves_what_it_committed(
+    wh: Warehouse, size: int, commits: int, moment: str
+) -> None:
+    at_work = moment == "any"
+    wh.create(f"CREATE TABLE t (id INT, name STRING) {ACID}")
+    stop = 10**6 if at_work else commits
+    with subprocess.Popen(
+        [sys.executable, "-c", VICTIM, str(wh.root), str(size), str(stop)], stdout=subprocess.PIPE, text=True
+    ) as victim:
+        assert victim.stdout is not None
+        told = 0
+        for line in victim.stdout:
+            if line.strip() == "now":
+                break
+            told = int(line)
+            if at_work and told == commits:
+                break
+        victim.send_signal(signal.SIGKILL)
+    found = sorted(row[0] for row in wh.rows("t"))
+    done = len(found) // 300
+    assert found == [n for n in range(done) for _ in range(300)]
+    assert done == told if not at_work else done >= told
+    for side in (wh.root / "t").glob("delta_*/*_flush_length"):
+        data = Path(str(side).removesuffix("_flush_length")).read_bytes()
+        length = last_flush_length(side.read_bytes())
+        assert 0 < length < len(data) or at_work
+        assert parse_tail(data[:length], length, "x").number_of_rows >= done * 300
+    # nobody beats for its transactions any more
+    wh.store.obey(Settings.of({"hive.txn.timeout": "1s"}))
+    reaped: list[int] = []
+    while not reaped:
+        time.sleep(0.1)
+        reaped += wh.store.abort_timed_out()
+    assert len(reaped) == (1 if size == 1 else size - done)
+    assert wh.store.show_locks() == ()
+    assert sorted(row[0] for row in wh.rows("t")) == found
+    with wh.connect("t") as stream, stream.transaction():
+        stream.write({"id": -1})
+    assert sorted(row[0] for row in wh.rows("t")) == [-1, *found]
+    kinds = {finding.partition(" ")[0] for finding in wh.findings("t")}
+    assert kinds <= {"staging", "aborted", "flush-length"}  # a note: what lies behind it does not count
