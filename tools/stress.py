@@ -46,10 +46,10 @@ class Check:
 
 
 CHECKS = (
-    Check("history on PostgreSQL", (*HISTORY, "{count}"), 10_000, 12, store="PostgreSQL"),
-    Check("another history on PostgreSQL", (*HISTORY, "{count}", "--seed", "1"), 10_000, 12, store="PostgreSQL"),
-    Check("history on MariaDB", (*HISTORY, "{count}"), 2_000, 5, store="MariaDB"),
-    Check("history on SQLite", (*HISTORY, "{count}"), 5_000, 8, store="SQLite"),
+    Check("history on PostgreSQL", (*HISTORY, "{count}"), 10_000, 14, store="PostgreSQL"),
+    Check("another history on PostgreSQL", (*HISTORY, "{count}", "--seed", "1"), 10_000, 14, store="PostgreSQL"),
+    Check("history on MariaDB", (*HISTORY, "{count}"), 2_000, 8, store="MariaDB"),
+    Check("history on SQLite", (*HISTORY, "{count}"), 5_000, 10, store="SQLite"),
     Check("slow openings on PostgreSQL", SLOW_OPENINGS, 400, 3, store="PostgreSQL"),
     Check(
         "planted: a gap treated as committed", (*SLOW_OPENINGS, "blind"), 400, 3, store="PostgreSQL", caught=True

@@ -6,16 +6,21 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from histories import anomalies, history, needless_conflicts, run_clients
 from hypothesis import HealthCheck, settings
 from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.exc import DBAPIError
 
 from hiveacid.core.locks import LockState, LockType
 from hiveacid.core.model import TableName
-from hiveacid.errors import HiveAcidError, StoreUnavailableError, WriteConflictError
+from hiveacid.errors import HiveAcidError, StoreUnavailableError, StoreVersionError, WriteConflictError
 from hiveacid.ports import Clock, CompactionRequest, Operation, TxnKind
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.stores.sql.tables import METADATA
 from hiveacid.testing.clock import ManualClock
@@ -28,6 +33,25 @@ SERIALS = ("hiveacid_txns", "hiveacid_lock_requests", "hiveacid_compactions")
 USED = """SELECT table_name FROM information_schema.tables
     WHERE table_schema = DATABASE() AND auto_increment > 1 AND table_name <> 'hiveacid_txns'"""
 _KEPT = ("hiveacid_schema", "hiveacid_counters")
+
+
+# What a full disk does to the next transaction: the server's own error, by whatever runs out at once.
+FULL = {
+    "psycopg": (
+        """CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN COPY (SELECT repeat('x', 100000)) TO '/dev/full'; RETURN NEW; END $$""",
+        "CREATE TRIGGER fill BEFORE INSERT ON hiveacid_txns FOR EACH ROW EXECUTE FUNCTION fill()",
+    ),
+    "pymysql": (
+        "CREATE TABLE small (a CHAR(250)) ENGINE=MEMORY MAX_ROWS=1",
+        """CREATE TRIGGER fill BEFORE INSERT ON hiveacid_txns FOR EACH ROW
+            INSERT INTO small SELECT repeat('x', 250) FROM seq_1_to_1000000""",
+    ),
+}
+ROOM = {
+    "psycopg": ("DROP TRIGGER fill ON hiveacid_txns", "DROP FUNCTION fill"),
+    "pymysql": ("DROP TRIGGER fill", "DROP TABLE small"),
+}
 
 
 class Place:
@@ -235,6 +259,63 @@ class ServerRules:
         stores[0].open_txns(CLIENT)  # type: ignore[attr-defined]
         for one in stores:
             one.close()  # type: ignore[attr-defined]
+
+    def test_an_older_schema_is_brought_up_once(self, place: Place) -> None:
+        """By whoever comes first of several that start at once; what it holds is there afterwards."""
+        url = place.server.make_database(f"{place.name}_older")
+        database = Database(url, SystemClock())
+        migrate(database, MIGRATIONS)
+        database.write(
+            lambda connection: connection.execute(text("INSERT INTO hiveacid_done VALUES ('a', 1)"))
+        )
+        step = ("CREATE TABLE more (a {key}){options}", "ALTER TABLE hiveacid_done ADD COLUMN more BIGINT")
+        newer = (*MIGRATIONS, step)
+        others = [Database(url, SystemClock()) for _ in range(4)]
+        assert at_once([lambda d=one: migrate(d, newer) for one in others]) == [None] * 4
+        found = text("SELECT (SELECT max(version) FROM hiveacid_schema), (SELECT mark FROM hiveacid_done)")
+        assert database.read(lambda connection: connection.execute(found).one()) == (len(newer), "a")
+        with pytest.raises(StoreVersionError, match="a newer version of hiveacid made it"):
+            SqlStore(url)
+        for one in (database, *others):
+            one.close()
+
+    def test_a_full_disk(self, store: SqlStore, place: Place) -> None:
+        """The server says so; nothing of the verb happened, and it works again as soon as there is room."""
+        (txn_id,) = store.open_txns(CLIENT)
+        with place.engine.begin() as connection:
+            for statement in FULL[place.server.driver]:
+                connection.exec_driver_sql(statement)
+        with pytest.raises(StoreUnavailableError, match=r"[Nn]o space left|is full") as caught:
+            store.open_txns(CLIENT)
+        assert caught.value.retryable
+        with pytest.raises(StoreUnavailableError):
+            store.begin_txn(CLIENT)
+        with place.engine.begin() as connection:
+            for statement in ROOM[place.server.driver]:
+                connection.exec_driver_sql(statement)
+        assert store.valid_txns().open == (txn_id,)
+        store.commit_txn(txn_id)
+        assert len(store.open_txns(CLIENT)) == 1
+
+    def test_the_victim_of_a_deadlock_is_tried_again(self, store: SqlStore, place: Place) -> None:
+        """It holds the counter of commits and wants a transaction's row, another one the other way round."""
+        begun = store.begin_txn(CLIENT)
+        rows = (
+            text(f"SELECT id FROM hiveacid_txns WHERE id = {begun.txn_id} FOR UPDATE"),
+            text("SELECT value FROM hiveacid_counters WHERE name = 'commit sequence' FOR UPDATE"),
+        )
+        first, second = rows if place.server.driver == "psycopg" else reversed(rows)
+        change = [wrote(ORDERS, Operation.UPDATE, "p=1")]
+        committer = threading.Thread(target=lambda: store.commit_txn(begun.txn_id, written=change))
+        with place.engine.connect() as connection:
+            connection.execute(first)
+            committer.start()
+            time.sleep(0.3)
+            with suppress(DBAPIError):  # it may be the victim itself
+                connection.execute(second)
+            connection.rollback()
+        committer.join(30)
+        assert store.txn_state(begun.txn_id) == "committed"
 
     def test_a_restarted_server(self, place: Place, store: SqlStore) -> None:
         """Connections that broke are made anew; transactions go on where they were."""

@@ -87,6 +87,80 @@ def test_a_killed_client_is_in_nobodys_way(tmp_path: Path) -> None:
     store.close()
 
 
+READER = """
+import sys
+from hiveacid.config import Settings
+from hiveacid.heartbeats import Heartbeats
+from hiveacid.snapshots import Snapshots
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.sql.store import SqlStore
+from hiveacid.testing.samples import CLIENT
+from hiveacid.transaction import Transactions
+store = SqlStore(sys.argv[1])
+snapshots = Snapshots(Transactions(store, Heartbeats(store, 0.1), SystemClock(), CLIENT))
+with snapshots.taken(Settings()) as reader:
+    print(reader.txn_id, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_killed_reader_frees_the_cleaner(tmp_path: Path) -> None:
+    """As long as it lives, its heartbeat holds what it reads; killed, for the time-out and no longer."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    store = SqlStore(url, txn_timeout=0.5)
+    reader = subprocess.Popen(
+        [sys.executable, "-c", READER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert reader.stdout is not None
+    held = int(reader.stdout.readline())
+    patient = SqlStore(url, txn_timeout=30)
+    time.sleep(0.8)
+    assert patient.abort_timed_out() == ()
+    assert store.min_open_txn_id() == held
+    reader.send_signal(signal.SIGKILL)
+    reader.wait()
+    time.sleep(0.6)
+    assert store.abort_timed_out() == (held,)
+    assert store.min_open_txn_id() == held + 1
+    for one in (store, patient):
+        one.close()
+
+
+WAITER = """
+import sys
+from hiveacid.config import Settings
+from hiveacid.core.locks import LockType
+from hiveacid.heartbeats import Heartbeats
+from hiveacid.ports import Start
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.sql.store import SqlStore
+from hiveacid.testing.samples import CLIENT, lock_on
+from hiveacid.transaction import Transactions
+store = SqlStore(sys.argv[1])
+transactions = Transactions(store, Heartbeats(store, 150.0), SystemClock(), CLIENT)
+transactions.begin(Settings(), start=Start((lock_on(LockType.EXCLUSIVE, "orders"),)))
+"""
+
+
+def test_ctrl_c_while_waiting_for_a_lock(tmp_path: Path) -> None:
+    """The process ends, and nothing of it is in the way: neither its request nor its transaction."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    store = SqlStore(url)
+    (mine,) = store.open_txns(CLIENT)
+    store.lock(mine, [lock_on(LockType.EXCLUSIVE, "orders")])
+    waiter = subprocess.Popen([sys.executable, "-c", WAITER, url], stderr=subprocess.PIPE, text=True)
+    while len(store.show_locks()) < 2:
+        assert waiter.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.2)
+    waiter.send_signal(signal.SIGINT)
+    _, said = waiter.communicate(timeout=60)
+    assert "KeyboardInterrupt" in said
+    assert [row.txn_id for row in store.show_locks()] == [mine]
+    assert [row.state for row in store.show_transactions()] == ["OPEN", "ABORTED"]
+    store.close()
+
+
 def test_a_forked_child_opens_its_own_connection(tmp_path: Path) -> None:
     """Two processes never talk over one connection."""
     store = SqlStore(f"sqlite:///{tmp_path}/store.db")

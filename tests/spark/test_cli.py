@@ -230,6 +230,7 @@ def test_a_process_of_its_own_prints_rows_and_nothing_else(tmp_path: Path) -> No
             "num_updated_rows": 0,
             "num_deleted_rows": 0,
             "write_id": 1,
+            "num_retries": 0,
         },
         {"id": 1, "item": "ü", "p": 1},
     ]

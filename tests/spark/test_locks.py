@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.errors import LockTimeoutError
-from hiveacid.ports import Begun, Client, LockAnswer, Start, TxnKind
+from hiveacid.ports import Begun, CatalogChanges, Client, LockAnswer, Operation, Start, TxnKind, Written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,3 +103,29 @@ def test_of_two_that_create_one_table_from_queries_the_second_does_not_wait(acid
     assert [row.txn_id for row in store.show_locks()] == [begun.txn_id]
     assert not Path(acid.context.warehouse.removeprefix("file:"), "made").exists()
     store.abort_txns([begun.txn_id], "done")
+
+
+def test_a_statement_that_lost_a_race_says_how_often_it_began_anew(
+    acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice another transaction changes the same partition before it can commit."""
+    acid.sql("INSERT INTO t PARTITION (p=5) VALUES (50)")
+    store, name = acid.context.store, acid.table("t").definition.name
+    commit, rivals = store.commit_txn, [1, 2]
+
+    def commit_second(
+        txn_id: TxnId,
+        changes: CatalogChanges = CatalogChanges(),  # noqa: B008
+        written: Sequence[Written] = (),
+    ) -> None:
+        if rivals and written:
+            rivals.pop()
+            (rival,) = store.open_txns(Client("ann", "here", "test"))
+            commit(rival, CatalogChanges(), [Written(name, "p=5", Operation.UPDATE)])
+        commit(txn_id, changes, written)
+
+    monkeypatch.setattr(store, "commit_txn", commit_second)
+    row = acid.sql("UPDATE t SET id = 51 WHERE p = 5").first()
+    assert row is not None
+    assert (row["num_updated_rows"], row["num_retries"]) == (1, 2)
+    assert [one.id for one in acid.sql("SELECT id FROM t WHERE p = 5").collect()] == [51]

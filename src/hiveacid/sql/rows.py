@@ -23,6 +23,7 @@ WRITTEN = (
     ("num_updated_rows", "bigint"),
     ("num_deleted_rows", "bigint"),
     ("write_id", "bigint"),
+    ("num_retries", "bigint"),
 )
 
 
@@ -61,5 +62,6 @@ def written(facts: SparkFacts, *reports: WriteReport) -> DataFrame:
         sum(report.updated for report in reports),
         sum(report.deleted for report in reports),
         max(ids, default=None),
+        sum(report.retries for report in reports),
     )
     return frame_of(facts, WRITTEN, [row])

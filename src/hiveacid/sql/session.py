@@ -59,7 +59,8 @@ class AcidSession(Connection):
         """Run one statement; return its rows.
 
         Statements that change rows return one row: num_affected_rows, num_inserted_rows, num_updated_rows,
-        num_deleted_rows, write_id (NULL if nothing was written); definitions return none. ``first_line`` is the
+        num_deleted_rows, write_id (NULL if nothing was written), num_retries (how often it began anew because
+        another writer was first); definitions return none. ``first_line`` is the
         number of the text's first line, for messages. Raises ParseError with line and column for a text outside
         of the grammar; any error means that the statement changed nothing.
         """
