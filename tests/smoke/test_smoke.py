@@ -6,6 +6,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
@@ -54,3 +56,21 @@ def test_the_main_job(spark: SparkSession, acid: AcidSession) -> None:
     assert ids_and_rows() == (row_ids, rows)
     assert sorted(row["id"] for row in old.collect()) == [1, 2, 3]
     assert [row["item"] for row in acid.table("sales").scan(where="id = 4").to_df().collect()] == ["new"]
+
+
+def test_original_files_by_position(spark: SparkSession, acid: AcidSession, tmp_path: Path) -> None:
+    """Files of Hive 2 (no names), and of a time when the columns had other names and types."""
+    root = tmp_path / "t"
+    root.mkdir()
+    for number, columns in enumerate(("_col0 int, _col1 string", "b int, a string")):
+        rows = [(10 * number + n, f"v{n}") for n in range(3)]
+        spark.createDataFrame(rows, columns).coalesce(1).write.orc(str(tmp_path / f"o{number}"))
+        (file,) = (tmp_path / f"o{number}").glob("part-*")
+        file.rename(root / f"00000{number}_0")
+    acid.adopt(f"CREATE TABLE old (a BIGINT, b STRING, c DOUBLE) {TRANSACTIONAL}", str(root))
+    acid.sql("UPDATE old SET b = upper(b) WHERE a IN (1, 12)")
+    acid.sql("DELETE FROM old WHERE a = 0")
+    expected = [(1, "V1", None), (2, "v2", None), (10, "v0", None), (11, "v1", None), (12, "V2", None)]
+    assert [tuple(row) for row in acid.sql("SELECT * FROM old ORDER BY a").collect()] == expected
+    acid.table("old").compact("major")
+    assert [tuple(row) for row in acid.sql("SELECT * FROM old ORDER BY a").collect()] == expected
