@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,10 +19,10 @@ from hiveacid.core.storage_formats import FileKind, file_kind
 from hiveacid.errors import FormatError, NoSuchPartitionError, StorageError, UnsupportedFeatureError
 from hiveacid.orc.check import check_footer, facts_of, has_acid_columns
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.storage.streams import flushed
 from hiveacid.table.inventory import Place, Shelf, TableInventory, inventory_of
 
 _THREADS = 16
-_LONG = 8
 _MAGIC = {FileKind.PARQUET: (b"PAR1", b"PAR1"), FileKind.AVRO: (b"Obj\x01", b"")}  # first and last bytes
 
 
@@ -137,20 +136,16 @@ def _used_files(shelf: Shelf, kind: TableKind, place: Place, checks: FileChecks)
         path = f"{place.root}/{file.path}"
         limit = file.size
         if file.flush_length_path is not None:
-            side = shelf.fs.read_bytes(f"{place.root}/{file.flush_length_path}")
-            checks.findings += check_flush_length(path, file.size, side, place.name)
-            limit = min(file.size, _last_length(side))
+            seen = flushed(shelf.fs, path, f"{place.root}/{file.flush_length_path}", file.size)
+            if seen.side is not None:
+                checks.findings += check_flush_length(path, seen.size, seen.side, place.name)
+            limit = min(seen.size, seen.length)
         event = None
         bucket = parse_bucket_file(file.name)
         if directory is not None and bucket is not None and kind is TableKind.FULL_ACID:
             event = EventFile(path, directory.name, bucket.bucket, place.name)
         if limit > 0:
             yield UsedFile(path, place, file, limit, event, file.flush_length_path is not None)
-
-
-def _last_length(side: bytes) -> int:
-    whole = len(side) // _LONG * _LONG
-    return int(struct.unpack(">q", side[whole - _LONG : whole])[0]) if whole else 0
 
 
 def read_files(state: AcidState | None, kind: TableKind) -> Iterator[tuple[AcidDirectory | None, DataFile]]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from hiveacid.core.listing import last_flush_length
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.names import DeltaName, parse_directory
-from hiveacid.errors import BadFileError, MissingDirectoryError, StorageError
+from hiveacid.errors import BadFileError, MissingDirectoryError
+from hiveacid.storage.streams import flushed
 from hiveacid.table.context import STORE_DIRECTORY
 
 if TYPE_CHECKING:
@@ -32,16 +32,10 @@ def readable(
     """
     if file.flush_length_path is None:
         return file.size, None
-    side = path.removesuffix(file.path) + file.flush_length_path
-    try:
-        length = last_flush_length(context.fs.read_bytes(side))
-    except StorageError:
-        if context.fs.exists(side):
-            raise
-        return _size(context, path), None  # its writer ended it since the listing
-    size = file.size
-    if length > size:
-        size = _size(context, path)  # it has grown since
+    found = flushed(context.fs, path, path.removesuffix(file.path) + file.flush_length_path, file.size)
+    length, size = found.length, found.size
+    if found.side is None:
+        return size, None  # its writer ended it since the listing
     if length > size:
         msg = f"{length} bytes were flushed, but only {size} are there: the rest is lost"
         raise BadFileError(msg, path=path)
@@ -52,11 +46,6 @@ def readable(
     if not context.fs.exists(copy):
         context.fs.copy_file(path, copy, length)
     return length, copy
-
-
-def _size(context: Context, path: str) -> int:
-    folder, _, name = path.rpartition("/")
-    return next((one.size for one in context.fs.list_directory(folder) if one.path == name), 0)
 
 
 def _may_grow(table: TableName, txn: Transaction, path: str) -> bool:
