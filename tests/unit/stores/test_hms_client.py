@@ -15,8 +15,10 @@ from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from hiveacid.core.model import TxnId
 from hiveacid.errors import (
     CommitStateUnknownError,
+    NoSuchTransactionError,
     StoreError,
     StoreUnavailableError,
     TransactionAbortedError,
@@ -28,6 +30,8 @@ from hiveacid.stores.hms.address import Address, parse_address
 from hiveacid.stores.hms.client import ROUNDS, MetastoreClient
 from hiveacid.stores.hms.layout import Struct
 from hiveacid.stores.hms.protocol import METHODS
+from hiveacid.stores.hms.txns import commit
+from hiveacid.stores.hms.versions import HIVE4
 from hiveacid.testing.clock import ManualClock
 
 HANG_UP = object()
@@ -217,6 +221,37 @@ def test_refusals_are_errors_of_ours(start: Callable[[Answer], Server]) -> None:
             one.call("commit_txn", request)
     one.call("commit_txn", request)
     assert server.connections == 1
+
+
+def test_a_lost_commit_is_asked_for_again(start: Callable[[Answer], Server]) -> None:
+    """Committed: all is well. Forgotten: nobody knows, unless nothing was written."""
+    gone = refused("NoSuchTxnException", "No such transaction txnid:7")
+    answers = iter([HANG_UP, {}, HANG_UP, gone, HANG_UP, gone, HANG_UP, HANG_UP])
+    server = start(lambda *_: next(answers))
+    one = client(server.port)
+    commit(one, HIVE4, TxnId(7), wrote=True)
+    with pytest.raises(CommitStateUnknownError):
+        commit(one, HIVE4, TxnId(7), wrote=True)
+    commit(one, HIVE4, TxnId(7), wrote=False)
+    with pytest.raises(CommitStateUnknownError):
+        commit(one, HIVE4, TxnId(7), wrote=False)
+    assert server.calls == ["commit_txn"] * 8
+
+
+def test_a_forgotten_transaction_has_not_committed(start: Callable[[Answer], Server]) -> None:
+    """It may have been aborted while we slept, and cleaned: to say that all is well would lose rows."""
+    snapshot = {"success": protocol.GetOpenTxnsResponse(txn_high_water_mark=9, open_txns=[], abortedBits=b"")}
+
+    def answer(name: str, arguments: Struct) -> Any:
+        if name == "get_open_txns":
+            return snapshot
+        assert arguments.rqst.exclWriteEnabled is False  # else Hive 4 looks for no conflicts
+        return refused("NoSuchTxnException", "No such transaction txnid:7")
+
+    one = client(start(answer).port)
+    with pytest.raises(NoSuchTransactionError):
+        commit(one, HIVE4, TxnId(7), wrote=True)
+    commit(one, HIVE4, TxnId(7), wrote=False)
 
 
 def test_a_plain_port_is_no_tls_server(start: Callable[[Answer], Server]) -> None:

@@ -16,10 +16,11 @@ from hiveacid.errors import (
     StoreVersionError,
     UnsupportedFeatureError,
 )
+from hiveacid.ports import Client
 from hiveacid.stores.hms import definitions, protocol
 from hiveacid.stores.hms.lists import by_bits, sent, txn_list, write_id_list
 from hiveacid.stores.hms.locks import Requests
-from hiveacid.stores.hms.names import plain_partition, plain_table
+from hiveacid.stores.hms.names import plain_partition, plain_table, without_quotes
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.versions import HIVE3, HIVE4, capabilities_of
 from hiveacid.streaming import Connection
@@ -147,6 +148,7 @@ def test_names_that_a_metastore_would_put_into_its_sql() -> None:
         with pytest.raises(CatalogError):
             plain_partition(bad_partition)
     assert plain_partition("p=a%27b") == "p=a%27b"
+    assert without_quotes(Client("o'neill", "h\\", 'a"b')) == Client("o_neill", "h_", 'a"b')
 
 
 def test_a_store_that_is_not_there() -> None:

@@ -10,7 +10,7 @@ from hiveacid.config import Settings
 from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
-from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
+from hiveacid.errors import CommitStateUnknownError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.ports import (
     Begun,
     CatalogChanges,
@@ -33,7 +33,7 @@ from hiveacid.stores.hms.address import parse_address
 from hiveacid.stores.hms.catalog import MetastoreCatalog
 from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.locks import OPERATIONS
-from hiveacid.stores.hms.names import plain_partition, plain_table
+from hiveacid.stores.hms.names import plain_partition, plain_table, without_quotes
 from hiveacid.stores.hms.versions import capabilities_of
 from hiveacid.stores.limits import Limits
 
@@ -83,9 +83,9 @@ class MetastoreStore(MetastoreCatalog):
     # --- hiveacid.ports.TransactionStore -----------------------------------------------------------
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """See :class:`hiveacid.ports.TransactionStore`."""
-        opened = txns.open_txns(self.client, self.can, self._limits, client, count, kind)
-        self._who = client
-        return opened
+        who = checks.client(client)
+        self._who = who if self.can.txn_types else without_quotes(who)
+        return txns.open_txns(self.client, self.can, self._limits, self._who, count, kind)
 
     def begin_txn(self, client: Client, start: Start = _NOTHING, kind: TxnKind = TxnKind.DEFAULT) -> Begun:
         """See :class:`hiveacid.ports.TransactionStore`; a call for each step, and what fails half-way is aborted."""
@@ -254,7 +254,10 @@ class MetastoreStore(MetastoreCatalog):
             self._add_new(changes)
             self.add_written(txn_id, written)
             self._forget(written)
-            txns.commit(self.client, self.can, txn_id, wrote=bool(written))
+            wrote = bool(written) or bool(self._noted.get(txn_id))
+            txns.commit(self.client, self.can, txn_id, wrote=wrote)
+        except CommitStateUnknownError:
+            raise  # what was made may be somebody's by now
         except HiveAcidError:
             for name in made:
                 self.drop_table(name)

@@ -185,26 +185,25 @@ def _runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def commit(client: MetastoreClient, can: Capabilities, txn_id: TxnId, *, wrote: bool) -> None:
-    """Commit. A lost answer is asked for again: a metastore knows who committed already.
+    """Commit. A lost answer is asked for again: a metastore tells who committed already that all is well.
 
     Conflicts are always looked for: who waited for a lock may be refused although it saw everything, and tries
-    again; without being asked, a metastore of Hive 4 looks for none.
+    again; without being asked, a metastore of Hive 4 looks for none. ``wrote``: whether there is anything to lose; a
+    metastore that has forgotten the transaction may have aborted it and cleaned up.
     """
     request = protocol.CommitTxnRequest(txnid=txn_id)
     if can.txn_types:
         request.exclWriteEnabled = False
     try:
         client.call("commit_txn", request)
-    except CommitStateUnknownError:
-        state = txn_state(client, txn_id)
-        if state == "open":
+    except CommitStateUnknownError as lost:
+        try:
             client.call("commit_txn", request)
-        elif state == "aborted":
-            raise not_open(txn_id, state) from None
-        elif wrote and state != "committed":
-            raise
+        except NoSuchTransactionError:
+            if wrote:
+                raise lost from None
     except NoSuchTransactionError as error:
-        if txn_state(client, txn_id) != "committed":
+        if wrote or txn_state(client, txn_id) != "committed":
             raise NoSuchTransactionError(
                 f"transaction {txn_id} is not known: it was never opened, or ended long ago"
             ) from error

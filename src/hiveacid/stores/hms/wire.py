@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from collections.abc import Mapping
 from typing import Any
 
 from hiveacid.errors import ConfigError
 from hiveacid.stores.hms.address import Address
-from hiveacid.stores.hms.layout import Struct
+from hiveacid.stores.hms.layout import Method, Struct
 from hiveacid.stores.hms.protocol import METHODS
 
 _CALL, _EXCEPTION = 1, 3  # kinds of messages
@@ -51,14 +52,17 @@ def require_library() -> None:
 
 
 class Wire:
-    """An open connection; used by one thread at a time. Raises Unreachable."""
+    """An open connection; used by one thread at a time. ``methods``: those of the service. Raises Unreachable."""
 
-    def __init__(self, server: tuple[str, int], address: Address) -> None:
+    def __init__(
+        self, server: tuple[str, int], address: Address, methods: Mapping[str, Method] = METHODS
+    ) -> None:
         from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated  # noqa: PLC0415
         from thrift.transport.TSocket import TSocket  # noqa: PLC0415
         from thrift.transport.TTransport import TBufferedTransport  # noqa: PLC0415
 
         self.server = server
+        self._methods = methods
         self.process = os.getpid()
         self._plain = TSocket(*server)
         self._plain.setHandle(_connected(server, address))
@@ -71,7 +75,7 @@ class Wire:
 
         After LostAnswer, and after anything that is not a Refusal, the connection is of no use any more.
         """
-        known = METHODS[method]
+        known = self._methods[method]
         names = [field[2] for field in known.arguments.thrift_spec if field is not None]
         arguments = known.arguments(**dict(zip(names, values, strict=True)))
         answer = known.answer()

@@ -1,0 +1,29 @@
+"""Real Hives, one version at a time, where ``make interop-hive`` has put them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hiveacid.testing.servers import Server
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from hive_install import VERSIONS, is_installed, java_home
+from hive_server import HiveServers
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def hive(request: pytest.FixtureRequest, postgres_server: Server) -> Iterator[HiveServers]:
+    """Return servers whose metastore runs."""
+    if not is_installed(request.param) or java_home() is None:
+        pytest.skip(f"Hive {request.param} is not installed: make interop-hive fetches it")
+    made = HiveServers(request.param, postgres_server)  # type: ignore[arg-type]
+    try:
+        made.start_metastore()
+        yield made
+    finally:
+        made.remove()

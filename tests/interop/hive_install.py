@@ -1,0 +1,160 @@
+"""Fetch real Hive from Maven Central: python tests/interop/hive_install.py [VERSION...]. Safe to repeat.
+
+Needs Maven and a JDK 17; on Debian as root both are installed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+HERE = Path(__file__).parent / "hive"
+VERSIONS = ("3.1.3", "4.0.1")
+_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+_SCHEMAS = {  # which archive holds the metastore's schema, and its name in there
+    "3.1.3": ("org.apache.hive:hive-standalone-metastore:3.1.3:tar.gz:bin", "hive-schema-3.1.0.postgres.sql"),
+    "4.0.1": (
+        "org.apache.hive:hive-standalone-metastore-server:4.0.1:tar.gz:bin",
+        "hive-schema-4.0.0.postgres.sql",
+    ),
+}
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>interop</groupId><artifactId>hive</artifactId><version>{version}</version>
+<dependencies>{dependencies}</dependencies></project>
+"""
+_DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}
+<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
+"""
+
+
+def home(version: str) -> Path:
+    """Return where a version is, or goes."""
+    root = os.environ.get("HIVEACID_HIVE_HOME") or Path.home() / ".cache" / "hiveacid-hive"
+    return Path(root).expanduser() / version
+
+
+def java_home() -> Path | None:
+    """Return a JDK 17: Hive runs on no newer one."""
+    candidates = [os.environ.get("JAVA_HOME"), *sorted(Path("/usr/lib/jvm").glob("java-17-openjdk-*"))]
+    for candidate in filter(None, candidates):
+        javac = Path(str(candidate)) / "bin" / "javac"
+        if javac.exists():
+            said = subprocess.run([javac, "-version"], capture_output=True, text=True, check=False)
+            if re.search(r"javac 17\b", said.stdout + said.stderr):
+                return Path(str(candidate))
+    return None
+
+
+def is_installed(version: str) -> bool:
+    return (home(version) / "classpath.txt").exists()
+
+
+def jars(version: str) -> list[str]:
+    lines = (HERE / f"jars-{version}.txt").read_text(encoding="utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def install(version: str) -> None:
+    """Fetch the jars and the schema, compile the three classes."""
+    place = home(version)
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    dependencies = "".join(_dependency(one) for one in jars(version))
+    pom = place / "pom.xml"
+    pom.write_text(_POM.format(version=version, dependencies=dependencies), encoding="utf-8")
+    _maven(place, f"{_PLUGIN}:copy-dependencies", "-f", str(pom), f"-DoutputDirectory={place / 'lib'}")
+    paths = [place / "lib" / f"{'-'.join(one.split(':')[1:])}.jar" for one in jars(version)]
+    missing = [path.name for path in paths if not path.exists()]
+    if missing:
+        raise SystemExit(f"Maven did not bring {', '.join(missing)}")
+    _schema(version, place)
+    sources = [HERE / "Loader.java", HERE / "PlainFiles.java", *_own(version, place)]
+    classes = place / "classes"
+    javac = java_home() / "bin" / "javac"  # type: ignore[operator]
+    command = [javac, "-nowarn", "-cp", ":".join(map(str, paths)), "-d", classes, *sources]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    lines = [str(path) for path in (place / "conf", classes, *paths)]
+    (place / "classpath.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _own(version: str, place: Path) -> list[Path]:
+    """Copy the class that only one version needs to a name that the compiler takes."""
+    sources = []
+    for source in HERE.glob(f"*-{version}.java"):
+        copy = place / "SerializationUtilities$ArrayListSubListSerializer.java"
+        shutil.copyfile(source, copy)
+        sources.append(copy)
+    return sources
+
+
+def _dependency(coordinates: str) -> str:
+    group, artifact, version, classifier = [*coordinates.split(":"), ""][:4]
+    return _DEPENDENCY.format(
+        group, artifact, version, f"<classifier>{classifier}</classifier>" if classifier else ""
+    )
+
+
+def _schema(version: str, place: Path) -> None:
+    archive, name = _SCHEMAS[version]
+    folder = place / "archive"
+    _maven(place, f"{_PLUGIN}:copy", f"-Dartifact={archive}", f"-DoutputDirectory={folder}")
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as tar:
+        member = next(one for one in tar if one.name.endswith(f"/postgres/{name}"))
+        held = tar.extractfile(member)
+        assert held is not None
+        (place / "schema.sql").write_bytes(held.read())
+    shutil.rmtree(folder)
+
+
+def _maven(place: Path, *arguments: str) -> None:
+    log = place / "maven.log"
+    command = ["mvn", "-B", "-q", "-ntp", *arguments]
+    with log.open("ab") as output:
+        done = subprocess.run(
+            command,
+            cwd=place,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=False,
+            env={**os.environ, "JAVA_HOME": str(java_home())},
+        )
+    if done.returncode:
+        raise SystemExit(f"Maven failed:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def _programs() -> bool:
+    """Install what is missing; tell whether all is there."""
+    missing = [] if shutil.which("mvn") else ["maven"]
+    missing += [] if java_home() else ["openjdk-17-jdk-headless"]
+    if not missing:
+        return True
+    if not Path("/etc/debian_version").exists() or os.geteuid():
+        print(f"== not here: {' and '.join(missing)}; tests with real Hive will be skipped")  # noqa: T201 - a tool
+        return False
+    print(f"== installing {' '.join(missing)} with apt-get (to run Hive)", flush=True)  # noqa: T201 - a tool
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(["apt-get", "update", "-qq"], check=True, env=environment)
+    command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing]
+    subprocess.run(command, check=True, env=environment)
+    return True
+
+
+def main(wanted: list[str]) -> None:
+    if not _programs():
+        return
+    for version in wanted or VERSIONS:
+        if is_installed(version):
+            print(f"== Hive {version} is in {home(version)}")  # noqa: T201 - a tool
+            continue
+        print(f"== fetching Hive {version} ({len(jars(version))} jars, a minute or two)", flush=True)  # noqa: T201 - a tool
+        install(version)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,162 @@
+"""Hive and hiveacid take turns at the same tables; after each turn both see what a plain model says, row ids and all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hive_client import Hive, row_id
+from hive_server import HiveServers
+
+import hiveacid
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid import AcidSession
+
+Rows = set[tuple[object, ...]]
+
+
+class Table:
+    """A table that two engines write to, and the rows that it has to have."""
+
+    def __init__(self, name: str, acid: AcidSession, hive: Hive) -> None:
+        self.name, self.acid, self.hive = name, acid, hive
+        self.rows: Rows = set()
+
+    def ours(self, statement: str) -> None:
+        self.acid.sql(statement.replace("@", self.name))
+
+    def theirs(self, statement: str) -> None:
+        self.hive.sql(statement.replace("@", self.name))
+
+    def check(self, turn: str) -> None:
+        """Compare Hive, hiveacid and the model; then row ids, and Hive's count."""
+        query = f"SELECT ROW__ID, * FROM {self.name}"
+        mine = {_plain(row) for row in self.acid.sql(query).collect()}
+        other = {(row_id(row[0]), *map(str, row[1:])) for row in self.hive.sql(query)}
+        assert mine == other, turn
+        assert {row[1:] for row in mine} == {tuple(map(str, row)) for row in self.rows}, turn
+        assert len(mine) == len(self.rows), turn
+        assert self.hive.sql(f"SELECT count(*) FROM {self.name}") == [(len(self.rows),)], turn
+
+
+def _plain(row: Any) -> tuple[object, ...]:
+    return (tuple(row[0]), *map(str, row[1:]))
+
+
+@pytest.fixture(scope="module")
+def session(hive: HiveServers) -> Iterator[Hive]:
+    hive.start_hive_server()
+    made = Hive(hive.hs2_port)
+    # A count from statistics would show whether we left wrong ones.
+    made.sql("SET hive.compute.query.using.stats=true")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def acid(hive: HiveServers, spark: SparkSession) -> Iterator[AcidSession]:
+    connection = hiveacid.connect(spark, store=hive.url)
+    yield connection
+    connection.close()
+
+
+def test_a_table_that_we_made(acid: AcidSession, session: Hive) -> None:
+    table = Table("made_by_us", acid, session)
+    table.ours(
+        "CREATE TABLE @ (id INT, name STRING, qty DECIMAL(10,2)) STORED AS ORC "
+        "TBLPROPERTIES ('transactional'='true')"
+    )
+    table.ours("INSERT INTO @ VALUES (1,'a',1.50),(2,'b',2.50),(3,'c',3.50)")
+    table.rows = {(1, "a", "1.50"), (2, "b", "2.50"), (3, "c", "3.50")}
+    table.check("our insert")
+    table.theirs("UPDATE @ SET name = 'hive' WHERE id = 2")
+    table.ours("UPDATE @ SET name = upper(name) WHERE id IN (1, 2)")
+    table.rows = {(1, "A", "1.50"), (2, "HIVE", "2.50"), (3, "c", "3.50")}
+    table.check("updates, Hive's and ours on top")
+    table.theirs("DELETE FROM @ WHERE id = 1")
+    table.ours("DELETE FROM @ WHERE id = 3")
+    table.theirs("INSERT INTO @ VALUES (7,'seven',7),(8,'eight',8)")
+    table.rows = {(2, "HIVE", "2.50"), (7, "seven", "7.00"), (8, "eight", "8.00")}
+    table.check("deletes and Hive's insert")
+    table.ours(
+        "MERGE INTO @ t USING (SELECT 7 AS id, 'm' AS n UNION ALL SELECT 9, 'n') s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET name = s.n WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.n, 0)"
+    )
+    table.theirs(
+        "MERGE INTO @ t USING (SELECT 8 AS id UNION ALL SELECT 10) s ON t.id = s.id "
+        "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (s.id, 'ten', 10)"
+    )
+    table.rows = {(2, "HIVE", "2.50"), (7, "m", "7.00"), (9, "n", "0.00"), (10, "ten", "10.00")}
+    table.check("merges")
+    table.ours("TRUNCATE TABLE @")
+    table.theirs("INSERT INTO @ VALUES (1,'new',1)")
+    table.rows = {(1, "new", "1.00")}
+    table.check("our truncate, Hive's insert")
+    table.ours("ALTER TABLE @ ADD COLUMNS (more INT)")
+    table.theirs("INSERT INTO @ VALUES (2,'two',2,22)")
+    table.ours("INSERT INTO @ VALUES (3,'three',3,33)")
+    table.rows = {(1, "new", "1.00", None), (2, "two", "2.00", 22), (3, "three", "3.00", 33)}
+    table.check("a new column")
+    table.ours("DROP TABLE @")
+    assert (table.name,) not in session.sql("SHOW TABLES")
+
+
+def test_a_partitioned_and_bucketed_table_of_hive(acid: AcidSession, session: Hive) -> None:
+    table = Table("made_by_hive", acid, session)
+    table.theirs(
+        "CREATE TABLE @ (id INT, v STRING) PARTITIONED BY (dt STRING) CLUSTERED BY (id) INTO 2 BUCKETS "
+        "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    table.ours("INSERT INTO @ PARTITION (dt) VALUES (1,'a','x'),(2,'b','x'),(3,'c','y y')")
+    table.theirs("INSERT INTO @ PARTITION (dt) VALUES (4,'d','y y'),(5,'e','z')")
+    table.rows = {(1, "a", "x"), (2, "b", "x"), (3, "c", "y y"), (4, "d", "y y"), (5, "e", "z")}
+    table.check("inserts into new and known partitions")
+    table.ours("UPDATE @ SET v = 'us' WHERE dt = 'y y'")
+    table.theirs("UPDATE @ SET v = concat(v, '!') WHERE id IN (1, 3)")
+    table.rows = {(1, "a!", "x"), (2, "b", "x"), (3, "us!", "y y"), (4, "us", "y y"), (5, "e", "z")}
+    table.check("updates")
+    table.ours("INSERT OVERWRITE TABLE @ PARTITION (dt='z') VALUES (6,'over')")
+    table.theirs("INSERT OVERWRITE TABLE @ PARTITION (dt='x') VALUES (1,'again')")
+    table.ours("DELETE FROM @ WHERE id = 4")
+    table.rows = {(1, "again", "x"), (3, "us!", "y y"), (6, "over", "z")}
+    table.check("overwrites and our delete")
+    names = {tuple(row) for row in acid.sql(f"SHOW PARTITIONS {table.name}").collect()}
+    assert names == set(session.sql(f"SHOW PARTITIONS {table.name}"))
+    table.theirs("DROP TABLE @")
+
+
+def test_ctas_and_insert_only(acid: AcidSession, session: Hive) -> None:
+    acid.sql(
+        "CREATE TABLE from_query STORED AS ORC TBLPROPERTIES ('transactional'='true') AS SELECT 1 AS a, 'x' AS b"
+    )
+    assert session.sql("SELECT * FROM from_query") == [(1, "x")]
+    session.sql(
+        "CREATE TABLE only_inserts (a INT) STORED AS PARQUET "
+        "TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+    )
+    session.sql("INSERT INTO only_inserts VALUES (1)")
+    acid.sql("INSERT INTO only_inserts VALUES (2)")
+    for rows in (acid.sql("SELECT a FROM only_inserts").collect(), session.sql("SELECT a FROM only_inserts")):
+        assert sorted(row[0] for row in rows) == [1, 2]
+    assert session.sql("SELECT count(*) FROM only_inserts") == [(2,)]
+
+
+def test_views_are_refused(acid: AcidSession, session: Hive) -> None:
+    session.sql("CREATE TABLE below (a INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    session.sql("CREATE VIEW above AS SELECT * FROM below")
+    with pytest.raises(hiveacid.HiveAcidError, match="view"):
+        acid.sql("INSERT INTO above VALUES (1)")
+    assert ("above",) not in {tuple(row) for row in acid.sql("SHOW TABLES").collect()}
+
+
+@pytest.mark.usefixtures("session")
+def test_nothing_stays_behind(acid: AcidSession) -> None:
+    """No lock, and no transaction but those of data frames that still live."""
+    acid.context.snapshots.close()
+    store = acid.context.store
+    assert store.show_locks() == ()
+    assert [row for row in store.show_transactions() if row.state == "OPEN"] == []
