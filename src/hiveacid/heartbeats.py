@@ -34,6 +34,7 @@ class Heartbeats:
         self._lock = threading.Lock()
         self._open: set[TxnId] = set()
         self._lost: dict[TxnId, str] = {}
+        self._told: list[Callable[[], None]] = []
         self._sweepers: list[Callable[[], object]] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -46,11 +47,17 @@ class Heartbeats:
                 self._thread = threading.Thread(target=self._run, name="hiveacid-heartbeat", daemon=True)
                 self._thread.start()
 
-    def forget(self, txn_id: TxnId) -> None:
-        """Stop beating for a transaction that ended."""
+    def forget(self, txn_id: TxnId, *, wrote: bool = False) -> None:
+        """Stop beating for a transaction that ended; ``wrote``: it has committed something."""
         with self._lock:
             self._open.discard(txn_id)
             self._lost.pop(txn_id, None)
+        for tell in self._told if wrote else ():
+            tell()
+
+    def on_commit(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` whenever a transaction that wrote has committed."""
+        self._told.append(tell)
 
     def on_turn(self, sweep: Callable[[], object]) -> None:
         """Call ``sweep`` at every turn, too."""

@@ -22,6 +22,7 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
+from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 
 
@@ -157,40 +158,6 @@ class LockRow:
     agent: str
 
 
-@dataclass(frozen=True)
-class CompactionRequest:
-    """What to compact. ``kind``: minor, major (or rebalance). ``partition``: Hive's name or None."""
-
-    table: TableName
-    partition: str | None
-    kind: str
-
-
-@dataclass(frozen=True)
-class Compaction:
-    """One row of the compaction queue or its history.
-
-    ``state`` is a name of ``core.states`` (initiated, working, ready for cleaning, succeeded, failed,
-    did not initiate, refused, aborted). ``high_watermark``: highest write id the job covered.
-    ``next_txn_id``: the cleaner may delete once no transaction below it is open.
-    """
-
-    id: int
-    request: CompactionRequest
-    state: str
-    worker: str | None = None
-    enqueued: int | None = None
-    started: int | None = None
-    ended: int | None = None
-    error: str | None = None
-    initiator: str | None = None
-    pool: str = "default"
-    txn_id: TxnId | None = None
-    next_txn_id: TxnId | None = None
-    commit_time: int | None = None
-    high_watermark: WriteId | None = None
-
-
 class TransactionStore(Protocol):
     """Hive's transaction manager (``TxnHandler``), verb by verb. No adapter trusts its own memory."""
 
@@ -260,7 +227,10 @@ class TransactionStore(Protocol):
         """Abort those that are open; return them. Unknown or ended ones are left alone."""
 
     def abort_timed_out(self) -> tuple[TxnId, ...]:
-        """Abort transactions whose last heartbeat is older than ``hive.txn.timeout``; return them."""
+        """Abort transactions whose last heartbeat is older than ``hive.txn.timeout``; return them.
+
+        Compactions that ran in them are queued again; after three workers were lost they have failed.
+        """
 
     def min_open_txn_id(self) -> TxnId:
         """Return the lowest open transaction id, or the next id to be given if none is open."""
@@ -283,20 +253,70 @@ class TransactionStore(Protocol):
     def show_locks(self) -> tuple[LockRow, ...]:
         """List locks by request."""
 
+    def now(self) -> int:
+        """Return the store's own time, which all its times can be compared with (ms since the epoch)."""
+
     # compaction queue
+    def changed_places(self, since: int = 0) -> tuple[ChangedPlace, ...]:
+        """List where something was committed at or after ``since``, or aborted and not cleaned; by name."""
+
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
-        """Queue a job; CompactionRefusedError while the same table or partition is initiated or working."""
+        """Queue a job.
 
-    def claim_compaction(self, worker: str, compaction_id: int | None = None) -> Compaction | None:
-        """Take the oldest initiated job (or that one), atomically: initiated -> working."""
+        CompactionRefusedError while the same table or partition is initiated or working, or ready for cleaning
+        after a compaction that covered all that a new one would.
+        """
 
-    def start_compaction(self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId) -> None:
-        """Record the job's transaction and high watermark."""
+    def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
+        """Note that a job should be and was not queued, and why: "did not initiate"."""
+
+    def claim_compaction(
+        self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
+    ) -> Compaction | None:
+        """Take the next job of the pool (or that one), atomically: initiated -> working.
+
+        The next is that of the highest priority, then the oldest. The default pool also takes what has waited
+        in another for longer than ``hive.compactor.worker.pool.timeout``.
+        """
+
+    def start_compaction(
+        self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
+    ) -> None:
+        """Record the job's transaction and high watermark.
+
+        TransactionStateError if the job is not working, or not with this worker any more.
+        """
+
+    def note_compaction(self, compaction_id: int, details: str) -> None:
+        """Record what a job says of its progress or result."""
+
+    def release_compaction(self, compaction_id: int, worker: str) -> None:
+        """Queue a job again that its worker cannot finish, as if it had not been taken: working -> initiated.
+
+        TransactionStateError if it is not working, or not with this worker any more.
+        """
 
     def end_compaction(
-        self, compaction_id: int, state: str, error: str | None = None, next_txn_id: TxnId | None = None
+        self,
+        compaction_id: int,
+        state: str,
+        error: str | None = None,
+        next_txn_id: TxnId | None = None,
+        worker: str | None = None,
     ) -> None:
-        """Move a job to ready for cleaning, refused, failed, succeeded ... (checked against ``core.states``)."""
+        """Move a job to ready for cleaning, refused, failed, succeeded, aborted ... (checked against ``core.states``).
+
+        TransactionStateError also if the job is not with this worker any more.
+        """
+
+    def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
+        """List jobs ready for cleaning whose readers are all gone, lowest high watermark first.
+
+        Neither those whose commit is younger than ``delay`` (seconds) nor those that wait for another attempt.
+        """
+
+    def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
+        """Note that cleaning after a job failed, and that it is not tried again for ``wait`` seconds."""
 
     def show_compactions(self) -> tuple[Compaction, ...]:
         """List queue and history by id."""
@@ -306,6 +326,15 @@ class TransactionStore(Protocol):
 
     def close(self) -> None:
         """Give back connections; whoever goes on gets new ones."""
+
+    def announce_service(self, service: Service) -> None:
+        """Say that a service is there: at its start and again and again while it lives."""
+
+    def withdraw_service(self, name: str) -> None:
+        """Say that a service ends; one that is not there is no error."""
+
+    def show_services(self, within: float) -> tuple[Service, ...]:
+        """List the services that were heard of in the last ``within`` seconds, by name."""
 
 
 class Catalog(Protocol):
@@ -359,7 +388,10 @@ class FileEntry:
 
 
 class FileSystem(Protocol):
-    """What tables need of storage. Paths are absolute paths or URIs. No atomic directory rename is assumed."""
+    """What tables need of storage. Paths are absolute paths or URIs."""
+
+    def renames_directories(self) -> bool:
+        """Tell whether `move_directory` is one atomic step here; nothing else than compaction asks for it."""
 
     def list_tree(self, root: str) -> tuple[FileEntry, ...]:
         """List everything below ``root``, sorted by path, directories too, hidden names included; a missing root is MissingDirectoryError."""
@@ -390,6 +422,12 @@ class FileSystem(Protocol):
 
     def link_file(self, source: str, target: str) -> None:
         """Give a file a second name, as `copy_file` does where the storage has no such thing; neither changes later."""
+
+    def move_directory(self, source: str, target: str) -> None:
+        """Move a directory to its final name, all at once (parents are made; an existing target is an error).
+
+        Raises UnsupportedFeatureError where `renames_directories` is False.
+        """
 
     def delete_tree(self, path: str) -> None:
         """Delete a file or directory with all it holds; nothing there is not an error."""

@@ -268,7 +268,7 @@ class Transaction:
         except CommitStateUnknownError:
             self._end()
             raise
-        self._end()
+        self._end(wrote=bool(self._write_ids))
         self._run(self._on_commit)
 
     def abort(self, reason: str) -> None:
@@ -295,9 +295,9 @@ class Transaction:
             except HiveAcidError:  # nobody sees these files
                 logger.warning("transaction %s leaves files to the cleaner", self.txn_id, exc_info=True)
 
-    def _end(self) -> None:
+    def _end(self, *, wrote: bool = False) -> None:
         self.ended = True
-        self.heartbeats.forget(self.txn_id)
+        self.heartbeats.forget(self.txn_id, wrote=wrote)
 
     def _require_open(self) -> None:
         if self.ended:

@@ -16,8 +16,9 @@ from sqlalchemy.exc import DBAPIError
 
 from hiveacid.core.locks import LockState, LockType
 from hiveacid.core.model import TableName
+from hiveacid.core.queue import CompactionRequest
 from hiveacid.errors import HiveAcidError, StoreUnavailableError, StoreVersionError, WriteConflictError
-from hiveacid.ports import Clock, CompactionRequest, Operation, TxnKind
+from hiveacid.ports import Clock, Operation, TxnKind
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate

@@ -13,6 +13,7 @@ from histories import anomalies, needless_conflicts, run_clients
 from sqlalchemy import create_engine, text
 
 from hiveacid.core.locks import LockState, LockType
+from hiveacid.stores.sql.migrations import MIGRATIONS
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.testing.samples import CLIENT, lock_on
 
@@ -181,6 +182,8 @@ def test_the_schema_is_made_once(tmp_path: Path) -> None:
     assert [process.wait(120) for process in started] == [0] * 6
     engine = create_engine(url)
     with engine.connect() as connection:
-        assert connection.scalars(text("SELECT version FROM hiveacid_schema")).all() == [1]
+        assert connection.scalars(text("SELECT version FROM hiveacid_schema")).all() == list(
+            range(1, len(MIGRATIONS) + 1)
+        )
         assert connection.scalar(text("PRAGMA journal_mode")) == "wal"
     engine.dispose()

@@ -298,7 +298,13 @@ class History:
         state = self.location.select(view, txns)
         if random.random() < 0.5:
             state = replace(state, pending=())
-        plan = plan_compaction(state, view, random.choice(list(CompactionKind)), self.level, TxnId(txn_id))
+        plan = plan_compaction(
+            state,
+            view,
+            random.choice((CompactionKind.MINOR, CompactionKind.MAJOR)),
+            self.level,
+            TxnId(txn_id),
+        )
         if not isinstance(plan, CompactionPlan):
             self.location.states[txn_id] = ABORTED
             return

@@ -12,7 +12,11 @@ from hiveacid.cli.options import Place, errors_end, output_option, partition_spe
 @click.command()
 @click.argument("name", metavar="TABLE")
 @click.option(
-    "--kind", type=click.Choice(["minor", "major"]), default="major", show_default=True, help="What kind."
+    "--kind",
+    type=click.Choice(["minor", "major", "rebalance"]),
+    default="major",
+    show_default=True,
+    help="What kind.",
 )
 @click.option("--minor", "kind", flag_value="minor", help="The same as --kind minor.")
 @click.option("--major", "kind", flag_value="major", help="The same as --kind major.")
@@ -22,7 +26,8 @@ from hiveacid.cli.options import Place, errors_end, output_option, partition_spe
 def compact(*, place: Place, name: str, kind: str, partition: str | None, output: str) -> None:
     """Compact a table, or the partitions of it that have something to do, and remove what nobody reads.
 
-    Minor: deltas become one. Major: everything becomes a base. Ends with an error where there is nothing to do.
+    Minor: deltas become one. Major: everything becomes a base. Rebalance: the same, in evenly filled files. Ends
+    with an error where there is nothing to do.
     """
     with errors_end(), place.session() as session:
         reports = session.table(name).compact(kind, partition_spec(partition))

@@ -16,6 +16,7 @@ _COMMANDS = {
     "locks": ("hiveacid.cli.txn:locks", "List locks."),
     "check": ("hiveacid.cli.check:check", "Check a table: is anything damaged."),
     "compact": ("hiveacid.cli.compact:compact", "Compact a table or partition."),
+    "services": ("hiveacid.cli.services:services", "Compact and clean by itself, until stopped."),
     "doctor": ("hiveacid.cli.doctor:doctor", "Say what is missing on this machine."),
     "demo": ("hiveacid.cli.demo:demo", "Run the main job on the real flights of 2013."),
 }

@@ -23,6 +23,7 @@ class DeletionReason(StrEnum):
 
     OBSOLETE = "compacted or overwritten"
     ABORTED = "written by an aborted transaction"
+    HALF = "half of a compaction that was not finished"
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,14 @@ class CleaningPlan:
     queue entry is done. ``history_from``: after this turn only snapshots of this write id or later are whole
     (None: nothing of the history is lost); to be recorded before deleting.
     ``forget_aborted_up_to``: aborted write ids up to it have no rows left here once the deletions are done.
+    ``unexplained``: entries of the location that are not of the layout; they are left alone.
     """
 
     deletions: tuple[Deletion, ...]
     postponed: tuple[str, ...]
     history_from: WriteId | None
     forget_aborted_up_to: WriteId
+    unexplained: tuple[str, ...] = ()
 
 
 def plan_cleaning(
@@ -62,6 +65,7 @@ def plan_cleaning(
     unsettled: AbstractSet[TxnId] = frozenset(),
     adopted_txn_id: TxnId = NO_VISIBILITY,
     aborted_only: bool = False,
+    dead_halves: Iterable[str] = (),
 ) -> CleaningPlan:
     """Decide what may be deleted of a table's or partition's location.
 
@@ -71,6 +75,7 @@ def plan_cleaning(
     ``min_open_txn_id``: lowest open transaction id, or the next to be given. ``unsettled``: transactions of
     other compactions of which the same cannot be said yet. ``aborted_only``: leave obsolete ones alone
     (after an aborted dynamic-partition insert, HIVE-25502). ``metadata``, ``adopted_txn_id``: as in ``select``.
+    ``dead_halves``: those of its ``halves`` whose compactions are not open any more.
 
     Raises what ``select`` raises, save NotEnoughHistoryError.
     """
@@ -83,6 +88,7 @@ def plan_cleaning(
     deletions = [
         *(Deletion(path, DeletionReason.OBSOLETE) for path in sorted(obsolete, key=_deletion_order)),
         *(Deletion(path, DeletionReason.ABORTED) for path in sorted(state.aborted, key=_deletion_order)),
+        *(Deletion(path, DeletionReason.HALF) for path in sorted(dead_halves)),
     ]
     deleted = {deletion.path for deletion in deletions}
     return CleaningPlan(
@@ -90,6 +96,7 @@ def plan_cleaning(
         () if aborted_only else tuple(sorted({*latest.obsolete, *latest.aborted} - deleted)),
         _history_from(state) if obsolete else None,
         _forgettable(listed, write_ids, deleted, WriteId(min(high_watermark, write_ids.high_watermark))),
+        latest.foreign,
     )
 
 

@@ -19,11 +19,19 @@ NOT_ENOUGH = "None of the compaction thresholds met, compaction request is refus
 """What Hive says of a compaction that would change nothing."""
 
 
+DELETES_ABOVE = (
+    "A delete was committed above a write id that is open: its row ids would no longer be those of the rows. "
+    "Try again when the open transaction has ended."
+)
+"""Why a rebalance has to wait, though it excludes other writers (ours; Hive 4.2 does not look)."""
+
+
 class CompactionKind(StrEnum):
-    """MINOR joins deltas, and delete deltas; MAJOR makes a base of everything."""
+    """MINOR joins deltas, and delete deltas; MAJOR makes a base of everything; REBALANCE numbers its rows anew."""
 
     MINOR = "minor"
     MAJOR = "major"
+    REBALANCE = "rebalance"
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,8 @@ class CompactionRefusal:
 class CompactionPlan:
     """What a compaction reads and writes. Paths and names are relative to the location.
 
-    A major one merges ``base``, ``originals``, ``deltas`` and ``delete_deltas``; a minor one joins the deltas
-    into ``output`` and the delete events into ``delete_output`` and leaves base and originals alone. Rows
+    A major one (a rebalance too) merges ``base``, ``originals``, ``deltas`` and ``delete_deltas``; a minor one
+    joins the deltas into ``output`` and the delete events into ``delete_output`` and leaves base and originals alone. Rows
     and events count when ``write_ids`` says that their own write id is valid; keys stay as they are.
 
     ``output`` (None: a minor one without insert deltas) and ``delete_output`` (None: no delete deltas) are
@@ -78,6 +86,8 @@ def plan_compaction(
     """
     if not _is_enough(state, kind):
         return CompactionRefusal(NOT_ENOUGH, cleaning_needed=bool(state.obsolete or state.aborted))
+    if kind is CompactionKind.REBALANCE and _has_deletes_above(state, write_ids):
+        return CompactionRefusal(DELETES_ABOVE, cleaning_needed=False)
     taken = _taken_names(state)
     for reach in range(_reach(state, write_ids), _highest(state) - 1, -1):
         # Without visibility suffix an aborted writer's directory can have the name of the result. No row
@@ -88,13 +98,16 @@ def plan_compaction(
             break
     else:
         reason = "A directory of the name of the result lies there already: clean first."
-        return CompactionRefusal(reason, cleaning_needed=bool(state.obsolete or state.aborted))
-    marked = kind is CompactionKind.MAJOR and level is LayoutLevel.HIVE3
+        return CompactionRefusal(
+            reason, cleaning_needed=bool(state.obsolete or state.aborted or state.halves)
+        )
+    whole = kind is not CompactionKind.MINOR
+    marked = whole and level is LayoutLevel.HIVE3
     return CompactionPlan(
         kind,
         write_ids.lowered(WriteId(reach)),
-        state.base if kind is CompactionKind.MAJOR else None,
-        state.originals if kind is CompactionKind.MAJOR else (),
+        state.base if whole else None,
+        state.originals if whole else (),
         state.deltas,
         state.delete_deltas,
         output=names[0],
@@ -106,10 +119,20 @@ def plan_compaction(
 def _is_enough(state: AcidState, kind: CompactionKind) -> bool:
     """Hive's rule; beyond it, a major compaction also runs to get rid of rows of aborted write ids."""
     inserts, deletes = len(state.deltas), len(state.delete_deltas)
+    if kind is CompactionKind.REBALANCE:
+        return bool(state.base or state.originals or inserts)
     if kind is CompactionKind.MAJOR:
         bases = 0 if state.base is None else 1
         return bool(state.originals) or inserts + deletes + bases > 1 or state.uncompacted_aborts
     return inserts > 1 or deletes > 1
+
+
+def _has_deletes_above(state: AcidState, write_ids: ValidCompactorWriteIdList) -> bool:
+    names = (parse_directory(path) for path in state.pending)
+    return any(
+        isinstance(name, DeltaName) and name.is_delete and name.max_write_id > write_ids.high_watermark
+        for name in names
+    )
 
 
 def _reach(state: AcidState, write_ids: ValidCompactorWriteIdList) -> WriteId:
@@ -119,7 +142,7 @@ def _reach(state: AcidState, write_ids: ValidCompactorWriteIdList) -> WriteId:
     rows of such a delta when a base or delta ends inside its range.
     """
     reach = write_ids.high_watermark
-    for path in state.pending:
+    for path in set(state.pending).difference(state.halves):
         name = parse_directory(path)
         if isinstance(name, DeltaName) and not name.visibility_txn_id and name.min_write_id <= reach:
             reach = WriteId(name.min_write_id - 1)
@@ -134,7 +157,7 @@ def _highest(state: AcidState) -> int:
 def _outputs(
     state: AcidState, kind: CompactionKind, reach: WriteId, visibility_txn_id: TxnId
 ) -> tuple[BaseName | DeltaName | None, DeltaName | None]:
-    if kind is CompactionKind.MAJOR:
+    if kind is not CompactionKind.MINOR:
         return BaseName(reach, visibility_txn_id), None
     lowest = min(name.min_write_id for name in _delta_names(state))
     insert, delete = (

@@ -17,6 +17,7 @@ from hiveacid.core.names import (
     ACID_VERSION_FILE,
     FLUSH_LENGTH_SUFFIX,
     METADATA_FILE,
+    PAIR_FILE,
     UNION_DIRECTORY,
     BaseName,
     DeltaName,
@@ -86,6 +87,7 @@ class ListedDirectory:
     files: tuple[DataFile, ...]
     has_version_file: bool
     has_metadata_file: bool
+    has_pair_file: bool = False
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,7 @@ def _directory(top: str, name: BaseName | DeltaName, inside: list[ListedEntry]) 
         tuple(_data_files(inside, flush_lengths=_is_streamed(name))),
         has_version_file=f"{top}/{ACID_VERSION_FILE}" in paths,
         has_metadata_file=f"{top}/{METADATA_FILE}" in paths,
+        has_pair_file=f"{top}/{PAIR_FILE}" in paths,
     )
 
 

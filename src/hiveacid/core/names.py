@@ -17,6 +17,9 @@ ACID_VERSION_FILE = "_orc_acid_version"
 """Side file of every full-ACID directory; holds the single byte ``2``."""
 METADATA_FILE = "_metadata_acid"
 """JSON side file: a base that Hive 3 compacted, or the empty base of TRUNCATE or DROP PARTITION."""
+PAIR_FILE = "_hiveacid_pair"
+"""Our own side file, at layout level hive3: this delta and the delete delta of the same range (or the other way
+round) are one compaction, and neither means anything without the other. Holds the compaction's transaction id."""
 FLUSH_LENGTH_SUFFIX = "_flush_length"
 """A streamed ``bucket_N`` has a side file of this suffix that says how much of it may be read."""
 UNION_DIRECTORY = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+")
@@ -107,6 +110,14 @@ def parse_directory(name: str) -> BaseName | DeltaName | None:
         statement_id=None if delta[4] is None else int(delta[4]),
         visibility_txn_id=TxnId(int(delta[5] or 0)),
     )
+
+
+def is_layout(name: str) -> bool:
+    """Tell whether a directory's name is one of the ACID layout; False for one that begins so and does not parse."""
+    try:
+        return parse_directory(name) is not None
+    except BadDirectoryNameError:
+        return False
 
 
 def parse_bucket_file(name: str) -> BucketFile | None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from hiveacid.core.compaction import CompactionKind
 from hiveacid.core.model import TableKind
-from hiveacid.core.names import BaseName, parse_directory
-from hiveacid.core.snapshot import AcidDirectory, AcidState
+from hiveacid.core.names import BaseName, DeltaName, is_layout, parse_directory
+from hiveacid.core.snapshot import AcidState
 
 _ENDED_WELL = ("succeeded", "ready for cleaning", "refused")
 _UNDER_WAY = ("initiated", "working")
+_SMALL = 0.01  # metastore.deltametrics.delta.pct.threshold
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,15 @@ class Figures:
     """What a location holds: bytes of the base (or the original files) and of all deltas, delete deltas included.
 
     ``deltas``: directories, delete deltas included. ``old_bases``: an obsolete base lies there still.
+    ``small_deltas`` (of less than a hundredth of the base) and ``obsolete_deltas`` are for operators to watch.
     """
 
     base_bytes: int
     delta_bytes: int
     deltas: int
     old_bases: bool = False
+    small_deltas: int = 0
+    obsolete_deltas: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,21 +91,21 @@ class Decision:
 def measure(state: AcidState) -> Figures:
     """Sum up what a snapshot (of the compactor's write ids) reads at a location."""
     base = () if state.base is None else state.base.files
-    directories = (*state.deltas, *state.delete_deltas)
+    base_bytes = sum(file.size for file in (*base, *state.originals))
+    sizes = [sum(file.size for file in one.files) for one in (*state.deltas, *state.delete_deltas)]
+    obsolete = [_parsed(path) for path in state.obsolete]
     return Figures(
-        base_bytes=sum(file.size for file in (*base, *state.originals)),
-        delta_bytes=sum(map(_size, directories)),
-        deltas=len(directories),
-        old_bases=any(isinstance(_parsed(path), BaseName) for path in state.obsolete),
+        base_bytes,
+        delta_bytes=sum(sizes),
+        deltas=len(sizes),
+        old_bases=any(isinstance(name, BaseName) for name in obsolete),
+        small_deltas=sum(size < _SMALL * base_bytes for size in sizes),
+        obsolete_deltas=sum(isinstance(name, DeltaName) for name in obsolete),
     )
 
 
-def _size(directory: AcidDirectory) -> int:
-    return sum(file.size for file in directory.files)
-
-
 def _parsed(path: str) -> object:
-    return parse_directory(path) if path.startswith("base_") else None
+    return parse_directory(path) if is_layout(path) else None
 
 
 def objection(place: Place, thresholds: Thresholds, now: int) -> Decision | None:

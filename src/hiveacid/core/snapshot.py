@@ -14,7 +14,7 @@ we read what was committed:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hiveacid.core.listing import DataFile, ListedDirectory, ListedEntry, is_compacted, read_listing
 from hiveacid.core.model import TxnId
@@ -71,7 +71,8 @@ class AcidState:
     ``obsolete``: root files and directories that others cover. ``aborted``: directories of which every write
     id, or the compaction, is aborted. ``uncompacted_aborts``: a directory to be read holds rows of aborted
     write ids (HIVE-24481). ``foreign``: entries of the root that are not of the layout. ``pending``:
-    directories that the snapshot must not read yet: their writers are open or came later.
+    directories that the snapshot must not read yet: their writers are open or came later. ``halves``: those of
+    them that are one of the two directories of a minor compaction, the other one missing (``names.PAIR_FILE``).
     """
 
     base: AcidDirectory | None
@@ -83,6 +84,7 @@ class AcidState:
     uncompacted_aborts: bool = False
     foreign: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+    halves: tuple[str, ...] = ()
 
     @property
     def row_directories(self) -> tuple[AcidDirectory, ...]:
@@ -130,7 +132,10 @@ def select(
     listing = read_listing(entries)
     aborted: list[str] = []
     visible: list[ListedDirectory] = []
+    halves = _halves(listing.directories)
     for directory in listing.directories:
+        if directory.path in halves:
+            continue
         txn_id = directory.name.visibility_txn_id
         if txn_id <= adopted_txn_id or txns is None or txns.is_valid(txn_id):
             visible.append(directory)
@@ -158,7 +163,18 @@ def select(
                 one.path for one in listing.directories if one is not bases.chosen and one.path not in settled
             )
         ),
+        halves=tuple(sorted(halves)),
     )
+
+
+def _halves(directories: Iterable[ListedDirectory]) -> set[str]:
+    """Return the marked halves of compactions whose other half is not there."""
+    marked = {one.name: one.path for one in directories if one.has_pair_file}
+    return {
+        path
+        for name, path in marked.items()
+        if isinstance(name, DeltaName) and replace(name, is_delete=not name.is_delete) not in marked
+    }
 
 
 @dataclass(frozen=True)

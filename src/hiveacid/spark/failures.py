@@ -50,6 +50,11 @@ def translated() -> Iterator[None]:
         raise known from error
 
 
+def is_spark_error(error: BaseException) -> bool:
+    """Tell an error that Spark, or the road to it, raised."""
+    return isinstance(error, PySparkException | Py4JError)
+
+
 def translate(error: Exception) -> HiveAcidError | None:
     """Return our error for one of Spark's, or None where we know nothing better."""
     text = str(error)

@@ -129,7 +129,7 @@ def stage_insert(
     events = placed.selectExpr(
         "0 AS operation",
         f"{write_id} AS originalTransaction",
-        f"{_bucket_property(bucket, str(target.statements[kind]))} AS bucket",
+        f"{bucket_property(bucket, str(target.statements[kind]))} AS bucket",
         f"{_NEXT_ROW_ID} AS rowId",
         f"{write_id} AS currentTransaction",
         "true AS row",
@@ -180,7 +180,7 @@ def _change_columns(target: Target, frame: DataFrame, keys: Sequence[str]) -> Da
     # Texts, not functions: each call of one is several round trips to the JVM.
     write_id, live = f"{int(target.write_id)}L", f"{KIND} != {int(Kind.DELETE)}"
     updated, inserted = (target.statements.get(kind, 0) for kind in (Kind.UPDATED, Kind.INSERTED))
-    own = _bucket_property(BUCKET, f"if({KIND} = {int(Kind.UPDATED)}, {updated}, {inserted})")
+    own = bucket_property(BUCKET, f"if({KIND} = {int(Kind.UPDATED)}, {updated}, {inserted})")
     values = [value_name(i) for i in range(len(target.table.columns))]
     return frame.selectExpr(
         f"if({live}, 0, 2) AS operation",
@@ -286,7 +286,7 @@ def _place(frame: DataFrame, keys: Sequence[str], *, bucketed: bool, small: bool
     return frame.sortWithinPartitions(*keys) if keys else frame
 
 
-def _bucket_property(bucket: str, statement: str) -> str:
+def bucket_property(bucket: str, statement: str) -> str:
     """Encode bucket and statement id (``BucketCodec.V1``)."""
     return f"CAST({1 << 29} | shiftleft({bucket}, 16) | {statement} AS INT)"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hiveacid.errors import TransactionStateError
 from hiveacid.sql import execute_admin as admin
 from hiveacid.sql import execute_change as change
+from hiveacid.sql import execute_compact as compaction
 from hiveacid.sql import execute_create as create
 from hiveacid.sql import execute_ddl as ddl
 from hiveacid.sql import execute_insert as insert
@@ -38,7 +39,7 @@ _READING: Mapping[type, Callable[[AcidSession, Any], DataFrame]] = {
     s.ShowColumns: show.columns,
     s.ShowTransactions: show.transactions,
     s.ShowLocks: show.locks,
-    s.ShowCompactions: show.compactions,
+    s.ShowCompactions: compaction.show,
     s.ShowConf: show.conf,
     s.SetOption: admin.set_option,
     s.ResetOption: admin.reset_option,
@@ -68,8 +69,9 @@ _ALONE: Mapping[type, Callable[[AcidSession, Any], DataFrame]] = {
     s.UnsetTableProperties: ddl.unset_properties,
     s.AddPartitions: ddl.add_partitions,
     s.DropPartitions: ddl.drop_partitions,
-    s.Compact: ddl.compact,
+    s.Compact: compaction.compact,
     s.AbortTransactions: admin.abort,
+    s.AbortCompactions: compaction.abort,
 }
 
 

@@ -1,4 +1,4 @@
-"""Databases, tables and partitions: create, drop, alter, truncate, compact."""
+"""Databases, tables and partitions: create, drop, alter, truncate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefi
 from hiveacid.core.types import Primitive, parse_type
 from hiveacid.errors import NoSuchColumnError, StatementError, UnsupportedFeatureError
 from hiveacid.sql.execute_insert import partition_values
-from hiveacid.sql.rows import frame_of, nothing
+from hiveacid.sql.rows import nothing
 from hiveacid.sql.values import PartitionItem, PartitionSpec
 from hiveacid.table.insert import static_values
 
@@ -31,13 +31,6 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
-_COMPACTED = (
-    ("compactionid", "bigint"),
-    ("partname", "string"),
-    ("type", "string"),
-    ("state", "string"),
-    ("message", "string"),
-)
 
 
 def create_database(session: AcidSession, statement: s.CreateDatabase) -> DataFrame:
@@ -104,27 +97,6 @@ def truncate(session: AcidSession, statement: s.TruncateTable) -> DataFrame:
     spec = partition_values(session, statement.partition)
     ddl.truncate(session.context, session.find(statement.table), spec, session.joined)
     return nothing(session.context.facts)
-
-
-def compact(session: AcidSession, statement: s.Compact) -> DataFrame:
-    """ALTER TABLE COMPACT: runs at once and returns one row a job, with or without AND WAIT."""
-    if statement.kind == "rebalance":
-        raise UnsupportedFeatureError("rebalance compaction is not supported yet: use 'major'")
-    clauses = {
-        "CLUSTERED INTO": statement.buckets,
-        "ORDER BY": statement.order_by,
-        "POOL": statement.pool,
-        "WITH OVERWRITE TBLPROPERTIES": statement.properties or None,
-    }
-    for clause, value in clauses.items():
-        if value is not None:
-            raise UnsupportedFeatureError(f"COMPACT ... {clause} is not supported yet: leave it out")
-    session.find(statement.table)
-    table = session.table(statement.table.resolve(session.context.database))
-    spec = partition_values(session, statement.partition)
-    reports = table.compact(statement.kind, spec, wait=statement.wait)
-    rows = [(r.id, r.partition, r.kind.upper(), r.state, r.reason) for r in reports]
-    return frame_of(session.context.facts, _COMPACTED, rows)
 
 
 def add_partitions(session: AcidSession, statement: s.AddPartitions) -> DataFrame:
@@ -213,6 +185,5 @@ _ADVICE: Mapping[str, str] = {
     "SetDatabaseProperties": "ALTER DATABASE is not supported yet: give DBPROPERTIES to CREATE DATABASE",
     "RepairTable": "MSCK is not supported yet: ALTER TABLE ADD PARTITION, or acid.adopt(...) for a whole table",
     "AnalyzeTable": "ANALYZE TABLE is not needed: files carry their own statistics, and Spark reads these",
-    "AbortCompactions": "ABORT COMPACTIONS is not supported yet: compactions run in the process that asks",
     "DescribeHistory": "DESCRIBE HISTORY is not supported yet: see acid.table(...).inspect.deltas()",
 }

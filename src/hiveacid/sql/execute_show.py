@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config.keys import REGISTRY
 from hiveacid.core.ddl import show_create_table
-from hiveacid.errors import ConfigError, NoSuchPartitionError, UnsupportedFeatureError
+from hiveacid.errors import ConfigError, NoSuchPartitionError
 from hiveacid.sql import store_rows
 from hiveacid.sql.execute_insert import partition_values
 from hiveacid.sql.patterns import matching
@@ -19,16 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableName
-    from hiveacid.ports import Compaction
     from hiveacid.sql import statements as s
     from hiveacid.sql.session import AcidSession
     from hiveacid.sql.values import PartitionSpec
-
-_COMPACTIONS = (
-    "compactionid dbname tabname partname type state workerhost workerid enqueuetime starttime duration "
-    "hadoopjobid errormessage initiatorhost initiatorid poolname txnid nexttxnid committime hightestwriteid"
-)
-_NO_VALUE = " --- "  # MetaStoreUtils.NO_VAL
 
 
 def databases(session: AcidSession, statement: s.ShowDatabases) -> DataFrame:
@@ -94,7 +87,7 @@ def transactions(session: AcidSession, _: s.ShowTransactions) -> DataFrame:
 def locks(session: AcidSession, statement: s.ShowLocks) -> DataFrame:
     """SHOW LOCKS, in Hive's new format."""
     wanted = statement.table.resolve(session.context.database) if statement.table else None
-    partition = _partition(session, wanted, statement.partition) if wanted else None
+    partition = named_partition(session, wanted, statement.partition) if wanted else None
     found = [
         lock
         for lock in session.context.store.show_locks()
@@ -105,71 +98,13 @@ def locks(session: AcidSession, statement: s.ShowLocks) -> DataFrame:
     return texts(session.context.facts, store_rows.LOCK_COLUMNS, store_rows.lock_rows(found))
 
 
-def _partition(session: AcidSession, name: TableName, spec: PartitionSpec) -> str | None:
+def named_partition(session: AcidSession, name: TableName, spec: PartitionSpec) -> str | None:
+    """Return Hive's name of a specified partition, None for none."""
     if not spec:
         return None
     table = session.context.require(name)
     static = static_values(session.context, table, partition_values(session, spec))
     return partition_name(table, tuple(static.get(c.name) for c in table.partition_columns))
-
-
-def compactions(session: AcidSession, statement: s.ShowCompactions) -> DataFrame:
-    """SHOW COMPACTIONS, as Hive 4 shows them, with its filters."""
-    if statement.order_by is not None:
-        raise UnsupportedFeatureError(
-            "SHOW COMPACTIONS ... ORDER BY is not supported yet: order the DataFrame"
-        )
-    name = statement.table.resolve(session.context.database) if statement.table else None
-    partition = _partition(session, name, statement.partition) if name else None
-    found = [
-        job
-        for job in session.context.store.show_compactions()
-        if statement.compaction_id in (None, job.id)
-        and statement.database in (None, job.request.table.database)
-        and name in (None, job.request.table)
-        and partition in (None, job.request.partition)
-        and statement.pool in (None, job.pool)
-        and statement.kind in (None, job.request.kind)
-        and statement.status in (None, job.state)
-    ]
-    rows = [_compaction(job) for job in found[: statement.limit]]
-    return texts(session.context.facts, _COMPACTIONS.split(), rows)
-
-
-def _compaction(job: Compaction) -> Row:
-    duration = None if job.ended is None or job.started is None else job.ended - job.started
-    return (
-        str(job.id),
-        job.request.table.database,
-        job.request.table.name,
-        _shown(job.request.partition),
-        job.request.kind.upper(),
-        job.state,
-        *_host_and_id(job.worker),
-        _shown(job.enqueued),
-        _shown(job.started),
-        _shown(duration),
-        _NO_VALUE,
-        _shown(job.error),
-        *_host_and_id(job.initiator),
-        job.pool,
-        _shown(job.txn_id),
-        _shown(job.next_txn_id),
-        _shown(job.commit_time),
-        _shown(job.high_watermark),
-    )
-
-
-def _shown(value: str | int | None) -> str:
-    return _NO_VALUE if value is None else str(value)
-
-
-def _host_and_id(worker: str | None) -> tuple[str, str]:
-    """Split ``host-id`` at its last dash (``MetaStoreUtils.getHostFromId``)."""
-    if worker is None:
-        return _NO_VALUE, _NO_VALUE
-    host, _, own = worker.rpartition("-")
-    return (host, own) if host else (own, _NO_VALUE)
 
 
 def conf(session: AcidSession, statement: s.ShowConf) -> DataFrame:

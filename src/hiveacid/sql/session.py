@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog.connection import Connection, make_context
+from hiveacid.config import keys
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList, parse_txn_list, parse_write_id_list
 from hiveacid.errors import StatementError, TransactionStateError
+from hiveacid.services import Services
+from hiveacid.services.runner import Runner
 from hiveacid.spark.relations import substituted
 from hiveacid.sql.binding import Binder, binder
 from hiveacid.sql.execute import execute
@@ -40,7 +43,9 @@ def connect(
     of the warehouse. ``settings``: Hive's names and texts (docs/settings.md).
     Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError.
     """
-    return AcidSession(make_context(spark, warehouse, store, dict(settings or {})))
+    session = AcidSession(make_context(spark, warehouse, store, dict(settings or {})))
+    session.follow_auto_compact()
+    return session
 
 
 @dataclass
@@ -54,6 +59,7 @@ class AcidSession(Connection):
     by_statement: bool = False
     read_only: bool = False
     reader: Transaction | None = None  # of snapshot()
+    runner: Runner | None = field(default=None, compare=False, repr=False)  # of hiveacid.auto_compact
 
     def sql(self, text: str, *, first_line: int = 1) -> DataFrame:
         """Run one statement; return its rows.
@@ -107,6 +113,25 @@ class AcidSession(Connection):
             finally:
                 self.reader = self.joined = None
 
+    def set(self, name: str, value: str) -> None:
+        """Change a setting of this session. Raises ConfigError."""
+        super().set(name, value)
+        self.follow_auto_compact()
+
+    def follow_auto_compact(self) -> None:
+        """Compact in the background, or stop, as ``hiveacid.auto_compact`` says.
+
+        The services have the settings of the moment in which they start.
+        """
+        wanted = self.context.settings.get(keys.AUTO_COMPACT)
+        if wanted and self.runner is None and self.joined is None:
+            self.runner = Runner(Services(self))
+            self.context.transactions.heartbeats.on_commit(self.runner.poke)
+            self.runner.start()
+        elif not wanted and self.runner is not None:
+            self.runner.stop()
+            self.runner = None
+
     def binder(self, txn: Transaction | None = None) -> AbstractContextManager[Binder]:
         """Give what binds a statement's tables: to ``txn``, the session's transaction, or the present state."""
         return binder(self.context, txn or (None if self.reader else self.joined), self.reader)
@@ -134,9 +159,14 @@ class AcidSession(Connection):
         return txn
 
     def close(self) -> None:
-        """Roll back what START TRANSACTION began, end snapshots and the heartbeat."""
+        """Roll back what START TRANSACTION began, stop compacting, end snapshots and the heartbeat."""
         try:
-            if self.joined is not None and self.by_statement:
-                self.end_by_statement("close").abort("the session was closed")
+            if self.runner is not None:
+                self.runner.stop()
+                self.runner = None
         finally:
-            super().close()
+            try:
+                if self.joined is not None and self.by_statement:
+                    self.end_by_statement("close").abort("the session was closed")
+            finally:
+                super().close()

@@ -159,6 +159,21 @@ class LocalFileSystem:
             _forget_checksum(new)
             self._sync_directory(os.path.dirname(new))
 
+    def renames_directories(self) -> bool:
+        """Tell that `move_directory` is one step."""
+        return True
+
+    def move_directory(self, source: str, target: str) -> None:
+        """Rename a directory; its parents are made. An existing target is a StorageError."""
+        old, new = local_path(source), local_path(target)
+        with _errors(f"move {source} to", target):
+            self._make(os.path.dirname(new))
+            if os.path.lexists(new):  # a rename would replace an empty directory
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
+            os.rename(old, new)
+            self._sync_directory(os.path.dirname(new))
+            self._sync_directory(os.path.dirname(old))
+
     def _take_name(self, old: str, new: str) -> None:
         """Give the file its new name, unless it is taken: a link fails then, a rename would replace."""
         try:

@@ -33,10 +33,14 @@ def staging_txn_id(name: str) -> TxnId | None:
 
 
 def abandoned(entries: Iterable[FileEntry], is_open: Callable[[TxnId], bool]) -> tuple[str, ...]:
-    """Return the staging directories in a table's listing (relative paths) whose transactions have ended."""
+    """Return the staging directories in a listing (relative paths) whose transactions have ended.
+
+    Writers stage below the table, compactions below the partition: the result is moved as one directory, and
+    that needs one file system.
+    """
     found = []
     for entry in entries:
-        txn_id = staging_txn_id(entry.path) if entry.is_dir else None
+        txn_id = staging_txn_id(entry.path.rpartition("/")[2]) if entry.is_dir else None
         if txn_id is not None and not is_open(txn_id):
             found.append(entry.path)
     return tuple(found)

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from hiveacid.core.locks import LockComponent
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
+from hiveacid.core.queue import Compaction, CompactionRequest, Service
 from hiveacid.errors import CatalogError, ConfigError, TransactionStateError
-from hiveacid.ports import CatalogChanges, Client, CompactionRequest, Start, TxnKind, Written
+from hiveacid.ports import CatalogChanges, Client, Start, TxnKind, Written
 from hiveacid.stores.limits import Limits
 
 LONGEST_DATABASE = 128
 LONGEST_TABLE = 256
+LONGEST_POOL = 64
 COMPACTION_KINDS = ("minor", "major", "rebalance")
 
 
@@ -128,13 +130,42 @@ def seed(high_watermark: WriteId, aborted: Iterable[WriteId]) -> tuple[WriteId, 
 
 
 def compaction(request: CompactionRequest) -> CompactionRequest:
-    """Return a compaction request; ConfigError for an unknown kind."""
+    """Return a compaction request; ConfigError for an unknown kind, CatalogError for texts nobody can keep."""
     table_name(request.table)
     partition_name(request.partition)
     if request.kind not in COMPACTION_KINDS:
         msg = f"{request.kind!r} is no kind of compaction; there are {', '.join(COMPACTION_KINDS)}"
         raise ConfigError(msg)
+    pool_name(request.pool)
+    text("the order of the compaction", request.order_by or "")
+    text("the reason of the compaction", request.reason or "")
+    for key, value in request.properties:
+        text("a property of the compaction", key + value)
     return request
+
+
+def pool_name(name: str) -> str:
+    """Return the name of a worker pool; CatalogError if it is empty, too long or holds a NUL."""
+    return _name("the name of the worker pool", name, LONGEST_POOL)
+
+
+def service(one: Service) -> Service:
+    """Return a service that announces itself; CatalogError for texts that nobody can keep."""
+    _name("the name of the service", one.name, LONGEST_TABLE)
+    _name("the kind of the service", one.kind, LONGEST_POOL)
+    text("the pool of the service", one.pool or "")
+    text("the version of the service", one.version or "")
+    return one
+
+
+def is_outlived(one: Compaction, succeeded: Iterable[str], oldest: int) -> bool:
+    """Tell whether an ended job is older than ``oldest`` (ms) and a later success has made it meaningless.
+
+    ``succeeded``: kinds of later jobs of the same place that succeeded (``PurgeCompactionHistoryFunction``).
+    """
+    if one.state == "succeeded" or (one.ended or 0) >= oldest:
+        return False
+    return any(kind != "minor" or one.request.kind == "minor" for kind in succeeded)
 
 
 def database(definition: DatabaseDefinition) -> DatabaseDefinition:

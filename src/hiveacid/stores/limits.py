@@ -13,12 +13,19 @@ _HISTORY = MappingProxyType({"succeeded": 3, "failed": 3, "did not initiate": 2,
 
 @dataclass(frozen=True)
 class Limits:
-    """Times in seconds; ``history``: how many ended compactions of each state a table or partition keeps."""
+    """Times in seconds.
+
+    ``lost_workers``: how many workers may die of one compaction before it counts as failed. ``history``: how
+    many ended compactions of each state a table or partition keeps.
+    """
 
     txn_timeout: float = 300.0
     max_open_txns: int = 100_000
     max_open_batch: int = 1000
     worker_timeout: float = 86_400.0
+    pool_timeout: float = 43_200.0
+    history_timeout: float = 604_800.0
+    lost_workers: int = 3
     history: Mapping[str, int] = field(default_factory=lambda: _HISTORY)
 
     @classmethod
@@ -35,5 +42,7 @@ class Limits:
             max_open_txns=settings.get(keys.MAX_OPEN_TXNS),
             max_open_batch=settings.get(keys.TXN_MAX_OPEN_BATCH),
             worker_timeout=settings.get(keys.WORKER_TIMEOUT),
+            pool_timeout=settings.get(keys.WORKER_POOL_TIMEOUT),
+            history_timeout=settings.get(keys.HISTORY_TIMEOUT),
             history=MappingProxyType(dict(_HISTORY) | history),
         )

@@ -152,6 +152,9 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
         self._apply_changes(changes)
         self._compaction_committed(txn_id)
         self._end(txn, "commit")
+        for row in mine:
+            if row.change.operation != "c":
+                self._state.changed[row.change.table, row.change.partition] = self._clock.now()
 
     def _conflict(self, txn: Transaction, mine: list[WrittenRow]) -> Conflict | None:
         committed = [row.committed() for row in self._state.written if row.sequence is not None]
@@ -253,6 +256,9 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
                 continue
             (aborted if txn_id == NOBODY or txns.is_aborted(txn_id) else open_ids).append(write_id)
         return ValidWriteIdList(table, WriteId(top), tuple(open_ids), tuple(aborted))
+
+    def _compactor_high_watermark(self, table: TableName) -> WriteId:
+        return self._valid_write_ids(self.valid_txns(), table).compactor().high_watermark
 
     @alone
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
@@ -398,6 +404,7 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
         """
         self._revoke_compactions()
         self._prune_history()
+        self._forget_services()
         state, still_open = self._state, self._state.open_txns()
         oldest = self._clock.now() - int(self._limits.txn_timeout * 1000)
         old = {txn.id for txn in state.txns.values() if txn.ended is not None and txn.ended < oldest}

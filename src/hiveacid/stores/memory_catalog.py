@@ -153,6 +153,7 @@ class MemoryCatalog(MemoryPart):
         state.compactions = {
             number: one for number, one in state.compactions.items() if one.request.table != name
         }
+        state.changed = {place: at for place, at in state.changed.items() if place[0] != name}
 
     def _rename(self, old: TableName, new: TableName) -> None:
         state = self._state
@@ -175,3 +176,4 @@ class MemoryCatalog(MemoryPart):
         for number, one in state.compactions.items():
             if one.request.table == old:
                 state.compactions[number] = replace(one, request=replace(one.request, table=new))
+        state.changed = {(new if name == old else name, of): at for (name, of), at in state.changed.items()}

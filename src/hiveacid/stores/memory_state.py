@@ -20,7 +20,8 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
-from hiveacid.ports import Client, Clock, Compaction, TxnKind
+from hiveacid.core.queue import Compaction, Service
+from hiveacid.ports import Client, Clock, TxnKind
 from hiveacid.stores import refusals
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
@@ -101,6 +102,8 @@ class State:
     last_lock: int = 0
     compactions: dict[int, Compaction] = field(default_factory=dict)
     last_compaction: int = 0
+    changed: dict[tuple[TableName, str | None], int] = field(default_factory=dict)  # last commit, ms
+    services: dict[str, Service] = field(default_factory=dict)
     databases: dict[str, DatabaseDefinition] = field(default_factory=dict)
     tables: dict[TableName, TableDefinition] = field(default_factory=dict)
     partitions: dict[TableName, dict[tuple[str, ...], Partition]] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hiveacid.core.model import LockId, TableName, TxnId
+from hiveacid.core.queue import CompactionRequest
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
@@ -17,7 +18,6 @@ from hiveacid.errors import (
     TransactionStateError,
     WriteConflictError,
 )
-from hiveacid.ports import CompactionRequest
 
 CONFLICT = "50003"
 """Reason code of an abort by a write conflict (``TxnErrorMsg.ABORT_WRITE_CONFLICT``)."""
@@ -90,6 +90,18 @@ def no_compaction(compaction_id: int) -> HiveAcidError:
 def compaction_not_working(compaction_id: int, state: str) -> HiveAcidError:
     """Return what to raise when a job is started that nobody claimed."""
     return TransactionStateError(f"compaction {compaction_id} is {state}, not working")
+
+
+def not_with_worker(compaction_id: int, worker: str) -> HiveAcidError:
+    """Return what to raise when a worker goes on with a job that was taken from it."""
+    return TransactionStateError(
+        f"compaction {compaction_id} is not with {worker} any more: it was silent for too long"
+    )
+
+
+def not_ready_for_cleaning(compaction_id: int, state: str) -> HiveAcidError:
+    """Return what to raise when cleaning is put off after a job that needs none."""
+    return TransactionStateError(f"compaction {compaction_id} is {state}, not ready for cleaning")
 
 
 def no_database(name: str) -> HiveAcidError:

@@ -15,7 +15,7 @@ from hiveacid.spark.lease import PlanWatch
 from hiveacid.spark.rows import Expression, filtered
 from hiveacid.spark.scan import ROW_ID
 from hiveacid.table.change import delete, update
-from hiveacid.table.compact import compact
+from hiveacid.table.compact import CompactionOptions, compact
 from hiveacid.table.insert import InsertOptions, insert
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.merge import Merge
@@ -171,13 +171,26 @@ class AcidTable:
     # upkeep
 
     def compact(
-        self, kind: str = "major", partition: Spec | None = None, *, wait: bool = True
+        self,
+        kind: str = "major",
+        partition: Spec | None = None,
+        *,
+        wait: bool = True,
+        pool: str | None = None,
+        buckets: int | None = None,
+        order_by: str | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> list[CompactionReport]:
         """Compact the table, or one partition (or those of a partial spec), and remove what nobody reads.
 
-        ``kind``: minor or major. Raises CompactionRefusedError where there is nothing to do.
+        ``kind``: minor, major or rebalance. A rebalance makes ``buckets`` files of the same number of rows,
+        sorted by ``order_by`` (Spark's ORDER BY) if given; rows get new row ids. ``properties``: settings for
+        this job, named ``compactor.NAME``. Where `hiveacid services` has a worker for the pool the job is left
+        to it, and with ``wait`` its end is waited for; elsewhere it runs here.
+        Raises CompactionRefusedError where there is nothing to do.
         """
-        return compact(self.context, self.name, kind, partition, wait=wait)
+        options = CompactionOptions(pool, buckets, order_by, tuple((properties or {}).items()))
+        return compact(self.context, self.name, kind, partition, options, wait=wait)
 
 
 __all__ = ["AcidTable", "Scan", "scan_frame"]

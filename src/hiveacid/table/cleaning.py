@@ -7,28 +7,44 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from hiveacid.config import keys
 from hiveacid.core.cleaning import CleaningPlan, plan_cleaning, seen_by_all
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
-from hiveacid.core.names import BaseName
+from hiveacid.core.names import PAIR_FILE, BaseName, is_hidden, is_layout
 from hiveacid.core.snapshot import select
-from hiveacid.errors import CompactionError, HiveAcidError, MissingDirectoryError, TransactionStateError
+from hiveacid.errors import (
+    CompactionError,
+    HiveAcidError,
+    MissingDirectoryError,
+    StorageError,
+    TransactionStateError,
+)
 from hiveacid.spark.lease import let_go
-from hiveacid.storage.listing import HISTORY_FROM, adopted_txn_id, list_adopted, read_metadata
-from hiveacid.storage.staging import abandoned
+from hiveacid.storage.listing import (
+    HISTORY_FROM,
+    adopted_txn_id,
+    list_adopted,
+    read_metadata,
+    visibility,
+)
+from hiveacid.storage.staging import abandoned, staging_txn_id
 from hiveacid.table.flushed import forget
 from hiveacid.table.layout import partition_name, partitions_on_disk
 from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
+    from hiveacid.core.queue import Compaction
     from hiveacid.core.write_ids import ValidTxnList
-    from hiveacid.ports import Compaction
+    from hiveacid.ports import FileEntry
     from hiveacid.table.context import Context
     from hiveacid.table.report import CompactionReport
 
 logger = logging.getLogger(__name__)
 
 READY = "ready for cleaning"
+NO_CLEANUP = "no_cleanup"
+"""Property of a table, partition or database: nothing is removed there (``MetaStoreUtils.isNoCleanUpSet``)."""
 
 
 def clean_after(
@@ -39,12 +55,12 @@ def clean_after(
         context.transactions.heartbeats.beat()
         let_go(context.facts, context.snapshots.sweep)
     for report in reports:
-        yield report, tuple(_clean_job(context, report.id)) if report.state == READY else ()
+        yield report, tuple(clean_job(context, report.id)) if report.state == READY else ()
 
 
 def clean(context: Context) -> list[str]:
     """Clean after every finished compaction and every aborted write; return what was removed."""
-    removed = [path for job in _ready(context) for path in _clean_job(context, job.id)]
+    removed = [path for job in _ready(context) for path in clean_job(context, job.id)]
     for database in context.catalog.list_databases():
         for name in context.catalog.list_tables(database):
             removed += clean_aborted(context, TableName(database, name))
@@ -53,25 +69,40 @@ def clean(context: Context) -> list[str]:
     return removed
 
 
+def cleaning_delay(context: Context) -> float:
+    """Return for how many seconds after a compaction nothing is removed."""
+    delayed = context.settings.get(keys.DELAYED_CLEANUP)
+    return context.settings.get(keys.CLEANER_RETENTION) if delayed else 0.0
+
+
 def _ready(context: Context) -> list[Compaction]:
     jobs = [job for job in context.store.show_compactions() if job.state == READY]
     return sorted(jobs, key=lambda job: (int(job.high_watermark or 0), job.id))
 
 
-def _clean_job(context: Context, job_id: int) -> list[str]:
+def clean_job(context: Context, job_id: int) -> list[str]:
+    """Remove what a compaction replaced, if its readers are gone; return the paths.
+
+    What somebody may still read keeps the job "ready for cleaning": a later turn does the rest.
+    """
     # In this order: a compaction that commits after the first question is unsettled in the second.
     min_open = context.store.min_open_txn_id()
     ready = _ready(context)
     job = next((one for one in ready if one.id == job_id), None)
     if job is None or job.next_txn_id is None or job.next_txn_id > min_open:
-        return []  # somebody may still read what it replaced; a later turn does it
+        return []
+    delay = cleaning_delay(context)
+    if delay and (job.commit_time or 0) > context.store.now() - 1000 * delay:
+        return []
     table = context.catalog.get_table(job.request.table)
     found = _place(context, table, job.request.partition) if table is not None else None
     if table is None or found is None:
         _succeed(context, job, "the table or partition is gone")
         return []
+    root, partition = found
+    if must_not_clean(context, table, partition):
+        return []
     unsettled = _unsettled(ready, min_open)
-    root, _ = found
     try:
         plan = _plan(context, table, root, job.high_watermark, min_open, unsettled)
         removed = _carry_out(context, table, root, plan)
@@ -91,6 +122,18 @@ def _succeed(context: Context, job: Compaction, note: str | None = None) -> None
     """End a job; another cleaner may have been there, too."""
     with suppress(TransactionStateError, CompactionError):
         context.store.end_compaction(job.id, "succeeded", note)
+
+
+def must_not_clean(context: Context, table: TableDefinition, partition: Partition | None) -> bool:
+    """Tell whether ``no_cleanup`` is set on a partition, its table or its database."""
+    database = context.catalog.get_database(table.name.database)
+    groups = (
+        () if database is None else database.properties,
+        table.properties,
+        () if partition is None else partition.properties,
+    )
+    set_ones = [text for some in groups for key, text in some if key.lower() == NO_CLEANUP]
+    return any(text.strip().lower() == "true" for text in set_ones)
 
 
 def _place(
@@ -129,7 +172,26 @@ def _plan(
         unsettled=frozenset(unsettled),
         adopted_txn_id=adopted_txn_id(table),
         aborted_only=aborted_only,
+        dead_halves=_dead_halves(context, root, entries),
     )
+
+
+def _dead_halves(context: Context, root: str, entries: Sequence[FileEntry]) -> list[str]:
+    """Find marked halves of compactions that ended without the other half; ``core.snapshot`` reads none of them."""
+    marked = {path.rpartition("/")[0]: path for path in (e.path for e in entries) if path.endswith(PAIR_FILE)}
+    marked = {directory: path for directory, path in marked.items() if "/" not in directory}
+    dead = []
+    for directory, path in marked.items():
+        kind, _, span = directory.rpartition("delta_")
+        if f"{'' if kind else 'delete_'}delta_{span}" in marked:
+            continue
+        try:
+            txn_id = TxnId(int(context.fs.read_bytes(f"{root}/{path}")))
+        except (ValueError, StorageError):
+            continue
+        if context.store.txn_state(txn_id) != "open":
+            dead.append(directory)
+    return dead
 
 
 def _carry_out(context: Context, table: TableDefinition, root: str, plan: CleaningPlan) -> list[str]:
@@ -141,6 +203,9 @@ def _carry_out(context: Context, table: TableDefinition, root: str, plan: Cleani
         context.fs.delete_tree(path)
         logger.info("removed %s (%s)", path, deletion.reason)
         removed.append(path)
+    unexplained = [path for path in plan.unexplained if staging_txn_id(path) is None]
+    if unexplained and not table.partition_columns:
+        logger.info("left alone in %s, not of the ACID layout: %s", root, ", ".join(unexplained))
     return removed
 
 
@@ -160,19 +225,23 @@ def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
 
 
 def clean_aborted(context: Context, name: TableName) -> list[str]:
-    """Remove directories of aborted writes and staging leftovers of transactions that ended.
+    """Remove directories of aborted writes and compactions, and staging leftovers of transactions that ended.
 
     An aborted write id is forgotten only when a base above it lies in every partition: a writer that was
     paused past its time-out and publishes late can then still not be seen.
     """
     table = context.catalog.get_table(name)
-    if table is None:
+    if table is None or must_not_clean(context, table, None):
         return []
-    removed = _clean_staging(context, table)
-    if table.kind is TableKind.PLAIN or not context.store.aborted_write_ids(name):
-        return removed
     partitions = partitions_of(context, table)
     known = [table.location] if partitions is None else [p.location for p in partitions]
+    removed, compacted = _clean_staging(context, table, known)
+    if table.kind is TableKind.PLAIN:
+        return removed
+    if not context.store.aborted_write_ids(name):
+        for root in compacted:
+            removed += _clean_aborted_at(context, table, root)[0]
+        return removed
     # a writer that died before its commit left its new partitions to nobody
     found = [partition.location for partition in partitions_on_disk(context, table)]
     min_open = context.store.min_open_txn_id()
@@ -180,9 +249,9 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     reach: list[int] = []
     for root in dict.fromkeys((*known, *found)):
         try:
-            plan = _plan(context, table, root, None, min_open, aborted_only=True)
-            removed += _carry_out(context, table, root, plan)
-            reach.append(int(plan.forget_aborted_up_to))
+            gone, forgettable = _clean_aborted_at(context, table, root)
+            removed += gone
+            reach.append(forgettable)
             if root in known:
                 seen = seen_by_all(context.store.valid_txns(), min_open, unsettled)
                 reach.append(_base_write_id(context, table, root, seen))
@@ -193,6 +262,11 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     return removed
 
 
+def _clean_aborted_at(context: Context, table: TableDefinition, root: str) -> tuple[list[str], int]:
+    plan = _plan(context, table, root, None, context.store.min_open_txn_id(), aborted_only=True)
+    return _carry_out(context, table, root, plan), int(plan.forget_aborted_up_to)
+
+
 def _base_write_id(context: Context, table: TableDefinition, root: str, txns: ValidTxnList) -> int:
     entries = list_adopted(context.fs, table, root)
     write_ids = context.store.valid_write_ids(txns, [table.name])[table.name]
@@ -201,13 +275,34 @@ def _base_write_id(context: Context, table: TableDefinition, root: str, txns: Va
     return int(base.name.write_id) if base is not None and isinstance(base.name, BaseName) else 0
 
 
-def _clean_staging(context: Context, table: TableDefinition) -> list[str]:
-    removed = []
-    try:
-        entries = context.fs.list_tree(table.location)
-    except HiveAcidError:
-        return []
-    for path in abandoned(entries, lambda txn_id: context.store.txn_state(txn_id) == "open"):
-        context.fs.delete_tree(f"{table.location}/{path}")
-        removed.append(f"{table.location}/{path}")
-    return removed
+def _clean_staging(
+    context: Context, table: TableDefinition, locations: Iterable[str]
+) -> tuple[list[str], list[str]]:
+    """Remove what writers and compactions that ended left in hidden directories.
+
+    Below the table, and in partitions that lie elsewhere. Also returns the locations that hold directories of
+    compactions that were aborted, or marked halves of one (most are whole).
+    """
+    inside = table.location.rstrip("/") + "/"
+    elsewhere = [root for root in locations if not f"{root}/".startswith(inside)]
+    removed: list[str] = []
+    compacted: dict[str, None] = {}
+    for root in (table.location, *elsewhere):
+        try:
+            entries = context.fs.list_tree(root)
+        except HiveAcidError:
+            continue
+        for path in abandoned(entries, lambda txn_id: context.store.txn_state(txn_id) == "open"):
+            context.fs.delete_tree(f"{root}/{path}")
+            removed.append(f"{root}/{path}")
+        txns, adopted = context.store.valid_txns(), adopted_txn_id(table)
+        for entry in entries:
+            above, _, last = entry.path.rpartition("/")
+            if entry.is_dir:
+                txn_id = visibility(last) if is_layout(last) else 0
+                dead = txn_id > adopted and txns.is_aborted(txn_id)
+            else:
+                dead, above = last == PAIR_FILE, above.rpartition("/")[0]
+            if dead and not is_hidden(above.rpartition("/")[2]):
+                compacted[f"{root}/{above}".rstrip("/")] = None
+    return removed, [root for root in compacted if root in {*locations, table.location}]

@@ -1,23 +1,18 @@
-"""Minor and major compaction, one job a partition, in a transaction of its own.
-
-A job never blocks readers or writers: it reads what is ended below the lowest open write id and writes a
-directory that nobody believes before its transaction commits (the ``_v`` suffix).
-"""
+"""COMPACT as a user says it: jobs are queued, and run by a worker service, or here where there is none."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
-from hiveacid.core.compaction import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
-from hiveacid.core.locks import LockComponent, LockType
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
-from hiveacid.core.names import ACID_VERSION_FILE, METADATA_FILE, LayoutLevel
-from hiveacid.core.snapshot import AcidState
+from hiveacid.config.overrides import compactor_settings
+from hiveacid.core.compaction import CompactionKind
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.queue import DEFAULT_POOL, CompactionRequest
 from hiveacid.errors import (
     CompactionError,
     CompactionRefusedError,
@@ -25,29 +20,37 @@ from hiveacid.errors import (
     NoSuchPartitionError,
     NotTransactionalError,
     TransactionStateError,
-    UnsupportedFeatureError,
 )
-from hiveacid.ports import CompactionRequest, Start, TxnKind
 from hiveacid.spark.failures import translated
-from hiveacid.spark.publish import Published, publish_acid, publish_flat, staged_files
-from hiveacid.spark.scan import Source, scan_deletes
-from hiveacid.spark.write import Kind, Target, stage_empty, stage_events, stage_flat, stage_kept
-from hiveacid.storage.listing import Location, list_locations
-from hiveacid.table.cleaning import clean_after
+from hiveacid.spark.rebalance import MOST_BUCKETS, check_order
+from hiveacid.table.cleaning import clean_after, clean_job
+from hiveacid.table.compaction_job import READY, run_job
 from hiveacid.table.insert import static_values
-from hiveacid.table.layout import partition_name, staging
-from hiveacid.table.read import OLD_EVENTS, frame_of, partitions_of
+from hiveacid.table.layout import partition_name
+from hiveacid.table.read import partitions_of
 from hiveacid.table.report import CompactionReport
-from hiveacid.table.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hiveacid.ports import Compaction
+    from hiveacid.core.queue import Compaction
+    from hiveacid.table.compaction_write import Writing
     from hiveacid.table.context import Context
-    from hiveacid.transaction import Transaction
 
-logger = logging.getLogger(__name__)
+SERVICE_IS_GONE = 60.0
+"""Seconds after which a service that did not announce itself counts as gone."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0  # seconds between two looks at a job that somebody else works on
+_UNDER_WAY = ("initiated", "working")
+
+
+@dataclass(frozen=True)
+class CompactionOptions:
+    """How to compact: the clauses of ALTER TABLE … COMPACT. None: as settings and properties say."""
+
+    pool: str | None = None
+    buckets: int | None = None
+    order_by: str | None = None
+    properties: tuple[tuple[str, str], ...] = ()
 
 
 def compact(
@@ -55,27 +58,25 @@ def compact(
     name: TableName,
     kind: str,
     spec: Mapping[str, object] | None,
+    options: CompactionOptions | None = None,
     *,
     wait: bool = True,
 ) -> list[CompactionReport]:
     """Compact a table, a partition, or every partition that has something to do.
 
     With a full ``spec``, or on an unpartitioned table, CompactionRefusedError says that there is nothing to
-    do. ``wait`` is for Hive's grammar: jobs run at once in this process either way.
+    do. Where a service with a worker for the pool is there, the job is left to it: ``wait`` waits for its end
+    (``hive.compactor.wait.timeout``), and takes it over if nobody does. Otherwise it runs here at once.
     """
-    del wait
-    wanted = _kind(kind)
+    options = options or CompactionOptions()
+    wanted = _kind(kind, options)
     table = context.require(name)
     if table.kind is TableKind.PLAIN:
         raise NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
-    if context.layout_level(table) is LayoutLevel.HIVE3:
-        # Without a visibility id in its name a result counts file by file, as it is published.
-        raise UnsupportedFeatureError(
-            f"COMPACT on {name}: at layout level hive3 readers could see half of the result; compact it with "
-            "hiveacid.layout.level=hive4, or by Hive"
-        )
+    _check(context, table, options)
     targets = _targets(context, table, spec)
-    reports = [run_job(context, table, partition, wanted) for partition in targets]
+    requests = [_request(context, table, partition, wanted, options) for partition in targets]
+    reports = [_one(context, request, wait=wait, alone=len(targets) == 1) for request in requests]
     reports = [replace(report, removed=removed) for report, removed in clean_after(context, reports)]
     refused = [report for report in reports if report.state == "refused"]
     if len(targets) == 1 and refused:
@@ -83,11 +84,24 @@ def compact(
     return reports
 
 
-def _kind(kind: str) -> CompactionKind:
+def _kind(kind: str, options: CompactionOptions) -> CompactionKind:
     try:
-        return CompactionKind(kind.strip().lower())
+        wanted = CompactionKind(kind.strip().lower())
     except ValueError:
-        raise ConfigError(f"compaction type {kind!r}: there are minor and major") from None
+        kinds = ", ".join(CompactionKind)
+        raise ConfigError(f"compaction type {kind!r}: there are {kinds}") from None
+    if wanted is not CompactionKind.REBALANCE and (options.buckets or options.order_by):
+        raise ConfigError("CLUSTERED INTO … BUCKETS and ORDER BY are for COMPACT 'rebalance' only")
+    return wanted
+
+
+def _check(context: Context, table: TableDefinition, options: CompactionOptions) -> None:
+    """Refuse what no worker could do, before it is queued."""
+    if options.buckets is not None and not 1 <= options.buckets <= MOST_BUCKETS:
+        raise ConfigError(f"CLUSTERED INTO {options.buckets} BUCKETS: there can be 1 to {MOST_BUCKETS}")
+    if options.order_by is not None:
+        with translated():
+            check_order(context.facts, table, options.order_by)
 
 
 def _targets(
@@ -108,78 +122,117 @@ def _targets(
     return chosen
 
 
-@dataclass(frozen=True)
-class Writing:
-    """How a job's rows, and its delete events, get into their directories (absolute paths).
+def _request(
+    context: Context,
+    table: TableDefinition,
+    partition: Partition | None,
+    kind: CompactionKind,
+    options: CompactionOptions,
+) -> CompactionRequest:
+    database = context.catalog.get_database(table.name.database)
+    properties = (() if database is None else database.properties, table.properties, options.properties)
+    settings = compactor_settings(context.settings, *properties)
+    return CompactionRequest(
+        table.name,
+        partition_name(table, partition.values) if partition else None,
+        kind.value,
+        pool=options.pool or settings.get(keys.WORKER_POOL) or DEFAULT_POOL,
+        priority=settings.get(keys.PRIORITY),
+        buckets=options.buckets,
+        order_by=options.order_by,
+        properties=options.properties,
+    )
 
-    ``has_old_events``: whether files of a location hold delete events of a layout that a minor one cannot join.
-    """
 
-    rows: Callable[[Job, str], Published]
-    events: Callable[[Job, str], Published]
-    has_old_events: Callable[[Context, TableDefinition, Location, Transaction], bool]
+def _one(context: Context, request: CompactionRequest, *, wait: bool, alone: bool) -> CompactionReport:
+    try:
+        job = _queued(context, request)
+    except CompactionRefusedError as error:
+        if alone:
+            raise
+        return CompactionReport(0, request.kind, request.partition, "refused", str(error))
+    if _is_served(context, request.pool):
+        if not wait:
+            return _as_report(job)
+        job = _waited(context, job)
+        if job.state != "initiated":
+            return _as_report(job)
+    done = _run_here(context, job)
+    return done or _as_report(_waited(context, job) if wait else job)
 
 
-def run_job(
+def compact_place(
     context: Context,
     table: TableDefinition,
     partition: Partition | None,
     kind: CompactionKind,
     writing: Writing | None = None,
 ) -> CompactionReport:
-    """Queue one job, take it and do it; ``writing``: by Spark, unless somebody (the simulation) says otherwise.
+    """Queue one job, take it and do it here; ``writing`` as in ``run_job``.
 
     Raises CompactionRefusedError while another one for the same place is waiting or at work.
     """
-    writing = writing or Writing(_compact_rows, _compact_events, _has_old_events)
-    place = partition_name(table, partition.values) if partition else None
-    client = context.transactions.client
-    job = _queued(context, CompactionRequest(table.name, place, kind.value))
-    claimed = context.store.claim_compaction(f"{client.host}-{client.agent}", job.id)
-    if claimed is None:
-        return CompactionReport(job.id, kind.value, place, "initiated", "another worker took the job")
-    try:
-        return _work(context, table, partition, claimed, kind, writing)
-    except BaseException as error:
-        _give_up(context, claimed, error)
-        raise
+    job = _queued(context, _request(context, table, partition, kind, CompactionOptions()))
+    return _run_here(context, job, writing) or _as_report(job)
 
 
-def _give_up(context: Context, claimed: Compaction, error: BaseException) -> None:
-    """End a job that failed, unless it is not ours any more: whoever reaped its transaction ended it, too.
+def _run_here(context: Context, job: Compaction, writing: Writing | None = None) -> CompactionReport | None:
+    """Take a job and do it; None if somebody else has it.
 
-    Nor is it when housekeeping queued it again and another worker took it.
+    The worker's name tells this call from any other; in a simulation, where seeds repeat runs, names do anyway.
     """
-    now = next((job for job in context.store.show_compactions() if job.id == claimed.id), None)
-    if now is None or (now.state, now.worker, now.started) != ("working", claimed.worker, claimed.started):
-        return
-    with suppress(TransactionStateError, CompactionError):
-        context.store.end_compaction(claimed.id, "failed", str(error)[:500])
+    client = context.transactions.client
+    worker = f"{client.host}-{client.agent}"
+    if writing is None:
+        worker += f".{secrets.token_hex(4)}"
+    claimed = context.store.claim_compaction(worker, job.id)
+    return None if claimed is None else run_job(context, claimed, worker, writing=writing)
+
+
+def _is_served(context: Context, pool: str) -> bool:
+    services = context.store.show_services(SERVICE_IS_GONE)
+    return any(one.kind == "worker" and one.pool == pool for one in services)
 
 
 def _queued(context: Context, request: CompactionRequest) -> Compaction:
     """Queue a job, or return the same one that waits in the queue already: its owner may be gone.
 
-    What stands in its way and seems dead is given up first, as soon as ``hive.txn.timeout`` is over: a job
-    whose worker is silent, and a waiting minor one where a major one is wanted.
+    What a dead worker has is given up first, as soon as ``hive.txn.timeout`` is over; so is a job that only
+    its cleaning keeps in the way.
     """
-    context.store.abort_timed_out()
-    silent_since = context.clock.now() - 1000 * context.settings.get(keys.TXN_TIMEOUT)
-    place = (request.table, request.partition)
-    queue = [
-        job for job in context.store.show_compactions() if (job.request.table, job.request.partition) == place
-    ]
-    for job in queue:
-        covered = (job.request.kind, request.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
-        with suppress(TransactionStateError, CompactionError):  # somebody else was quicker
-            if job.state == "working" and (job.started or 0) < silent_since and not _is_at_work(context, job):
-                context.store.end_compaction(job.id, "failed", "its worker has not been heard of any more")
-            if job.state == "initiated" and covered and (job.enqueued or 0) < silent_since:
-                why = "a major compaction was asked for meanwhile"
-                context.store.end_compaction(job.id, "did not initiate", why)
-    waiting = [job for job in queue if job.state == "initiated" and job.request == request]
-    client = context.transactions.client
-    return waiting[0] if waiting else context.store.enqueue_compaction(request, f"{client.host}-manual")
+    store = context.store
+    store.abort_timed_out()
+    initiator = f"{context.transactions.client.host}-manual"
+    try:
+        return store.enqueue_compaction(request, initiator)
+    except CompactionRefusedError:
+        place = (request.table, request.partition)
+        queue = [
+            job for job in store.show_compactions() if (job.request.table, job.request.partition) == place
+        ]
+        silent_since = store.now() - 1000 * context.settings.get(keys.TXN_TIMEOUT)
+        for job in queue:
+            _give_up(context, job, request, silent_since)
+        waiting = [
+            job
+            for job in store.show_compactions()
+            if (job.request.table, job.request.partition, job.request.kind) == (*place, request.kind)
+            and job.state == "initiated"
+        ]
+        return waiting[0] if waiting else store.enqueue_compaction(request, initiator)
+
+
+def _give_up(context: Context, job: Compaction, wanted: CompactionRequest, silent_since: float) -> None:
+    """End a job that stands in the way of another one and seems dead, or needs no more than to be cleaned."""
+    covered = (job.request.kind, wanted.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
+    with suppress(TransactionStateError, CompactionError):  # somebody else was quicker
+        if job.state == "working" and (job.started or 0) < silent_since and not _is_at_work(context, job):
+            context.store.end_compaction(job.id, "failed", "its worker has not been heard of any more")
+        if job.state == "initiated" and covered and (job.enqueued or 0) < silent_since:
+            why = "a major compaction was asked for meanwhile"
+            context.store.end_compaction(job.id, "did not initiate", why)
+        if job.state == READY:
+            clean_job(context, job.id)
 
 
 def _is_at_work(context: Context, job: Compaction) -> bool:
@@ -187,170 +240,26 @@ def _is_at_work(context: Context, job: Compaction) -> bool:
     return job.txn_id is not None and context.store.txn_state(job.txn_id) == "open"
 
 
-def _work(
-    context: Context,
-    table: TableDefinition,
-    partition: Partition | None,
-    job: Compaction,
-    kind: CompactionKind,
-    writing: Writing,
-) -> CompactionReport:
-    place = job.request.partition
-    lock = LockComponent(LockType.SHARED_READ, table.name.database, table.name.name, place)
-    start = Start((lock,), (table.name,))
-    txn = context.transactions.begin(context.settings, TxnKind.COMPACTION, start=start)
-    try:
-        table = context.require(table.name)  # as of now: a column added since must not get lost
-        _require_partition(context, table, partition)
-        write_ids = txn.valid_write_ids(table.name).compactor()
-        _start(context, job, txn, write_ids.high_watermark)
-        partitions = None if partition is None else [partition]
-        (location,) = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
-        plan = plan_compaction(location.state, write_ids, kind, context.layout_level(table), txn.txn_id)
-        if kind is CompactionKind.MINOR and writing.has_old_events(context, table, location, txn):
-            plan = CompactionRefusal(OLD_EVENTS, cleaning_needed=False)
-        if isinstance(plan, CompactionRefusal):
-            txn.abort("nothing to compact")
-            state = _refuse(context, job, plan)
-            return CompactionReport(job.id, kind.value, place, state, plan.reason)
-        report = _execute(Job(context, table, location, plan, txn), job, writing)
-        txn.commit()
-    except BaseException as error:
-        lost = context.transactions.lost(txn, error)
-        txn.abort(f"compaction failed: {error}"[:200])
-        if lost is not None:
-            raise lost from error
-        raise
-    return report
+def _waited(context: Context, job: Compaction) -> Compaction:
+    """Return a job when it has ended, or as it is when the time is over.
+
+    One that nobody takes is returned after ``hive.compactor.worker.max.sleep.time`` at most: workers that are
+    alive and have nothing else to do look at the queue more often than that.
+    """
+    timeout = context.settings.get(keys.WAIT_TIMEOUT)
+    patience = min(timeout / 2, context.settings.get(keys.WORKER_MAX_SLEEP))
+    waited, pause, now = 0.0, _FIRST_PAUSE, job
+    while now.state in _UNDER_WAY and waited < (patience if now.state == "initiated" else timeout):
+        context.clock.sleep(pause)
+        waited += pause
+        pause = min(2 * pause, _LONGEST_PAUSE)
+        found = [one for one in context.store.show_compactions() if one.id == job.id]
+        if not found:
+            return now
+        now = found[0]
+    return now
 
 
-def _at_rest(context: Context) -> Context:
-    """Return a context that moves no wall clock: a session's time zone may skip an hour that values lie in."""
-    return replace(context, facts=replace(context.facts, shown_as_stored=True))
-
-
-def _start(context: Context, job: Compaction, txn: Transaction, high_watermark: WriteId) -> None:
-    """Say what the job is about to do. Raises CompactionError if it was given up meanwhile."""
-    try:
-        context.store.start_compaction(job.id, txn.txn_id, high_watermark)
-    except TransactionStateError as error:
-        raise CompactionError(
-            f"compaction {job.id} was given up: nothing was heard of its worker for hive.txn.timeout; run it again"
-        ) from error
-
-
-def _refuse(context: Context, job: Compaction, refusal: CompactionRefusal) -> str:
-    """End a job that has nothing to do; where something is left to clean, say whom the cleaner waits for."""
-    state, following = "refused", None
-    if refusal.cleaning_needed:
-        # whoever begins after this moment reads what replaced the obsolete directories
-        state, following = "ready for cleaning", TxnId(context.store.valid_txns().high_watermark + 1)
-    try:
-        context.store.end_compaction(job.id, state, refusal.reason, following)
-    except (TransactionStateError, CompactionError):  # it was reaped meanwhile, and so is the job
-        return "failed"
-    return state
-
-
-def _require_partition(context: Context, table: TableDefinition, partition: Partition | None) -> None:
-    if partition is not None and partition not in (partitions_of(context, table) or ()):
-        raise NoSuchPartitionError(f"{table.name} lost a partition while its compaction waited")
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job whose plan is made."""
-
-    context: Context
-    table: TableDefinition
-    location: Location
-    plan: CompactionPlan
-    txn: Transaction
-
-    @property
-    def target(self) -> Target:
-        """Return what Spark writes to."""
-        return Target(self.context.facts, self.table, self.plan.high_watermark, {})
-
-    def directory(self, name: str) -> str:
-        """Return a directory's absolute path."""
-        return f"{self.location.root}/{name}"
-
-
-def _execute(job: Job, queued: Compaction, writing: Writing) -> CompactionReport:
-    plan = job.plan
-    outputs = [job.directory(name) for name in (plan.output, plan.delete_output) if name]
-
-    def remove() -> None:
-        for path in outputs:
-            job.context.fs.delete_tree(path)
-
-    job.txn.on_abort(remove)
-    published = []
-    if plan.output:
-        published.append(writing.rows(job, job.directory(plan.output)))
-    if plan.delete_output:
-        published.append(writing.events(job, job.directory(plan.delete_output)))
-    read = (*((plan.base,) if plan.base else ()), *plan.deltas, *plan.delete_deltas)
-    return CompactionReport(
-        queued.id,
-        plan.kind.value,
-        queued.request.partition,
-        "ready for cleaning",
-        read=tuple(directory.path for directory in read),
-        written=tuple(outputs),
-        rows=sum(sum(one.rows.values()) for one in published),
-        files=sum(one.files for one in published),
-        bytes=sum(one.bytes for one in published),
-    )
-
-
-def _has_old_events(context: Context, table: TableDefinition, location: Location, txn: Transaction) -> bool:
-    return bool(survey(context, table, [location], txn).old)
-
-
-def _compact_rows(job: Job, output: str) -> Published:
-    job = replace(job, context=_at_rest(job.context))
-    plan, table = job.plan, job.table
-    is_major = plan.kind is CompactionKind.MAJOR
-    state = AcidState(plan.base, plan.deltas, plan.delete_deltas if is_major else (), plan.originals)
-    location = replace(job.location, state=state)
-    full_acid = table.kind is TableKind.FULL_ACID
-    with staging(job.context, table, job.txn) as directory, translated():
-        frame = frame_of(job.context, table, [location], plan.write_ids, job.txn, current=full_acid)
-        if full_acid:
-            stage_kept(job.target, frame, directory)
-        else:
-            stage_flat(job.target, frame, directory, [], [], small=False)
-        published = _publish(job, directory, output, Kind.INSERTED)
-    if plan.metadata:
-        job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
-    return published
-
-
-def _publish(job: Job, directory: str, output: str, kind: Kind) -> Published:
-    fs, table = job.context.fs, job.table
-    files = staged_files(fs, directory, kind)
-    if table.kind is TableKind.INSERT_ONLY:
-        fs.make_directory(output)
-        return publish_flat(fs, table, files, lambda *_: output, lambda number, _: f"{number:06d}_0")
-    published = publish_acid(fs, table, files, lambda *_: output)
-    if published.directories:
-        return published
-    if kind is Kind.DELETE:
-        fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
-        return published
-    with staging(job.context, table, job.txn) as empty:
-        stage_empty(job.target, empty)
-        return publish_acid(fs, table, staged_files(fs, empty, kind), lambda *_: output, keep_empty=True)
-
-
-def _compact_events(job: Job, output: str) -> Published:
-    plan = job.plan
-    state = AcidState(None, (), plan.delete_deltas, ())
-    location = replace(job.location, state=state)
-    files = survey(job.context, job.table, [location], job.txn).files
-    source = Source(job.context.facts, job.context.fs, job.table, plan.write_ids, files)
-    with staging(job.context, job.table, job.txn) as directory, translated():
-        stage_events(job.target, scan_deletes(source, [location]), directory)
-        return _publish(job, directory, output, Kind.DELETE)
+def _as_report(job: Compaction) -> CompactionReport:
+    reason = "left to the worker service" if job.state in _UNDER_WAY and not job.error else job.error
+    return CompactionReport(job.id, job.request.kind, job.request.partition, job.state, reason)

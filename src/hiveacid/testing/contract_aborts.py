@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.core.model import TxnId, WriteId
+from hiveacid.core.queue import CompactionRequest
 from hiveacid.errors import NoSuchTransactionError, WriteConflictError
-from hiveacid.ports import CompactionRequest, Operation, TxnKind
+from hiveacid.ports import Operation, TxnKind
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.samples import CLIENT, ORDERS, STOCK, Store, wrote
 

@@ -6,8 +6,9 @@ import pytest
 
 from hiveacid.core.locks import LockType
 from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.queue import CompactionRequest
 from hiveacid.errors import AlreadyExistsError, NoSuchDatabaseError, NoSuchTableError, WriteConflictError
-from hiveacid.ports import CatalogChanges, CompactionRequest, NewPartition, Operation
+from hiveacid.ports import CatalogChanges, NewPartition, Operation
 from hiveacid.testing.samples import CLIENT, ORDERS, STOCK, Store, database, lock_on, table, wrote
 
 INSERT, UPDATE, DELETE = Operation

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.core.model import TxnId, WriteId
+from hiveacid.core.queue import Compaction, CompactionRequest
 from hiveacid.errors import (
     CompactionError,
     CompactionRefusedError,
@@ -14,7 +15,7 @@ from hiveacid.errors import (
     TransactionAbortedError,
     TransactionStateError,
 )
-from hiveacid.ports import Compaction, CompactionRequest, TxnKind
+from hiveacid.ports import TxnKind
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.samples import CLIENT, ORDERS, STOCK, Store
 
@@ -46,7 +47,7 @@ class CompactionContract:
         assert made == Compaction(made.id, MAJOR, "initiated", enqueued=enqueued, initiator="manual")
         clock.advance(1)
         claimed = store.claim_compaction("worker-1")
-        assert claimed == replace(made, state="working", worker="worker-1", started=enqueued + 1000)
+        assert claimed == replace(made, state="working", worker="worker-1", started=enqueued + 1000, claims=1)
         txn_id = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)[0]
         reader = store.open_txns(CLIENT, kind=TxnKind.READ_ONLY)[0]
         store.start_compaction(made.id, txn_id, WriteId(4))
@@ -135,31 +136,66 @@ class CompactionContract:
             store.enqueue_compaction(replace(MAJOR, kind="huge"), "manual")
         assert _only(store).error == "nothing to do"
 
-    def test_a_lost_worker_fails_its_job(self, store: Store, clock: ManualClock) -> None:
-        """Its transaction times out; the table may be compacted again at once."""
-        _started(store)
-        clock.advance(301)
-        store.abort_timed_out()
-        assert _only(store).state == "failed"
-        assert "hive.txn.timeout" in (_only(store).error or "")
+    def test_the_job_of_a_lost_worker_is_queued_again(self, store: Store, clock: ManualClock) -> None:
+        """Its transaction times out; a job that loses three workers has failed."""
+        number, _ = _started(store)
+        for lost in (1, 2, 3):
+            clock.advance(301)
+            store.abort_timed_out()
+            state = "failed" if lost == 3 else "initiated"
+            assert (_only(store).state, _only(store).claims) == (state, lost)
+            assert "hive.txn.timeout" in (_only(store).error or "")
+            if lost < 3:
+                store.claim_compaction("worker-2", number)
+                (txn_id,) = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)
+                store.start_compaction(number, txn_id, WriteId(4))
         store.enqueue_compaction(MAJOR, "manual")
+
+    def test_a_worker_may_give_its_job_back(self, store: Store) -> None:
+        """When it has to stop: that counts for nothing."""
+        number, txn_id = _started(store)
+        with pytest.raises(TransactionStateError, match="not with worker-2 any more"):
+            store.release_compaction(number, "worker-2")
+        store.release_compaction(number, "worker-1")
+        assert _only(store) == Compaction(
+            number, MAJOR, "initiated", enqueued=_only(store).enqueued, initiator="manual"
+        )
+        with pytest.raises(TransactionStateError):
+            store.release_compaction(number, "worker-1")
+        store.commit_txn(txn_id)
+        assert _only(store).state == "initiated"
 
     def test_a_job_nobody_came_back_to_is_queued_again(self, store: Store, clock: ManualClock) -> None:
         """``hive.compactor.worker.timeout``; not while its transaction is open."""
         made = store.enqueue_compaction(MAJOR, "manual")
-        store.claim_compaction("w")
-        clock.advance(86_400)
-        store.housekeep()
-        assert _only(store).state == "working"
-        clock.advance(1)
-        store.housekeep()
-        assert _only(store) == made
         store.claim_compaction("w")
         txn_id = store.open_txns(CLIENT, kind=TxnKind.COMPACTION)[0]
         store.start_compaction(made.id, txn_id, WriteId(4))
         clock.advance(90_000)
         store.housekeep()
         assert _only(store).state == "working"
+        store.abort_txns([txn_id], "an operator said so")
+        store.housekeep()
+        assert _only(store) == replace(made, claims=1)
+
+    def test_a_worker_that_never_began_loses_its_job_soon(self, store: Store, clock: ManualClock) -> None:
+        """There is no transaction to beat for yet: ``hive.txn.timeout``; what it does afterwards is refused."""
+        made = store.enqueue_compaction(MAJOR, "manual")
+        store.claim_compaction("w-1")
+        clock.advance(300)
+        store.housekeep()
+        assert _only(store).state == "working"
+        clock.advance(1)
+        store.housekeep()
+        assert _only(store) == replace(made, claims=1)
+        store.claim_compaction("w-2")
+        late, mine = store.open_txns(CLIENT, 2, TxnKind.COMPACTION)
+        with pytest.raises(TransactionStateError, match="not with w-1 any more"):
+            store.start_compaction(made.id, late, WriteId(4), "w-1")
+        with pytest.raises(TransactionStateError, match="not with w-1 any more"):
+            store.end_compaction(made.id, "failed", worker="w-1")
+        store.start_compaction(made.id, mine, WriteId(4), "w-2")
+        store.end_compaction(made.id, "failed", worker="w-2")
 
     def test_history_is_kept_short(self, store: Store) -> None:
         """The newest ones of each place and outcome (``hive.compactor.history.retention.*``)."""

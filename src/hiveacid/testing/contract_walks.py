@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from hiveacid.core.locks import LockState, LockType
 from hiveacid.core.model import LockId, TableName, TxnId
+from hiveacid.core.queue import CompactionRequest
 from hiveacid.core.states import COMPACTION, LOCK, TRANSACTION, Machine
 from hiveacid.errors import HiveAcidError
-from hiveacid.ports import CompactionRequest, Operation
+from hiveacid.ports import Operation
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.samples import CLIENT, Store, lock_on, wrote
 

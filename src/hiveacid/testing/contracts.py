@@ -20,6 +20,7 @@ from hiveacid.testing.contract_changes import CatalogChangesContract
 from hiveacid.testing.contract_commits import CommitContract
 from hiveacid.testing.contract_compactions import CompactionContract
 from hiveacid.testing.contract_locks import LockContract
+from hiveacid.testing.contract_queue import ChangedPlacesContract, QueueContract
 from hiveacid.testing.contract_starts import StartContract
 from hiveacid.testing.contract_transactions import TransactionContract
 from hiveacid.testing.contract_walks import WalkContract
@@ -43,9 +44,10 @@ class TransactionStoreContract(
     AbortContract,
     CompactionContract,
     WalkContract,
+    QueueContract,
 ):
     """What every :class:`hiveacid.ports.TransactionStore` does."""
 
 
-class CatalogContract(_TurnedClock, CatalogRules, CatalogChangesContract):
+class CatalogContract(_TurnedClock, CatalogRules, CatalogChangesContract, ChangedPlacesContract):
     """What every :class:`hiveacid.ports.Catalog` does, alone and together with transactions."""

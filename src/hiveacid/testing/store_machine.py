@@ -16,19 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import LockId, Partition, TableName, TxnId, WriteId
+from hiveacid.core.queue import CompactionRequest
 from hiveacid.core.write_ids import ValidTxnList
 from hiveacid.errors import HiveAcidError
-from hiveacid.ports import (
-    Begun,
-    CatalogChanges,
-    Clock,
-    CompactionRequest,
-    NewPartition,
-    Operation,
-    Start,
-    TxnKind,
-    Written,
-)
+from hiveacid.ports import Begun, CatalogChanges, Clock, NewPartition, Operation, Start, TxnKind, Written
 from hiveacid.stores.memory import MemoryStore
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.samples import CLIENT, ORDERS, STOCK, Store, database, table
@@ -60,6 +51,9 @@ DAYS = st.lists(
 PICK = st.integers(0, 7)
 """Picks one of the newest ids: 0 the newest, then older ones."""
 ENDS = ("ready for cleaning", "succeeded", "failed", "refused", "did not initiate", "aborted", "working")
+
+POOLS = st.sampled_from(["default", "default", "night"])
+WORKERS = st.sampled_from(["w-1", "w-2"])
 
 Answer = tuple[str, object]
 
@@ -237,30 +231,57 @@ class StoreMachine(RuleBasedStateMachine):
 
     # --- compactions
 
-    @rule(name=TABLES, partition=PARTITIONS, kind=st.sampled_from(["minor", "major", "tiny"]))
-    def enqueue(self, name: TableName, partition: str | None, kind: str) -> None:
-        """Queue a job."""
-        self.both(lambda store: store.enqueue_compaction(CompactionRequest(name, partition, kind), "walk"))
+    @rule(
+        name=TABLES,
+        partition=PARTITIONS,
+        kind=st.sampled_from(["minor", "major", "tiny"]),
+        pool=POOLS,
+        priority=st.integers(0, 1),
+        declined=st.booleans(),
+    )
+    def enqueue(
+        self, name: TableName, partition: str | None, kind: str, pool: str, priority: int, *, declined: bool
+    ) -> None:
+        """Queue a job, or note that it was not."""
+        request = CompactionRequest(name, partition, kind, pool, priority)
+        if declined:
+            self.both(lambda store: store.decline_compaction(request, "walk", "why\0 not"))
+        else:
+            self.both(lambda store: store.enqueue_compaction(request, "walk"))
         self.last_compaction = max((one.id for one in self.model.show_compactions()), default=0)
 
-    @rule(pick=st.none() | PICK)
-    def claim(self, pick: int | None) -> None:
+    @rule(pick=st.none() | PICK, pool=POOLS, worker=WORKERS)
+    def claim(self, pick: int | None, pool: str, worker: str) -> None:
         """Take a job."""
         number = None if pick is None else self.last_compaction + 1 - pick
-        self.both(lambda store: store.claim_compaction("w", number))
+        self.both(lambda store: store.claim_compaction(worker, number, pool))
 
-    @rule(pick=PICK, txn=PICK, top=st.integers(0, 9))
-    def start(self, pick: int, txn: int, top: int) -> None:
+    @rule(pick=PICK, txn=PICK, top=st.integers(0, 9), worker=st.none() | WORKERS)
+    def start(self, pick: int, txn: int, top: int, worker: str | None) -> None:
         """Start a job."""
         number = self.last_compaction + 1 - pick
-        self.both(lambda store: store.start_compaction(number, self.txn(txn), WriteId(top)))
+        self.both(lambda store: store.start_compaction(number, self.txn(txn), WriteId(top), worker))
 
-    @rule(pick=PICK, state=st.sampled_from(ENDS), txn=st.none() | PICK)
-    def end(self, pick: int, state: str, txn: int | None) -> None:
+    @rule(pick=PICK, worker=WORKERS)
+    def release(self, pick: int, worker: str) -> None:
+        """Give a job back."""
+        self.both(lambda store: store.release_compaction(self.last_compaction + 1 - pick, worker))
+
+    @rule(pick=PICK, state=st.sampled_from(ENDS), txn=st.none() | PICK, worker=st.none() | WORKERS)
+    def end(self, pick: int, state: str, txn: int | None, worker: str | None) -> None:
         """Move a job on."""
         number = self.last_compaction + 1 - pick
         txn_id = None if txn is None else self.txn(txn)
-        self.both(lambda store: store.end_compaction(number, state, "err\0or", txn_id))
+        self.both(lambda store: store.end_compaction(number, state, "err\0or", txn_id, worker))
+
+    @rule(pick=PICK, wait=st.sampled_from([0, 300]), noting=st.booleans())
+    def put_off(self, pick: int, wait: float, *, noting: bool) -> None:
+        """Put cleaning off, or note something."""
+        number = self.last_compaction + 1 - pick
+        if noting:
+            self.both(lambda store: store.note_compaction(number, "de\0tails"))
+        else:
+            self.both(lambda store: store.retry_cleaning(number, "err\0or", wait))
 
     # --- catalog
 
@@ -307,6 +328,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.both(lambda store: store.show_transactions())
         self.both(lambda store: store.show_locks())
         self.both(lambda store: store.show_compactions())
+        self.both(lambda store: [store.ready_to_clean(delay) for delay in (0, 100)])
+        self.both(lambda store: [store.changed_places(since) for since in (0, self.clock.now() - 99_000)])
         self.both(lambda store: store.min_open_txn_id())
         self.both(lambda store: [store.txn_state(TxnId(n)) for n in range(self.last_txn + 2)])
         names = (ORDERS, STOCK, OTHER)

@@ -148,7 +148,11 @@ def test_figures_of_a_location() -> None:
     }
     entries = [FileEntry(path, is_dir=False, size=size) for path, size in sizes.items()]
     view = parse_write_id_list("db.t:8:9223372036854775807::").compactor()
-    assert measure(select(entries, view, None)) == Figures(100, 20, 2, old_bases=True)
+    entries += [FileEntry("delta_2_2_0/bucket_00000", is_dir=False, size=9)]
+    seen = Figures(100, 20, 2, old_bases=True, small_deltas=0, obsolete_deltas=1)
+    assert measure(select(entries, view, None)) == seen
+    entries += [FileEntry("delete_delta_6_6_0/bucket_00000", is_dir=False, size=0)]
+    assert measure(select(entries, view, None)) == replace(seen, deltas=3, small_deltas=1)
 
 
 def test_figures_of_original_files_are_those_of_a_base() -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, or
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql import compaction_queue
+from hiveacid.stores.sql import compaction_upkeep
 from hiveacid.stores.sql.database import Database, chunks
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.once import write_once
@@ -45,14 +45,14 @@ def abort_txns(database: Database, txn_ids: Sequence[TxnId], reason: str) -> tup
 
 
 def abort_timed_out(database: Database, limits: Limits) -> tuple[TxnId, ...]:
-    """Abort the silent and return them; compactions that ran in them have failed."""
+    """Abort the silent and return them; compactions that ran in them are queued again, or have failed."""
     reason = refusals.timed_out(limits.txn_timeout)
     parameters = {"timeout": int(limits.txn_timeout * 1000), "now": database.now()}
 
     def work(connection: Connection) -> tuple[TxnId, ...]:
         found = tuple(map(TxnId, connection.scalars(_SILENT, parameters)))
         end(connection, found, "time out", parameters["now"], reason, refusals.TIME_OUT)
-        compaction_queue.lost(connection, found, reason, parameters["now"])
+        compaction_upkeep.lost(connection, limits, found, reason, parameters["now"])
         return found
 
     if not database.read(lambda connection: connection.scalars(_ANY_SILENT, parameters).first()):

@@ -22,6 +22,7 @@ from hiveacid.stores.sql.definitions import (
 )
 from hiveacid.stores.sql.once import write_once
 from hiveacid.stores.sql.tables import (
+    changed_places,
     compactions,
     databases,
     lock_components,
@@ -167,7 +168,7 @@ def _replace(connection: Connection, name: TableName, definition: TableDefinitio
     )
 
 
-_ABOUT_TABLES = (write_ids, next_write_ids, written, compactions)
+_ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_places)
 
 
 def _purge(connection: Connection, name: TableName) -> None:

@@ -13,7 +13,7 @@ from hiveacid.core.states import TRANSACTION
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports import CatalogChanges, TxnKind, Written
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.sql import catalog, compaction_queue, quick
+from hiveacid.stores.sql import catalog, compaction_upkeep, quick
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.once import write_once
@@ -109,7 +109,7 @@ def _commit(
     if rows[0].kind == TxnKind.COMPACTION.value:
         # Whoever opens from now on takes a snapshot that has the compaction in it.
         database.dialect.block_opens(connection)
-        compaction_queue.committed(connection, txn_id, now)
+        compaction_upkeep.committed(connection, txn_id, now)
     end(connection, [txn_id], "commit", now)
     return None
 

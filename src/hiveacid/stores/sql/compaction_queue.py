@@ -2,100 +2,148 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, or_, select, update
+from sqlalchemy import BigInteger, Connection, String, and_, bindparam, func, insert, or_, select
 
 from hiveacid.core import states
-from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.model import TxnId, WriteId
+from hiveacid.core.queue import DEFAULT_POOL, Compaction, CompactionRequest
 from hiveacid.core.states import COMPACTION, fire
-from hiveacid.ports import Compaction, CompactionRequest
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.database import Database, chunks
-from hiveacid.stores.sql.open_txns import TOP
+from hiveacid.stores.sql.compaction_rows import (
+    ALL,
+    ONE,
+    change_job,
+    columns_of,
+    compaction_of,
+    hold_job,
+    revoked,
+)
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.open_txns import LOWEST_OPEN, TOP
 from hiveacid.stores.sql.rows import NOW, hold, is_open
-from hiveacid.stores.sql.tables import compactions, written
-
-_ALL = select(compactions).order_by(compactions.c.id)
-_ONE = _ALL.where(compactions.c.id == bindparam("id", type_=BigInteger))
+from hiveacid.stores.sql.tables import compactions, next_write_ids, write_ids, written
 
 
 def enqueue_compaction(database: Database, request: CompactionRequest, initiator: str) -> Compaction:
-    """Queue a job, unless one for the same place is queued or at work."""
+    """Queue a job, unless one for the same place is queued or at work, or has just done the same."""
     checks.compaction(request)
     checks.text("the name of the initiator", initiator)
-    return database.write(lambda connection: _enqueue(database, connection, request, initiator))
 
-
-def _enqueue(
-    database: Database, connection: Connection, request: CompactionRequest, initiator: str
-) -> Compaction:
-    database.dialect.serialise(connection, {"compactions": True})
-    place = {
-        "database_name": request.table.database,
-        "table_name": request.table.name,
-        "partition_name": request.partition,
-    }
-    for other in connection.execute(_BUSY, place):
-        if other.partition_name == request.partition:
-            raise refusals.scheduled(request, other.state, other.id)
-    values = {
-        **place,
-        "kind": request.kind,
-        "state": COMPACTION.start,
-        "pool": "default",
-        "initiator": initiator,
-        "enqueued": NOW,
-    }
-    made = connection.execute(insert(compactions).values(values), {"now": database.now()})
-    (number,) = made.inserted_primary_key or (None,)
-    return _compaction(connection.execute(_ONE, {"id": number}).mappings().one())
-
-
-_BUSY = _ALL.where(
-    compactions.c.state.in_(("initiated", "working")),
-    compactions.c.database_name == bindparam("database_name"),
-    compactions.c.table_name == bindparam("table_name"),
-)
-
-
-def claim_compaction(database: Database, worker: str, compaction_id: int | None) -> Compaction | None:
-    """Take the oldest job that waits, or that one."""
-    checks.text("the name of the worker", worker)
-
-    def work(connection: Connection) -> Compaction | None:
-        statement = _NEXT if compaction_id is None else _NEXT.where(compactions.c.id == compaction_id)
-        number = connection.scalar(statement)
-        if number is None:
-            return None
-        values = {"state": fire(COMPACTION, COMPACTION.start, "claim"), "worker": worker, "started": NOW}
-        _change(connection, number, values, database.now())
-        return _compaction(connection.execute(_ONE, {"id": number}).mappings().one())
+    def work(connection: Connection) -> Compaction:
+        database.dialect.serialise(connection, {"compactions": True})
+        place = {"database_name": request.table.database, "table_name": request.table.name}
+        top = _compactor_high_watermark(connection, place)
+        for other in connection.execute(_IN_QUEUE, place):
+            is_covered = other.state == "ready for cleaning" and other.high_watermark == top
+            if other.partition_name == request.partition and (is_covered or other.state in _UNDER_WAY):
+                raise refusals.scheduled(request, other.state, other.id)
+        return _insert(database, connection, request, {"state": COMPACTION.start, "initiator": initiator})
 
     return database.write(work)
 
 
-_NEXT = (
-    select(compactions.c.id)
-    .where(compactions.c.state == COMPACTION.start)
-    .order_by(compactions.c.id)
-    .limit(1)
-    .with_for_update(skip_locked=True)
+def decline_compaction(
+    database: Database, request: CompactionRequest, initiator: str, error: str
+) -> Compaction:
+    """Note a job that was not queued."""
+    checks.compaction(request)
+    checks.text("the name of the initiator", initiator)
+    state = fire(COMPACTION, COMPACTION.start, "give up")
+    values = {"state": state, "initiator": initiator, "error": checks.said(error), "ended": NOW}
+    return database.write(lambda connection: _insert(database, connection, request, values))
+
+
+def _insert(
+    database: Database, connection: Connection, request: CompactionRequest, values: dict[str, Any]
+) -> Compaction:
+    row = {**columns_of(request), **values, "claims": 0, "cleanings": 0, "enqueued": NOW}
+    made = connection.execute(insert(compactions).values(row), {"now": database.now()})
+    (number,) = made.inserted_primary_key or (None,)
+    return compaction_of(connection.execute(ONE, {"id": number}).mappings().one())
+
+
+_UNDER_WAY = ("initiated", "working")
+_OF_TABLE = and_(
+    compactions.c.database_name == bindparam("database_name"),
+    compactions.c.table_name == bindparam("table_name"),
+)
+_IN_QUEUE = ALL.where(compactions.c.state.in_((*_UNDER_WAY, "ready for cleaning")), _OF_TABLE)
+
+
+def _compactor_high_watermark(connection: Connection, place: dict[str, str]) -> int:
+    """Return the write id below which all are ended (``TxnUtils.createValidCompactWriteIdList``)."""
+    top = int(connection.scalar(_NEXT_WRITE_ID, place) or 1) - 1
+    lowest = connection.scalar(_LOWEST_OPEN_WRITE_ID, place)
+    return top if lowest is None else min(top, int(lowest) - 1)
+
+
+_NEXT_WRITE_ID = select(next_write_ids.c.next_id).where(
+    next_write_ids.c.database_name == bindparam("database_name"),
+    next_write_ids.c.table_name == bindparam("table_name"),
+)
+_LOWEST_OPEN_WRITE_ID = select(func.min(write_ids.c.write_id)).where(
+    write_ids.c.database_name == bindparam("database_name"),
+    write_ids.c.table_name == bindparam("table_name"),
+    is_open(write_ids.c.txn_id),
 )
 
 
-def start_compaction(database: Database, compaction_id: int, txn_id: TxnId, high_watermark: WriteId) -> None:
+def claim_compaction(
+    database: Database, limits: Limits, worker: str, compaction_id: int | None, pool: str
+) -> Compaction | None:
+    """Take the next job that waits in the pool, or that one."""
+    checks.text("the name of the worker", worker)
+    checks.pool_name(pool)
+    now = database.now()
+
+    def work(connection: Connection) -> Compaction | None:
+        if compaction_id is not None:
+            number = connection.scalar(_THAT, {"id": compaction_id})
+        else:
+            statement = _NEXT_OF_DEFAULT if pool == DEFAULT_POOL else _NEXT
+            timeout = (
+                {"timeout": int(limits.pool_timeout * 1000), "now": now} if statement is not _NEXT else {}
+            )
+            number = connection.scalar(statement, {"pool": pool, **timeout})
+        if number is None:
+            return None
+        values = {
+            "state": fire(COMPACTION, COMPACTION.start, "claim"),
+            "worker": worker,
+            "started": NOW,
+            "claims": compactions.c.claims + 1,
+        }
+        change_job(connection, number, values, now)
+        return compaction_of(connection.execute(ONE, {"id": number}).mappings().one())
+
+    return database.write(work)
+
+
+_WAITING = (
+    select(compactions.c.id).where(compactions.c.state == COMPACTION.start).with_for_update(skip_locked=True)
+)
+_THAT = _WAITING.where(compactions.c.id == bindparam("id", type_=BigInteger))
+_IN_POOL = compactions.c.pool == bindparam("pool", type_=String)
+_IN_ORDER = (compactions.c.priority.desc(), compactions.c.id)
+_NEXT = _WAITING.where(_IN_POOL).order_by(*_IN_ORDER).limit(1)
+_FORGOTTEN = compactions.c.enqueued < NOW - bindparam("timeout", type_=BigInteger)
+_NEXT_OF_DEFAULT = _WAITING.where(or_(_IN_POOL, _FORGOTTEN)).order_by(*_IN_ORDER).limit(1)
+
+
+def start_compaction(
+    database: Database, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None
+) -> None:
     """Note the job's transaction; should it be aborted, it stays so until the cleaner has been there."""
 
     def work(connection: Connection) -> None:
-        one = _held(connection, compaction_id)
+        one = hold_job(connection, compaction_id, worker)
         if one.state != "working":
             raise refusals.compaction_not_working(compaction_id, one.state)
         hold(connection, [txn_id])
-        _change(connection, compaction_id, {"txn_id": txn_id, "high_watermark": high_watermark}, None)
+        change_job(connection, compaction_id, {"txn_id": txn_id, "high_watermark": high_watermark}, None)
         trace = {
             "txn_id": txn_id,
             "database_name": one.request.table.database,
@@ -109,13 +157,38 @@ def start_compaction(database: Database, compaction_id: int, txn_id: TxnId, high
     database.write(work)
 
 
+def note_compaction(database: Database, compaction_id: int, details: str) -> None:
+    """Note what a job says of itself."""
+
+    def work(connection: Connection) -> None:
+        hold_job(connection, compaction_id)
+        change_job(connection, compaction_id, {"details": checks.said(details)}, None)
+
+    database.write(work)
+
+
+def release_compaction(database: Database, compaction_id: int, worker: str) -> None:
+    """Queue a job again."""
+
+    def work(connection: Connection) -> None:
+        one = hold_job(connection, compaction_id, worker)
+        change_job(connection, compaction_id, revoked(one) | {"claims": one.claims - 1}, None)
+
+    database.write(work)
+
+
 def end_compaction(
-    database: Database, compaction_id: int, state: str, error: str | None, next_txn_id: TxnId | None
+    database: Database,
+    compaction_id: int,
+    state: str,
+    error: str | None,
+    next_txn_id: TxnId | None,
+    worker: str | None,
 ) -> None:
     """Move a job on."""
 
     def work(connection: Connection) -> None:
-        one = _held(connection, compaction_id)
+        one = hold_job(connection, compaction_id, worker)
         to = states.end_compaction(one.state, state)
         values: dict[str, object] = {"state": to, "error": checks.said(error)}
         if to in COMPACTION.final_states:
@@ -127,99 +200,43 @@ def end_compaction(
             if next_txn_id is None and one.next_txn_id is None:
                 database.dialect.block_opens(connection)
                 values["next_txn_id"] = TOP + 1
-        _change(connection, compaction_id, values, database.now())
+        change_job(connection, compaction_id, values, database.now())
+
+    database.write(work)
+
+
+def ready_to_clean(database: Database, delay: float) -> tuple[Compaction, ...]:
+    """List what the cleaner may look at, lowest high watermark first."""
+    parameters = {"delay": int(delay * 1000), "now": database.now()}
+    rows = database.read(lambda connection: connection.execute(_READY, parameters).mappings().all())
+    found = map(compaction_of, rows)
+    return tuple(sorted(found, key=lambda one: (one.high_watermark or 0, one.id)))
+
+
+_READY = ALL.where(
+    compactions.c.state == "ready for cleaning",
+    compactions.c.next_txn_id <= func.coalesce(LOWEST_OPEN, TOP + 1),
+    func.coalesce(compactions.c.commit_time, 0) <= NOW - bindparam("delay", type_=BigInteger),
+    func.coalesce(compactions.c.clean_from, 0) <= NOW,
+)
+
+
+def retry_cleaning(database: Database, compaction_id: int, error: str, wait: float) -> None:
+    """Put cleaning off."""
+    parameters = {"now": database.now()}
+
+    def work(connection: Connection) -> None:
+        one = hold_job(connection, compaction_id)
+        if one.state != "ready for cleaning":
+            raise refusals.not_ready_for_cleaning(compaction_id, one.state)
+        until = int(connection.scalar(select(NOW), parameters) or 0) + int(wait * 1000)
+        values = {"error": checks.said(error), "cleanings": one.cleanings + 1, "clean_from": until}
+        change_job(connection, compaction_id, values, None)
 
     database.write(work)
 
 
 def show_compactions(database: Database) -> tuple[Compaction, ...]:
     """List queue and history by id."""
-    rows = database.read(lambda connection: connection.execute(_ALL).mappings().all())
-    return tuple(_compaction(row) for row in rows)
-
-
-def committed(connection: Connection, txn_id: TxnId, now: int | None) -> None:
-    """Note that a job's transaction commits: its directories are visible, the cleaner knows whom to wait for."""
-    for row in connection.execute(_OF_TXNS, {"ids": [txn_id]}).mappings().all():
-        values = {
-            "state": fire(COMPACTION, row["state"], "finish"),
-            "next_txn_id": TOP + 1,
-            "commit_time": NOW,
-        }
-        _change(connection, row["id"], values, now)
-
-
-def lost(connection: Connection, txn_ids: Sequence[TxnId], reason: str, now: int | None) -> None:
-    """Note that nobody heard of these jobs any more."""
-    for some in chunks(txn_ids):
-        for row in connection.execute(_OF_TXNS, {"ids": some}).mappings().all():
-            values = {"state": fire(COMPACTION, row["state"], "fail"), "error": reason, "ended": NOW}
-            _change(connection, row["id"], values, now)
-
-
-_OF_TXNS = _ALL.where(
-    compactions.c.txn_id.in_(bindparam("ids", expanding=True)),
-    compactions.c.state.in_(("working", "ready for cleaning")),
-)
-
-
-def revoke(connection: Connection, limits: Limits, now: int | None) -> None:
-    """Queue again what a worker claimed and never came back to (``hive.compactor.worker.timeout``)."""
-    parameters = {"timeout": int(limits.worker_timeout * 1000), "now": now}
-    for row in connection.execute(_ABANDONED, parameters).mappings().all():
-        values = {
-            "state": fire(COMPACTION, row["state"], "revoke"),
-            "worker": None,
-            "started": None,
-            "txn_id": None,
-            "high_watermark": None,
-        }
-        _change(connection, row["id"], values, now)
-
-
-_ABANDONED = _ALL.where(
-    compactions.c.state == "working",
-    compactions.c.started < NOW - bindparam("timeout", type_=BigInteger),
-    or_(compactions.c.txn_id.is_(None), ~is_open(compactions.c.txn_id)),
-).with_for_update()
-
-
-def prune(connection: Connection, limits: Limits) -> None:
-    """Keep the newest ended jobs of each table or partition and state."""
-    seen: dict[tuple[object, ...], int] = defaultdict(int)
-    surplus = []
-    for row in connection.execute(_ENDED, {"states": list(limits.history)}):
-        place = (row.database_name, row.table_name, row.partition_name, row.state)
-        seen[place] += 1
-        if seen[place] > limits.history[row.state]:
-            surplus.append(row.id)
-    for some in chunks(surplus):
-        connection.execute(delete(compactions).where(compactions.c.id.in_(some)))
-
-
-_ENDED = (
-    select(compactions)
-    .where(compactions.c.state.in_(bindparam("states", expanding=True)))
-    .order_by(compactions.c.id.desc())
-)
-
-
-def _held(connection: Connection, compaction_id: int) -> Compaction:
-    row = connection.execute(_ONE.with_for_update(), {"id": compaction_id}).mappings().one_or_none()
-    if row is None:
-        raise refusals.no_compaction(compaction_id)
-    return _compaction(row)
-
-
-def _change(
-    connection: Connection, compaction_id: int, values: Mapping[str, object], now: int | None
-) -> None:
-    statement = update(compactions).where(compactions.c.id == compaction_id).values(**values)
-    connection.execute(statement, {"now": now} if any(one is NOW for one in values.values()) else {})
-
-
-def _compaction(row: Mapping[Any, Any]) -> Compaction:
-    values = dict(row)
-    table = TableName(values.pop("database_name"), values.pop("table_name"))
-    request = CompactionRequest(table, values.pop("partition_name"), values.pop("kind"))
-    return Compaction(request=request, **values)
+    rows = database.read(lambda connection: connection.execute(ALL).mappings().all())
+    return tuple(map(compaction_of, rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, select, update
 
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql import compaction_queue
+from hiveacid.stores.sql import changed_places, compaction_upkeep, services
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.open_txns import TOP, counter
 from hiveacid.stores.sql.rows import NOW
@@ -34,8 +34,10 @@ def housekeep(database: Database, limits: Limits) -> None:
     parameters = {**bounds, "keep": int(limits.txn_timeout * 1000), "now": now}
 
     def work(connection: Connection) -> None:
-        compaction_queue.revoke(connection, limits, now)
-        compaction_queue.prune(connection, limits)
+        compaction_upkeep.revoke(connection, limits, now)
+        compaction_upkeep.prune(connection, limits, now)
+        services.forget(connection, limits, now)
+        changed_places.fold(connection, _SEEN, parameters)
         for statement in (_MARKS, _WRITE_IDS, _SEEN_CHANGES, _EMPTY_CHANGES, _TXNS):
             connection.execute(statement, parameters)
 
@@ -65,10 +67,11 @@ _COMMITTED_BEFORE_ALL = select(txns.c.id).where(
 )
 _WRITE_IDS = delete(write_ids).where(write_ids.c.txn_id.in_(_COMMITTED_BEFORE_ALL))
 
-_SEEN_CHANGES = delete(written).where(
+_SEEN = and_(
     written.c.txn_id.in_(select(txns.c.id).where(txns.c.state == COMMITTED, _OLD)),
     func.coalesce(written.c.commit_sequence, 0) <= bindparam("moment", type_=BigInteger),
 )
+_SEEN_CHANGES = delete(written).where(_SEEN)
 _EMPTY_CHANGES = delete(written).where(
     written.c.txn_id.in_(select(txns.c.id).where(txns.c.state == ABORTED, _OLD)),
     written.c.operation != "c",

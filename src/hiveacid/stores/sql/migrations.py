@@ -70,7 +70,27 @@ _FIRST = (
             ON DELETE CASCADE ON UPDATE CASCADE){options}""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_COMPACTION_SERVICES = (
+    "ALTER TABLE hiveacid_compactions ADD COLUMN priority INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE hiveacid_compactions ADD COLUMN buckets INTEGER",
+    "ALTER TABLE hiveacid_compactions ADD COLUMN order_by {text}",
+    "ALTER TABLE hiveacid_compactions ADD COLUMN properties {text}",
+    "ALTER TABLE hiveacid_compactions ADD COLUMN reason {text}",
+    "ALTER TABLE hiveacid_compactions ADD COLUMN details {text}",
+    "ALTER TABLE hiveacid_compactions ADD COLUMN claims INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE hiveacid_compactions ADD COLUMN cleanings INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE hiveacid_compactions ADD COLUMN clean_from BIGINT",
+    """CREATE TABLE hiveacid_changed_places (
+        database_name {name} NOT NULL, table_name {name} NOT NULL, partition_name {text},
+        changed BIGINT NOT NULL){options}""",
+    """CREATE INDEX hiveacid_changed_places_table
+        ON hiveacid_changed_places (database_name, table_name)""",
+    """CREATE TABLE hiveacid_services (
+        name {name} NOT NULL PRIMARY KEY, kind {key} NOT NULL, pool {key}, version {key},
+        started BIGINT NOT NULL, last_seen BIGINT NOT NULL){options}""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COMPACTION_SERVICES)
 """Step n brings a store of version n - 1 to version n."""
 
 

@@ -1,4 +1,4 @@
-"""SHOW TRANSACTIONS and SHOW LOCKS."""
+"""SHOW TRANSACTIONS and SHOW LOCKS, and the store's time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from sqlalchemy import Connection, select
 from hiveacid.core.model import LockId, TxnId
 from hiveacid.ports import LockRow, TransactionRow
 from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import database_now
 from hiveacid.stores.sql.tables import COMMITTED, lock_components, lock_requests, txns
 
 _TRANSACTIONS = select(txns).where(txns.c.state != COMMITTED).order_by(txns.c.id)
@@ -63,3 +64,12 @@ def _locks(connection: Connection) -> tuple[LockRow, ...]:
         )
         for row in connection.execute(_LOCKS)
     )
+
+
+def now(database: Database) -> int:
+    """Return the time that the store's times are in (ms)."""
+    own = database.now()
+    return int(database.read(lambda connection: connection.scalar(_NOW)) or 0) if own is None else own
+
+
+_NOW = select(database_now())

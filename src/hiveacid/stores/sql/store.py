@@ -16,14 +16,13 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
+from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.ports import (
     Begun,
     CatalogChanges,
     Client,
     Clock,
-    Compaction,
-    CompactionRequest,
     HeartbeatAnswer,
     LockAnswer,
     LockRow,
@@ -38,12 +37,14 @@ from hiveacid.stores.sql import (
     abort_txns,
     begin_txn,
     catalog,
+    changed_places,
     commit_txn,
     compaction_queue,
     heartbeat,
     housekeeping,
     lock,
     open_txns,
+    services,
     show,
     snapshots,
     write_ids,
@@ -194,27 +195,76 @@ class SqlStore:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return show.show_locks(self._database)
 
+    def now(self) -> int:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return show.now(self._database)
+
+    def changed_places(self, since: int = 0) -> tuple[ChangedPlace, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return changed_places.changed_places(self._database, since)
+
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return compaction_queue.enqueue_compaction(self._database, request, initiator)
 
-    def claim_compaction(self, worker: str, compaction_id: int | None = None) -> Compaction | None:
+    def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
         """See :class:`hiveacid.ports.TransactionStore`."""
-        return compaction_queue.claim_compaction(self._database, worker, compaction_id)
+        return compaction_queue.decline_compaction(self._database, request, initiator, error)
 
-    def start_compaction(self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId) -> None:
+    def claim_compaction(
+        self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
+    ) -> Compaction | None:
         """See :class:`hiveacid.ports.TransactionStore`."""
-        compaction_queue.start_compaction(self._database, compaction_id, txn_id, high_watermark)
+        return compaction_queue.claim_compaction(self._database, self._limits, worker, compaction_id, pool)
 
-    def end_compaction(
-        self, compaction_id: int, state: str, error: str | None = None, next_txn_id: TxnId | None = None
+    def start_compaction(
+        self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
     ) -> None:
         """See :class:`hiveacid.ports.TransactionStore`."""
-        compaction_queue.end_compaction(self._database, compaction_id, state, error, next_txn_id)
+        compaction_queue.start_compaction(self._database, compaction_id, txn_id, high_watermark, worker)
+
+    def note_compaction(self, compaction_id: int, details: str) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        compaction_queue.note_compaction(self._database, compaction_id, details)
+
+    def release_compaction(self, compaction_id: int, worker: str) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        compaction_queue.release_compaction(self._database, compaction_id, worker)
+
+    def end_compaction(
+        self,
+        compaction_id: int,
+        state: str,
+        error: str | None = None,
+        next_txn_id: TxnId | None = None,
+        worker: str | None = None,
+    ) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        compaction_queue.end_compaction(self._database, compaction_id, state, error, next_txn_id, worker)
+
+    def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return compaction_queue.ready_to_clean(self._database, delay)
+
+    def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        compaction_queue.retry_cleaning(self._database, compaction_id, error, wait)
 
     def show_compactions(self) -> tuple[Compaction, ...]:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return compaction_queue.show_compactions(self._database)
+
+    def announce_service(self, service: Service) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        services.announce_service(self._database, service)
+
+    def withdraw_service(self, name: str) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        services.withdraw_service(self._database, name)
+
+    def show_services(self, within: float) -> tuple[Service, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return services.show_services(self._database, within)
 
     # --- hiveacid.ports.Catalog --------------------------------------------------------------------
     def create_database(self, database: DatabaseDefinition) -> None:

@@ -2,7 +2,7 @@
 
 Named after Hive's metastore: txns = TXNS, written = TXN_COMPONENTS and WRITE_SET in one, write_ids =
 TXN_TO_WRITE_ID, next_write_ids = NEXT_WRITE_ID, lock_requests and lock_components = HIVE_LOCKS, compactions =
-COMPACTION_QUEUE and COMPLETED_COMPACTIONS in one.
+COMPACTION_QUEUE and COMPLETED_COMPACTIONS in one, changed_places = what is left of COMPLETED_TXN_COMPONENTS.
 """
 
 from __future__ import annotations
@@ -103,6 +103,36 @@ compactions = Table(
     Column("high_watermark", BigInteger),
     Column("next_txn_id", BigInteger),
     Column("commit_time", BigInteger),
+    Column("priority", Integer, nullable=False),
+    Column("buckets", Integer),
+    Column("order_by", String),
+    Column("properties", String),  # JSON: a list of pairs
+    Column("reason", String),
+    Column("details", String),
+    Column("claims", Integer, nullable=False),
+    Column("cleanings", Integer, nullable=False),
+    Column("clean_from", BigInteger),
+)
+
+# Where transactions wrote that housekeeping has dropped from ``written``: one row a table or partition.
+changed_places = Table(
+    "hiveacid_changed_places",
+    METADATA,
+    Column("database_name", String, nullable=False),
+    Column("table_name", String, nullable=False),
+    Column("partition_name", String),
+    Column("changed", BigInteger, nullable=False),
+)
+
+services = Table(
+    "hiveacid_services",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("pool", String),
+    Column("version", String),
+    Column("started", BigInteger, nullable=False),
+    Column("last_seen", BigInteger, nullable=False),
 )
 
 counters = Table(

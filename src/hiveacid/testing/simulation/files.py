@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hiveacid.errors import MissingDirectoryError, StorageError
+from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports import FileEntry
 
 
@@ -58,6 +58,14 @@ class MemoryFileSystem:
             raise StorageError(f"cannot move {source} to {target}: there is a file of that name")
         self.write_bytes(target, self._file(source))
         del self.files[source]
+
+    def renames_directories(self) -> bool:
+        """As in an object store: a compaction moves its files one by one."""
+        return False
+
+    def move_directory(self, source: str, target: str) -> None:
+        """See :class:`hiveacid.ports.FileSystem`."""
+        raise UnsupportedFeatureError(f"cannot move {source} to {target}: there are no directories here")
 
     def delete_tree(self, path: str) -> None:
         """See :class:`hiveacid.ports.FileSystem`."""

@@ -11,7 +11,8 @@ from hiveacid.errors import CompactionError, NoSuchPartitionError
 from hiveacid.spark.publish import Published
 from hiveacid.storage.listing import Location
 from hiveacid.table.cleaning import clean
-from hiveacid.table.compact import Job, Writing, run_job
+from hiveacid.table.compact import compact_place
+from hiveacid.table.compaction_write import Rewrite, Writing
 from hiveacid.table.read import partitions_of
 from hiveacid.testing.simulation.rows import Event, Row, files_of
 from hiveacid.testing.simulation.session import Session
@@ -33,7 +34,7 @@ class Compactor:
                 table = context.require(random.choice((WHOLE, PARTED)))
                 places: Sequence[Partition | None] = partitions_of(context, table) or (None,)
                 try:
-                    run_job(context, table, random.choice(places), kind, self.writing)
+                    compact_place(context, table, random.choice(places), kind, self.writing)
                 except (CompactionError, NoSuchPartitionError) as refused:
                     self.session.world.scheduler.note(str(refused))
             context.clock.sleep(random.random() * 10)
@@ -41,7 +42,7 @@ class Compactor:
     @property
     def writing(self) -> Writing:
         """Return what writes here instead of Spark."""
-        return Writing(self._rows, self._events, lambda *_: False)
+        return Writing(self._rows, self._events, counts=False)
 
     def compact_everything(self) -> None:
         """Run a major compaction of every place."""
@@ -49,9 +50,9 @@ class Compactor:
         for name in (WHOLE, PARTED):
             table = context.require(name)
             for place in partitions_of(context, table) or (None,):
-                run_job(context, table, place, CompactionKind.MAJOR, self.writing)
+                compact_place(context, table, place, CompactionKind.MAJOR, self.writing)
 
-    def _rows(self, job: Job, output: str) -> Published:
+    def _rows(self, job: Rewrite, output: str) -> Published:
         plan = job.plan
         location, reading = job.location, self.session.reading(job.location, plan.write_ids)
         self._need(job, location)
@@ -62,17 +63,17 @@ class Compactor:
         events = [event for event in reading.events(directories) if event.id not in deleted]
         return self._publish(job, output, sorted(events, key=_order))
 
-    def _events(self, job: Job, output: str) -> Published:
+    def _events(self, job: Rewrite, output: str) -> Published:
         self._need(job, job.location)
         reading = self.session.reading(job.location, job.plan.write_ids)
         return self._publish(job, output, sorted(reading.events(job.plan.delete_deltas), key=_order))
 
-    def _publish(self, job: Job, output: str, events: Sequence[Event]) -> Published:
+    def _publish(self, job: Rewrite, output: str, events: Sequence[Event]) -> Published:
         with self.session.staging(job.table, job.txn) as staging:
             self.session.publish(staging, output, events)
         return Published({}, (output,))
 
-    def _need(self, job: Job, location: Location) -> None:
+    def _need(self, job: Rewrite, location: Location) -> None:
         holding = self.session.world.ledger.holdings.get(job.txn.txn_id)
         if holding is not None:
             holding.needs.update(f"{location.root}/{file.path}" for file in files_of(location.state))

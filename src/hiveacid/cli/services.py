@@ -1,0 +1,150 @@
+"""``hiveacid services``: a process that compacts, cleans and keeps house until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from hiveacid.cli.options import Place, errors_end, place_options
+from hiveacid.config import keys
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from hiveacid.services import Services, Turn
+    from hiveacid.services.runner import Runner
+
+
+@click.command()
+@click.option("--initiator", is_flag=True, help="Look for what has to be compacted.")
+@click.option(
+    "--workers", type=click.IntRange(min=0), default=None, metavar="N", help="Compact, N at a time."
+)
+@click.option("--cleaner", is_flag=True, help="Remove what nobody reads any more.")
+@click.option("--housekeeper", is_flag=True, help="End silent transactions, drop old rows of the store.")
+@click.option("--pool", default="default", show_default=True, help="The pool of the workers.")
+@click.option("--once", is_flag=True, help="Do one turn of each and end; prints what was done.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Answer /health and /metrics on this loopback port."
+)
+@click.option(
+    "--grace", type=float, default=30.0, show_default=True, metavar="SECONDS",
+    help="When told to stop: how long a compaction at work may go on before it is put back.",
+)  # fmt: skip
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; may be repeated.")
+@click.option("--log", "style", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+@place_options
+def services(
+    *,
+    place: Place,
+    initiator: bool,
+    workers: int | None,
+    cleaner: bool,
+    housekeeper: bool,
+    pool: str,
+    once: bool,
+    port: int | None,
+    grace: float,
+    settings: tuple[str, ...],
+    style: str,
+    log_level: str,
+) -> None:
+    """Compact and clean by itself, until SIGTERM or SIGINT.
+
+    Without --initiator, --workers, --cleaner or --housekeeper: all of them, with one worker. Several such
+    processes, on several machines, may share a store: no two of them take the same job. The log goes to
+    standard error.
+    """
+    from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
+    from hiveacid.services.logs import log_to  # noqa: PLC0415
+
+    log_to(sys.stderr, style, log_level)
+    every = not (initiator or cleaner or housekeeper or workers is not None)
+    with errors_end(), place.session() as session:
+        for text in settings:
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise click.UsageError(f"--set {text}: expected NAME=VALUE")
+            session.set(name.strip(), value.strip())
+        made = Services(
+            session,
+            initiator=initiator or every,
+            workers=max(1, session.settings.get(keys.WORKER_THREADS)) if every else workers or 0,
+            cleaner=cleaner or (every and session.settings.get(keys.CLEANER_ON)),
+            housekeeper=housekeeper or every,
+            pool=pool,
+        )
+        if once:
+            _show(made.step())
+        else:
+            _run(made, port, grace)
+
+
+def _run(made: Services, port: int | None, grace: float) -> None:
+    """Run until a signal comes; a second one does not wait for compactions at work."""
+    from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
+    from hiveacid.services.runner import Runner  # noqa: PLC0415
+
+    runner = Runner(made)
+    waits = _Signals(runner)
+    with ExitStack() as stack:
+        if port is not None:
+            endpoint = stack.enter_context(Endpoint(made, runner, port))
+            click.echo(f"http://127.0.0.1:{endpoint.port}/health and /metrics", err=True)
+        runner.start()
+        click.echo("started", err=True)
+        waits.wait()
+        click.echo("stopping", err=True)
+        runner.stop(grace)
+    click.echo("stopped", err=True)
+
+
+class _Signals:
+    """Notes SIGTERM and SIGINT."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._came = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self._came:
+            raise KeyboardInterrupt
+        self._came = True
+
+    def wait(self) -> None:
+        """Wait for the first signal."""
+        while not self._came:
+            self._runner.wait(0.5)
+
+
+def _show(turn: Turn) -> None:
+    """Print one JSON object a thing done."""
+    for txn_id in turn.aborted:
+        click.echo(json.dumps({"aborted_transaction": int(txn_id)}))
+    for finding in turn.findings:
+        row = {
+            "table": str(finding.table),
+            "partition": finding.partition,
+            "kind": finding.decision.kind.value if finding.decision.kind else None,
+            "reason": finding.decision.reason,
+            "compaction_id": finding.job.id if finding.job else None,
+        }
+        click.echo(json.dumps(row, ensure_ascii=False))
+    for report in turn.compactions:
+        click.echo(json.dumps({"compaction": asdict(report)}, ensure_ascii=False))
+    for path in turn.cleaned.removed:
+        click.echo(json.dumps({"removed": path}, ensure_ascii=False))
+    for error in turn.cleaned.errors:
+        click.echo(json.dumps({"error": error}, ensure_ascii=False))

@@ -1,0 +1,88 @@
+"""The cleaner: removes what nobody can read any more (Hive's ``Cleaner`` with its two handlers)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.core.model import TableName
+from hiveacid.errors import CompactionError, HiveAcidError
+from hiveacid.table.cleaning import clean_aborted, clean_job, cleaning_delay
+
+if TYPE_CHECKING:
+    from hiveacid.core.queue import Compaction
+    from hiveacid.table.context import Context
+
+logger = logging.getLogger(__name__)
+
+_SWEEP = 600_000
+"""Ms between two looks at all tables for what aborted writers and compactions left."""
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What one turn removed (paths), and what went wrong."""
+
+    removed: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+@dataclass
+class Cleaner:
+    """Cleans after compactions whose readers are gone, and after aborted transactions."""
+
+    context: Context
+    _swept: int | None = field(default=None, init=False)
+    _aborts: dict[TableName, int] = field(default_factory=dict, init=False)
+
+    def step(self) -> Cleaned:
+        """Do what can be done now. What fails is tried again later, less and less often."""
+        context = self.context
+        context.snapshots.sweep()
+        removed: list[str] = []
+        errors: list[str] = []
+        for job in context.store.ready_to_clean(cleaning_delay(context)):
+            try:
+                removed += clean_job(context, job.id)
+            except HiveAcidError as error:
+                errors.append(f"compaction {job.id} of {job.request.table}: {error}")
+                self._put_off(job, error)
+        for name in self._tables_with_aborts():
+            try:
+                removed += clean_aborted(context, name)
+            except HiveAcidError as error:
+                errors.append(f"{name}: {error}")
+                logger.warning("cleaning of %s: %s", name, error)
+        return Cleaned(tuple(removed), tuple(errors))
+
+    def _put_off(self, job: Compaction, error: HiveAcidError) -> None:
+        """Hive's rule: the wait doubles from ``...retry.retention.time``, after ``...retry.maxattempts`` it failed."""
+        settings, store = self.context.settings, self.context.store
+        logger.warning("cleaning after compaction %s: %s", job.id, error)
+        try:
+            if job.cleanings + 1 >= settings.get(keys.CLEANER_MAX_RETRIES):
+                store.end_compaction(job.id, "failed", str(error)[:500])
+            else:
+                wait = settings.get(keys.CLEANER_RETRY_RETENTION) * 2**job.cleanings
+                store.retry_cleaning(job.id, str(error)[:500], wait)
+        except CompactionError:  # dropped with its table
+            logger.debug("compaction %s is gone", job.id)
+
+    def _tables_with_aborts(self) -> list[TableName]:
+        """Return tables where somebody was aborted since the last turn; now and then all tables."""
+        store, catalog = self.context.store, self.context.catalog
+        now = store.now()
+        latest = {one.table: max(one.aborted) for one in store.changed_places(now + 1) if one.aborted}
+        if self._swept is None or now - self._swept >= _SWEEP:
+            self._swept = now
+            names = [
+                TableName(database, name)
+                for database in catalog.list_databases()
+                for name in catalog.list_tables(database)
+            ]
+        else:
+            names = [name for name, at in latest.items() if at > self._aborts.get(name, 0)]
+        self._aborts = latest
+        return names

@@ -1,0 +1,23 @@
+"""The housekeeper: ends silent transactions and drops what the store need not remember (Hive's ``AcidHouseKeeper``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TxnId
+    from hiveacid.table.context import Context
+
+
+@dataclass
+class Housekeeper:
+    """Keeps the store small and its locks free."""
+
+    context: Context
+
+    def step(self) -> tuple[TxnId, ...]:
+        """Do one turn; return the transactions that were aborted because nobody had heard of them."""
+        aborted = self.context.store.abort_timed_out()
+        self.context.store.housekeep()
+        return aborted

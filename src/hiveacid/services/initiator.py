@@ -1,0 +1,216 @@
+"""The initiator: looks where something was written and queues what has to be compacted (Hive's ``Initiator``)."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.config.overrides import compactor_settings
+from hiveacid.core.model import Partition, TableDefinition, TableName
+from hiveacid.core.policy import (
+    Attempt,
+    Decision,
+    Figures,
+    Place,
+    Thresholds,
+    decide_by_aborts,
+    decide_by_files,
+    measure,
+    objection,
+)
+from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest
+from hiveacid.errors import CompactionRefusedError, HiveAcidError, MissingDirectoryError
+from hiveacid.storage.listing import read_location
+from hiveacid.table.layout import partition_name
+from hiveacid.table.read import partitions_of
+
+if TYPE_CHECKING:
+    from hiveacid.config import Settings
+    from hiveacid.table.context import Context
+
+logger = logging.getLogger(__name__)
+
+NO_AUTO_COMPACTION = "no_auto_compaction"
+_OVERLAP = 60_000  # ms: a commit is timed a little before others see it
+_ENDED_BADLY = ("failed", "did not initiate")
+
+_Key = tuple[TableName, str | None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the initiator found at a place, and what came of it; ``job``: queued, or noted as not initiated."""
+
+    table: TableName
+    partition: str | None
+    decision: Decision
+    figures: Figures | None = None
+    job: Compaction | None = None
+
+
+@dataclass
+class _Table:
+    """A table of this turn, looked up once."""
+
+    definition: TableDefinition
+    settings: Settings
+    thresholds: Thresholds
+    disabled: str | None
+    partitions: Mapping[str | None, Partition | None]
+
+
+def thresholds_of(settings: Settings) -> Thresholds:
+    """Return the thresholds that settings say."""
+    return Thresholds(
+        delta_num=settings.get(keys.DELTA_NUM_THRESHOLD),
+        delta_pct=settings.get(keys.DELTA_PCT_THRESHOLD),
+        aborted_txns=settings.get(keys.ABORTED_TXN_THRESHOLD),
+        aborted_age=settings.get(keys.ABORTED_TXN_TIME_THRESHOLD),
+        failures=settings.get(keys.FAILED_COMPACTS_THRESHOLD),
+        retry_after=settings.get(keys.FAILED_RETRY_TIME),
+        insert_only=settings.get(keys.COMPACT_INSERT_ONLY),
+    )
+
+
+@dataclass
+class Initiator:
+    """Looks at what was written since its last turn; at everything at its first one.
+
+    Several of them, on several machines, do no harm: the queue takes one job a place. ``figures``: what was
+    found at each place that has deltas when it was last looked at, by database, table, partition ("": none).
+    """
+
+    context: Context
+    name: str
+    figures: dict[tuple[str, str, str], Figures] = field(default_factory=dict, init=False)
+    _seen: int = field(default=0, init=False)
+
+    def step(self) -> list[Finding]:
+        """Look once; return what was found where something was written or aborted."""
+        store = self.context.store
+        now = store.now()
+        attempts = self._attempts()
+        places = {(one.table, one.partition): one for one in store.changed_places(self._seen)}
+        for key, jobs in attempts.items():
+            if jobs[-1].state in _ENDED_BADLY:  # nobody has to write for it to be tried again
+                places.setdefault(key, ChangedPlace(*key))
+        found = [one for one in self._findings(places, attempts, now) if one is not None]
+        self._seen = max(0, now - _OVERLAP)
+        return found
+
+    def _attempts(self) -> dict[_Key, list[Compaction]]:
+        attempts: dict[_Key, list[Compaction]] = defaultdict(list)
+        for job in self.context.store.show_compactions():
+            attempts[job.request.table, job.request.partition].append(job)
+        return attempts
+
+    def _findings(
+        self, places: Mapping[_Key, ChangedPlace], attempts: Mapping[_Key, Sequence[Compaction]], now: int
+    ) -> Iterator[Finding | None]:
+        tables: dict[TableName, _Table | None] = {}
+        for key, place in sorted(places.items(), key=lambda item: (item[0][0], item[0][1] or "")):
+            name, partition = key
+            try:
+                if name not in tables:
+                    tables[name] = self._look_up(name)
+                table = tables[name]
+                if table is None or partition not in table.partitions:
+                    continue  # dropped; or aborted somewhere in a partitioned table: the cleaner's business
+                yield self._look_at(table, place, attempts.get(key, ()), now)
+            except HiveAcidError as error:
+                yield self._give_up(key, error, attempts.get(key, ()))
+
+    def _look_up(self, name: TableName) -> _Table | None:
+        catalog = self.context.catalog
+        definition, database = catalog.get_table(name), catalog.get_database(name.database)
+        if definition is None or database is None:
+            return None
+        settings = compactor_settings(self.context.settings, database.properties, definition.properties)
+        disabled = "database" if _is_true(database.properties, NO_AUTO_COMPACTION) else None
+        if _is_true(definition.properties, NO_AUTO_COMPACTION):
+            disabled = "table"
+        partitions = partitions_of(self.context, definition)
+        by_name: dict[str | None, Partition | None] = {None: None}
+        if partitions is not None:
+            by_name = {partition_name(definition, one.values): one for one in partitions}
+        return _Table(definition, settings, thresholds_of(settings), disabled, by_name)
+
+    def _look_at(self, table: _Table, place: ChangedPlace, jobs: Sequence[Compaction], now: int) -> Finding:
+        known = Place(
+            table.definition.kind,
+            tuple(Attempt(job.id, job.state, job.enqueued, job.started) for job in jobs),
+            place.aborted,
+            table.disabled,
+        )
+        figures = None
+        decision = objection(known, table.thresholds, now)
+        if decision is None:
+            decision = decide_by_aborts(known, table.thresholds, now)
+        if decision is None:
+            figures = self._figures(table.definition, table.partitions[place.partition])
+            decision = decide_by_files(figures, table.thresholds)
+            self._remember(place, figures)
+        job = self._carry_out(table, place, decision, jobs)
+        logger.log(
+            logging.INFO if job else logging.DEBUG,
+            "%s%s: %s: %s",
+            *(place.table, f" {place.partition}" if place.partition else "", decision.kind, decision.reason),
+        )
+        return Finding(place.table, place.partition, decision, figures, job)
+
+    def _remember(self, place: ChangedPlace, figures: Figures) -> None:
+        key = place.table.database, place.table.name, place.partition or ""
+        if figures.deltas or figures.obsolete_deltas:
+            self.figures[key] = figures
+        else:
+            self.figures.pop(key, None)
+
+    def _figures(self, table: TableDefinition, partition: Partition | None) -> Figures:
+        store = self.context.store
+        txns = store.valid_txns()
+        write_ids = store.valid_write_ids(txns, [table.name])[table.name].compactor()
+        root = table.location if partition is None else partition.location
+        try:
+            location = read_location(self.context.fs, table, root, partition, write_ids, txns)
+        except MissingDirectoryError:
+            return Figures(0, 0, 0)
+        return measure(location.state)
+
+    def _carry_out(
+        self, table: _Table, place: ChangedPlace, decision: Decision, jobs: Sequence[Compaction]
+    ) -> Compaction | None:
+        kind = decision.kind.value if decision.kind else "major"
+        request = CompactionRequest(
+            place.table,
+            place.partition,
+            kind,
+            pool=table.settings.get(keys.WORKER_POOL) or DEFAULT_POOL,
+            priority=table.settings.get(keys.PRIORITY),
+            reason=decision.reason,
+        )
+        if decision.kind is not None:
+            try:
+                return self.context.store.enqueue_compaction(request, self.name)
+            except CompactionRefusedError:
+                return None  # somebody was first, or the same was done and waits for the cleaner
+        if decision.noted and not (jobs and jobs[-1].state == "did not initiate"):
+            return self.context.store.decline_compaction(request, self.name, decision.reason)
+        return None
+
+    def _give_up(self, key: _Key, error: HiveAcidError, jobs: Sequence[Compaction]) -> Finding:
+        reason = f"Caught exception while trying to determine if we should compact: {error}"
+        logger.warning("%s: %s", key[0], reason)
+        job = None
+        if not (jobs and jobs[-1].state == "did not initiate" and jobs[-1].error == reason):
+            request = CompactionRequest(*key, kind="major", reason=reason)
+            job = self.context.store.decline_compaction(request, self.name, reason)
+        return Finding(*key, Decision(None, reason, noted=True), job=job)
+
+
+def _is_true(properties: Sequence[tuple[str, str]], name: str) -> bool:
+    values = [text for key, text in properties if key.lower() == name]
+    return any(text.strip().lower() == "true" for text in values)

@@ -1,0 +1,39 @@
+"""Logs of a service process: lines for people, or one JSON object a line for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import TextIO
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes a record as an object: time (UTC), level, logger, message, and error where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {
+            "time": at,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "thread": record.threadName,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def log_to(stream: TextIO, style: str, level: str) -> logging.Handler:
+    """Send this package's log to a stream; ``style``: text or json, ``level``: debug, info, warning or error."""
+    handler = logging.StreamHandler(stream)
+    if style == "json":
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    logger = logging.getLogger("hiveacid")
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    return handler

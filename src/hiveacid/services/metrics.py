@@ -1,0 +1,173 @@
+"""What operators watch, under Hive 4's metric names (``MetricsConstants``, ``AcidMetricService``)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hiveacid.core.states import COMPACTION
+
+if TYPE_CHECKING:
+    from hiveacid.core.policy import Figures
+    from hiveacid.core.queue import ChangedPlace, Compaction, Service
+    from hiveacid.ports import LockRow, TransactionRow
+    from hiveacid.services.runner import Loop
+
+MANY_ABORTS = 1500
+"""``metastore.acidmetrics.table.aborted.txns.threshold``"""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: its name, its kind (gauge or counter), what it means, and its values by labels."""
+
+    name: str
+    help: str
+    values: Mapping[Labels, float]
+    kind: str = "gauge"
+
+
+@dataclass(frozen=True)
+class StoreFigures:
+    """What a store tells: times in ms, ``now`` by the same clock."""
+
+    now: int
+    compactions: Sequence[Compaction]
+    transactions: Sequence[TransactionRow]
+    locks: Sequence[LockRow]
+    services: Sequence[Service]
+    places: Sequence[ChangedPlace]
+
+
+def _age(now: int, since: Iterable[int | None]) -> float:
+    """Return the age of the oldest (seconds), 0 if there is none."""
+    oldest = min((at for at in since if at is not None), default=None)
+    return 0.0 if oldest is None else max(0.0, (now - oldest) / 1000)
+
+
+def store_metrics(figures: StoreFigures) -> Iterator[Metric]:
+    """Yield what the store knows: the queue, transactions, locks, services."""
+    yield from _queue(figures)
+    yield from _pools(figures)
+    yield from _transactions(figures)
+    locks = [lock.acquired_at for lock in figures.locks]
+    yield _gauge("num_locks", "Locks, held and waiting.", len(figures.locks))
+    yield _gauge("oldest_lock_age_in_sec", "Age of the oldest lock.", _age(figures.now, locks))
+    for kind in ("initiator", "worker"):
+        alive = [one for one in figures.services if one.kind == kind]
+        versions = {one.version for one in alive}
+        yield _gauge(f"compaction_num_{kind}s", f"{kind.capitalize()}s that are alive.", len(alive))
+        yield _gauge(f"compaction_num_{kind}_versions", f"Versions of {kind}s.", len(versions))
+
+
+def _gauge(name: str, help_: str, value: float) -> Metric:
+    return Metric(name, help_, {(): value})
+
+
+def _queue(figures: StoreFigures) -> Iterator[Metric]:
+    now, jobs = figures.now, figures.compactions
+    states = Counter(job.state for job in jobs)
+    for state in COMPACTION.states:
+        name = f"compaction_num_{state.replace(' ', '_')}"
+        yield _gauge(name, f"Compactions that are {state} (ended ones: as far as kept).", states[state])
+
+    def ages(state: str, of: Callable[[Compaction], int | None]) -> float:
+        return _age(now, (of(job) for job in jobs if job.state == state))
+
+    waiting, cleaning = ages("initiated", _enqueued), ages("ready for cleaning", _committed)
+    yield _gauge("compaction_oldest_enqueue_age_in_sec", "Age of the oldest job that waits.", waiting)
+    yield _gauge(
+        "compaction_oldest_working_age_in_sec", "Age of the oldest job at work.", ages("working", _started)
+    )
+    yield _gauge(
+        "compaction_oldest_cleaning_age_in_sec", "Age of the oldest result that is not clean.", cleaning
+    )
+    yield _gauge("oldest_ready_for_cleaning_age_in_sec", "The same, by its other name.", cleaning)
+
+
+def _enqueued(job: Compaction) -> int | None:
+    return job.enqueued
+
+
+def _started(job: Compaction) -> int | None:
+    return job.started
+
+
+def _committed(job: Compaction) -> int | None:
+    return job.commit_time
+
+
+def _pools(figures: StoreFigures) -> Iterator[Metric]:
+    by_state = (("initiated", "initiated", "enqueue", _enqueued), ("working", "working", "working", _started))
+    for state, count_name, age_name, since in by_state:
+        pools: dict[str, list[int | None]] = defaultdict(list)
+        for job in figures.compactions:
+            if job.state == state:
+                pools[job.request.pool].append(since(job))
+        yield Metric(
+            f"compaction_pools_{count_name}_item_count",
+            f"Jobs that are {state}, by pool.",
+            {(("pool", pool),): float(len(times)) for pool, times in pools.items()},
+        )
+        yield Metric(
+            f"compaction_pools_oldest_{age_name}_age_in_sec",
+            f"Age of the oldest job that is {state}, by pool.",
+            {(("pool", pool),): _age(figures.now, times) for pool, times in pools.items()},
+        )
+
+
+def _transactions(figures: StoreFigures) -> Iterator[Metric]:
+    alive = [txn for txn in figures.transactions if txn.state == "OPEN"]
+    aborted = [txn for txn in figures.transactions if txn.state == "ABORTED"]
+    for state, txns in (("open_non_repl", alive), ("aborted", aborted)):
+        words = "open" if txns is alive else "aborted and not cleaned"
+        ids, since = [int(txn.txn_id) for txn in txns], [txn.started for txn in txns]
+        count = "num_open_non_repl_transactions" if txns is alive else "num_aborted_transactions"
+        yield _gauge(count, f"Transactions that are {words}.", len(txns))
+        yield _gauge(f"oldest_{state}_txn_id", f"Lowest id that is {words}; 0: none.", min(ids, default=0))
+        yield _gauge(f"oldest_{state}_txn_age_in_sec", "Its age.", _age(figures.now, since))
+    yield _gauge("num_open_transactions", "Transactions that are open.", len(alive))
+    by_table: Counter[object] = Counter()
+    for place in figures.places:
+        by_table[place.table] += len(place.aborted)
+    many = sum(count > MANY_ABORTS for count in by_table.values())
+    yield _gauge(
+        "tables_with_x_aborted_transactions",
+        f"Tables with more than {MANY_ABORTS} aborted transactions.",
+        many,
+    )
+
+
+def place_metrics(figures: Mapping[tuple[str, str, str], Figures]) -> Iterator[Metric]:
+    """Yield what the initiator saw last, by (database, table, partition; "" for none)."""
+
+    def one(name: str, words: str, count: Callable[[Figures], int]) -> Metric:
+        values: dict[Labels, float] = {
+            (("database", database), ("table", table), ("partition", partition)): float(count(found))
+            for (database, table, partition), found in figures.items()
+        }
+        return Metric(f"compaction_num_{name}_deltas", words, values)
+
+    yield one("active", "Deltas and delete deltas that readers read.", lambda found: found.deltas)
+    yield one("small", "Those of less than a hundredth of the base.", lambda found: found.small_deltas)
+    yield one("obsolete", "Deltas that wait for the cleaner.", lambda found: found.obsolete_deltas)
+
+
+def loop_metrics(loops: Mapping[str, Loop]) -> Iterator[Metric]:
+    """Yield the turns of this process's services."""
+    for kind in ("initiator", "worker", "cleaner"):
+        own: dict[Labels, Loop] = {
+            (("service", name),): loop for name, loop in loops.items() if loop.kind == kind
+        }
+        if not own:
+            continue
+        turns = {labels: float(loop.turns) for labels, loop in own.items()}
+        yield Metric(f"compaction_{kind}_cycle", f"Turns of the {kind}.", turns, "counter")
+        seconds = {labels: loop.seconds for labels, loop in own.items()}
+        yield Metric(f"compaction_{kind}_cycle_duration", "Seconds that its last turn took.", seconds)
+        failures = {labels: float(loop.failures) for labels, loop in own.items()}
+        yield Metric(f"compaction_{kind}_failure_counter", "Turns that failed.", failures, "counter")

@@ -1,0 +1,216 @@
+"""Services that run by themselves: a thread each, until they are told to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, Self
+
+from hiveacid.config import keys
+from hiveacid.core.queue import Service
+from hiveacid.errors import HiveAcidError
+
+if TYPE_CHECKING:
+    from hiveacid.services.services import Services
+    from hiveacid.services.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+ANNOUNCE = 15.0
+"""Seconds between two signs of life of a service."""
+_ANNOUNCER = "hiveacid-announce"
+_AFTER_ERROR = 10.0  # seconds at most before a service that failed tries again
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What a service's thread has done so far: turns, failed ones, and how long the last one took.
+
+    ``last``: when the last turn that did not fail ended, ``began``: when the one under way did (ms; None: none).
+    ``interval``: seconds within which a turn should begin.
+    """
+
+    kind: str
+    interval: float
+    turns: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    last: int | None = None
+    began: int | None = None
+    error: str | None = None
+
+
+class Runner:
+    """Runs services side by side: `start`, `poke`, `stop`; `loops` says how they are."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._bells: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+        self._loops: dict[str, Loop] = {}
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
+
+    @property
+    def loops(self) -> dict[str, Loop]:
+        """Return the state of each service's thread by its name."""
+        with self._lock:
+            return dict(self._loops)
+
+    def start(self) -> None:
+        """Start the threads; the first turns begin at once."""
+        services, settings = self._services, self._services.context.settings
+        if services.housekeeper is not None:
+            pause = settings.get(keys.HOUSEKEEPER_INTERVAL)
+            self._run(f"{services.name}.housekeeper", "housekeeper", services.housekeeper.step, pause)
+        if services.initiator is not None:
+            pause = settings.get(keys.CHECK_INTERVAL)
+            self._run(services.initiator.name, "initiator", self._initiate, pause)
+        for worker in services.workers:
+            self._run_worker(worker)
+        if services.cleaner is not None:
+            pause = settings.get(keys.CLEANER_RUN_INTERVAL)
+            self._run(f"{services.name}.cleaner", "cleaner", services.cleaner.step, pause)
+        self._threads.append(threading.Thread(target=self._announce, name=_ANNOUNCER, daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def poke(self) -> None:
+        """Let initiator and workers look at once."""
+        for name, bell in self._bells.items():
+            if self._loops[name].kind in ("initiator", "worker"):
+                bell.set()
+
+    def stop(self, grace: float = 0.0) -> None:
+        """Stop all services; a compaction at work has ``grace`` seconds to end, then it is put back into the queue."""
+        self._stop.set()
+        for bell in self._bells.values():
+            bell.set()
+        busy = [thread for thread in self._threads if thread.name != _ANNOUNCER]
+        for thread in busy:
+            thread.join(grace)
+            grace = 0.0
+        while any(thread.is_alive() for thread in busy):
+            for worker in self._services.workers:
+                worker.stop()
+            for thread in busy:
+                thread.join(0.2)
+        for thread in self._threads:
+            thread.join()
+        for name in self._loops:
+            with suppress(HiveAcidError):
+                self._services.context.store.withdraw_service(name)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until somebody calls `stop`; False if the time is over first."""
+        return self._stop.wait(seconds)
+
+    def _initiate(self) -> None:
+        initiator = self._services.initiator
+        if initiator is not None and any(
+            finding.decision.kind and finding.job for finding in initiator.step()
+        ):
+            for worker in self._services.workers:
+                self._bells[worker.name].set()
+
+    def _run_worker(self, worker: Worker) -> None:
+        settings = self._services.context.settings
+        shortest, longest = settings.get(keys.WORKER_SLEEP), settings.get(keys.WORKER_MAX_SLEEP)
+        pauses = _growing(shortest, longest)
+
+        def turn() -> None:
+            nonlocal pauses
+            while not self._stop.is_set():
+                if worker.step() is None:
+                    return
+                pauses = _growing(shortest, longest)
+
+        self._run(worker.name, "worker", turn, longest, lambda: next(pauses), worker.pool)
+
+    def _run(
+        self,
+        name: str,
+        kind: str,
+        turn: Callable[[], object],
+        interval: float,
+        pause: Callable[[], float] | None = None,
+        pool: str | None = None,
+    ) -> None:
+        bell = threading.Event()
+        self._loops[name], self._bells[name] = Loop(kind, interval), bell
+        self._say(name, pool)
+
+        def loop() -> None:
+            while not self._stop.is_set():
+                went_well = self._one_turn(name, turn)
+                usual = interval if pause is None else pause()
+                bell.wait(usual if went_well else min(_AFTER_ERROR, interval))
+                bell.clear()
+
+        self._threads.append(threading.Thread(target=loop, name=f"hiveacid-{kind}", daemon=True))
+
+    def _one_turn(self, name: str, turn: Callable[[], object]) -> bool:
+        """Do one turn; tell whether it went well."""
+        clock = self._services.context.clock
+        began = clock.now()
+        self._note(name, began=began)
+        try:
+            turn()
+        except Exception as error:  # a service goes on whatever happens; the next turn may be luckier
+            logger.warning("%s: %s", name, error, exc_info=not isinstance(error, HiveAcidError))
+            loop = self._loops[name]
+            self._note(name, failures=loop.failures + 1, began=None, error=str(error)[:500])
+            return False
+        now = clock.now()
+        seconds = (now - began) / 1000
+        turns = self._loops[name].turns + 1
+        self._note(name, turns=turns, seconds=seconds, last=now, began=None, error=None)
+        return True
+
+    def _note(self, name: str, **changes: object) -> None:
+        with self._lock:
+            self._loops[name] = replace(self._loops[name], **changes)  # type: ignore[arg-type]
+
+    def _announce(self) -> None:
+        pools = {worker.name: worker.pool for worker in self._services.workers}
+        while not self._stop.wait(ANNOUNCE):
+            for name in self.loops:
+                self._say(name, pools.get(name))
+
+    def _say(self, name: str, pool: str | None) -> None:
+        service = Service(name, self._loops[name].kind, pool, version("hiveacid"))
+        try:
+            self._services.context.store.announce_service(service)
+        except HiveAcidError as error:
+            logger.warning("%s cannot say that it is there: %s", name, error)
+
+
+@cache
+def version(package: str) -> str:
+    """Return the version of an installed package; "unknown" where it runs from its sources."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _growing(first: float, longest: float) -> Iterator[float]:
+    """Yield pauses that double, without end."""
+    pause = first
+    while True:
+        yield min(pause, longest)
+        pause = min(2 * pause, longest)

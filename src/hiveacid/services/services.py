@@ -1,0 +1,76 @@
+"""All services of one process: a turn of each, one after the other."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hiveacid.core.queue import DEFAULT_POOL
+from hiveacid.services.cleaner import Cleaned, Cleaner
+from hiveacid.services.housekeeper import Housekeeper
+from hiveacid.services.initiator import Finding, Initiator
+from hiveacid.services.worker import Worker
+from hiveacid.table.report import CompactionReport
+
+if TYPE_CHECKING:
+    from hiveacid.catalog.connection import Connection
+    from hiveacid.core.model import TxnId
+    from hiveacid.table.context import Context
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn of all services did."""
+
+    aborted: tuple[TxnId, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    compactions: tuple[CompactionReport, ...] = ()
+    cleaned: Cleaned = field(default_factory=Cleaned)
+
+
+class Services:
+    """Initiator, workers, cleaner and housekeeper of a connection, for a scheduler to step through.
+
+        services = hiveacid.services.Services(acid)
+        services.step()
+
+    ``initiator``, ``cleaner``, ``housekeeper``: whether this process has one. ``workers``: how many, for the
+    pool ``pool``; `step` lets them work one after the other, ``runner.Runner`` at the same time.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        initiator: bool = True,
+        workers: int = 1,
+        cleaner: bool = True,
+        housekeeper: bool = True,
+        pool: str = DEFAULT_POOL,
+    ) -> None:
+        context = connection.context
+        self.context: Context = replace(context)  # settings of its own: those of the session may change
+        self.name = f"{context.transactions.client.host}-{os.getpid()}"
+        self.initiator = Initiator(self.context, f"{self.name}.initiator") if initiator else None
+        self.workers = [
+            Worker(self.context, f"{self.name}.worker{number}", pool) for number in range(workers)
+        ]
+        self.cleaner = Cleaner(self.context) if cleaner else None
+        self.housekeeper = Housekeeper(self.context) if housekeeper else None
+
+    def step(self) -> Turn:
+        """Do one turn: end silent transactions, look what to compact, compact all that waits, clean."""
+        aborted = self.housekeeper.step() if self.housekeeper else ()
+        findings = self.initiator.step() if self.initiator else []
+        reports = [report for worker in self.workers[:1] for report in _all_jobs(worker)]
+        cleaned = self.cleaner.step() if self.cleaner else Cleaned()
+        return Turn(tuple(aborted), tuple(findings), tuple(reports), cleaned)
+
+
+def _all_jobs(worker: Worker) -> list[CompactionReport]:
+    """Let a worker empty its queue."""
+    reports = []
+    while (report := worker.step()) is not None:
+        reports.append(report)
+    return reports

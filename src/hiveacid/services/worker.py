@@ -1,0 +1,60 @@
+"""A worker: takes jobs of its pool from the queue, one at a time (Hive's ``Worker``)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.core.queue import DEFAULT_POOL
+from hiveacid.errors import HiveAcidError
+from hiveacid.spark.failures import is_spark_error
+from hiveacid.spark.jobs import cancel_jobs
+from hiveacid.table.compaction_job import job_group, run_job
+from hiveacid.table.report import CompactionReport
+
+if TYPE_CHECKING:
+    from hiveacid.core.queue import Compaction
+    from hiveacid.table.context import Context
+
+STOPPED = "the worker was told to stop; the job waits for the next one"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Worker:
+    """``name`` must be unique among all workers: the queue gives a job back to nobody else."""
+
+    context: Context
+    name: str
+    pool: str = DEFAULT_POOL
+    _stopping: bool = field(default=False, init=False)
+    _job: Compaction | None = field(default=None, init=False)
+
+    def stop(self) -> None:
+        """Stop the job at work, if there is one: it goes back into the queue. For another thread to call."""
+        self._stopping = True
+        job = self._job
+        if job is not None:
+            cancel_jobs(self.context.facts, job_group(job))
+
+    def step(self) -> CompactionReport | None:
+        """Carry out the next job, if there is one; a failed one is kept in the queue's history, and returned."""
+        job = self.context.store.claim_compaction(self.name, pool=self.pool)
+        if job is None:
+            return None
+        self._job = job
+        try:
+            return run_job(self.context, job, self.name, lambda: self._stopping)
+        except Exception as error:
+            if self._stopping:
+                return CompactionReport(job.id, job.request.kind, job.request.partition, "initiated", STOPPED)
+            if not isinstance(error, HiveAcidError) and not is_spark_error(error):
+                raise
+            logger.debug("compaction %s failed", job.id, exc_info=True)
+            return CompactionReport(
+                job.id, job.request.kind, job.request.partition, "failed", str(error)[:500]
+            )
+        finally:
+            self._job = None

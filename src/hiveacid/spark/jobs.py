@@ -1,0 +1,42 @@
+"""Names for Spark jobs, so that operators see what runs, and so that it can be stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+if TYPE_CHECKING:
+    from hiveacid.spark.session import SparkFacts
+
+
+@contextmanager
+def named_jobs(facts: SparkFacts, group: str, description: str) -> Iterator[None]:
+    """Put all Spark jobs that this thread starts in the block into a group of that name."""
+    if not facts.classic:
+        facts.spark.addTag(group)
+        try:
+            yield
+        finally:
+            facts.spark.removeTag(group)
+        return
+    context = facts.spark.sparkContext
+    context.setJobGroup(group, description, interruptOnCancel=True)
+    try:
+        yield
+    finally:
+        with suppress(Py4JError, OSError):  # the JVM may be gone
+            for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+                context.setLocalProperty(key, None)  # type: ignore[arg-type]
+
+
+def cancel_jobs(facts: SparkFacts, group: str) -> None:
+    """Stop the jobs of a group; whoever waits for them gets an error."""
+    with suppress(Py4JError, PySparkException, OSError):
+        if facts.classic:
+            facts.spark.sparkContext.cancelJobGroup(group)
+        else:
+            facts.spark.interruptTag(group)

@@ -1,0 +1,53 @@
+"""Which initiators, workers, cleaners and housekeepers are there."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select, update
+
+from hiveacid.core.queue import Service
+from hiveacid.stores import checks
+from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.rows import NOW
+from hiveacid.stores.sql.tables import services
+
+_SEEN = (
+    select(services)
+    .where(services.c.last_seen >= NOW - bindparam("within", type_=BigInteger))
+    .order_by(services.c.name)
+)
+_OLD = delete(services).where(services.c.last_seen < NOW - bindparam("timeout", type_=BigInteger))
+
+
+def announce_service(database: Database, service: Service) -> None:
+    """Enter a service, or that it is still there."""
+    checks.service(service)
+    values = {"kind": service.kind, "pool": service.pool, "version": service.version, "last_seen": NOW}
+    now = {"now": database.now()}
+
+    def work(connection: Connection) -> None:
+        seen = update(services).where(services.c.name == service.name).values(values)
+        if not connection.execute(seen, now).rowcount:
+            new = {**values, "name": service.name, "started": NOW}
+            connection.execute(insert(services).values(new), now)
+
+    database.write(work, Durability.WITH_CLIENT)
+
+
+def withdraw_service(database: Database, name: str) -> None:
+    """Drop a service."""
+    gone = delete(services).where(services.c.name == name)
+    database.write(lambda connection: connection.execute(gone), Durability.WITH_CLIENT)
+
+
+def show_services(database: Database, within: float) -> tuple[Service, ...]:
+    """List those heard of lately."""
+    parameters = {"within": int(within * 1000), "now": database.now()}
+    rows = database.read(lambda connection: connection.execute(_SEEN, parameters).all())
+    return tuple(Service(**row._asdict()) for row in rows)
+
+
+def forget(connection: Connection, limits: Limits, now: int | None) -> None:
+    """Drop services that nobody has heard of for ``hive.compactor.worker.timeout``."""
+    connection.execute(_OLD, {"timeout": int(limits.worker_timeout * 1000), "now": now})

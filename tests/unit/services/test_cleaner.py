@@ -1,0 +1,201 @@
+"""The cleaner on the reference store: what it removes, what it leaves, and when it tries again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scene import Scene, T
+
+from hiveacid.core.model import TableName
+from hiveacid.errors import StorageError
+from hiveacid.ports import TxnKind
+from hiveacid.services.cleaner import Cleaner
+from hiveacid.testing.samples import CLIENT
+
+
+def cleaner(scene: Scene) -> Cleaner:
+    found = scene.services().cleaner
+    assert found is not None
+    return found
+
+
+def compacted(scene: Scene, writes: int = 2) -> Cleaner:
+    """Return a cleaner for a table that was just compacted."""
+    scene.table()
+    for _ in range(writes):
+        scene.write()
+    scene.compact()
+    return cleaner(scene)
+
+
+def test_what_a_compaction_replaced_goes_when_its_readers_are_gone(scene: Scene) -> None:
+    """C7."""
+    scene.table()
+    scene.write()
+    (reader,) = scene.store.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
+    scene.write()
+    scene.compact()
+    clean = cleaner(scene)
+    assert clean.step().removed == ()
+    assert len(scene.listing()) == 3
+    (late,) = scene.store.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
+    scene.store.commit_txn(reader)
+    removed = clean.step().removed
+    assert [Path(path).name for path in removed] == [
+        "delta_0000001_0000001_0000",
+        "delta_0000002_0000002_0000",
+    ]
+    assert scene.listing() == ["base_0000002_v0000004"]
+    assert scene.states() == [(1, "succeeded")]
+    scene.store.commit_txn(late)
+
+
+def test_delayed_cleaning(scene: Scene) -> None:
+    """C8."""
+    scene.set("hive.compactor.delayed.cleanup.enabled", "true")
+    clean = compacted(scene)
+    scene.clock.advance(299)
+    assert clean.step().removed == ()
+    scene.clock.advance(1)
+    assert len(clean.step().removed) == 2
+
+
+@pytest.mark.parametrize("where", ["table", "database"])
+def test_no_cleanup(scene: Scene, where: str) -> None:
+    """C9: the job waits; once it is allowed, it is cleaned."""
+    clean = compacted(scene)
+    table = scene.store.get_table(T)
+    assert table is not None
+    if where == "table":
+        scene.store.alter_table(T, table.with_properties({"NO_CLEANUP": "True"}))
+    else:
+        scene.store._state.databases["default"] = scene.store._state.databases["default"].__class__(
+            "default", str(scene.root), None, (("no_cleanup", "true"),)
+        )
+    assert clean.step().removed == ()
+    assert scene.states() == [(1, "ready for cleaning")]
+    if where == "table":
+        scene.store.alter_table(T, table.with_properties({"no_cleanup": "false"}))
+        assert len(clean.step().removed) == 2
+
+
+def test_a_table_or_partition_that_is_gone_needs_no_cleaning(scene: Scene) -> None:
+    """C17."""
+    scene.table(partitions=("1", "2"))
+    for p in (1, 2):
+        scene.write(T, f"p={p}")
+        scene.compact(T, f"p={p}")
+    scene.store.drop_partitions(T, scene.store.list_partitions(T)[:1])
+    clean = cleaner(scene)
+    assert len(clean.step().removed) == 1
+    assert scene.states() == [(1, "succeeded"), (2, "succeeded")]
+    scene.store.drop_table(T)
+    assert clean.step().errors == ()
+
+
+def test_what_fails_is_tried_again_later_and_later(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    clean = compacted(scene)
+    tries = []
+
+    def fail(path: str) -> None:
+        tries.append(path)
+        raise StorageError("the disk is on fire")
+
+    monkeypatch.setattr(scene.context.fs.__class__, "delete_tree", lambda _, path: fail(path))
+    for attempt, wait in enumerate((300, 600, 1200, 2400), start=1):
+        errors = clean.step().errors
+        assert errors == ("compaction 1 of default.t: the disk is on fire",)
+        assert len(tries) == attempt
+        scene.clock.advance(wait - 1)
+        assert clean.step().errors == ()
+        scene.clock.advance(1)
+    assert scene.store.show_compactions()[0].cleanings == 4
+    clean.step()
+    (job,) = scene.store.show_compactions()
+    assert (job.state, job.error) == ("failed", "the disk is on fire")
+
+
+def test_a_cleaner_that_died_half_way_is_continued(scene: Scene) -> None:
+    clean = compacted(scene)
+    first = clean.context.fs
+    first.delete_tree(str(scene.place(T, None) / "delta_0000001_0000001_0000"))
+    assert len(clean.step().removed) == 1
+    assert scene.listing() == ["base_0000002_v0000003"]
+
+
+def test_aborted_writes_are_removed_and_forgotten_when_a_base_is_above_them(scene: Scene) -> None:
+    """C13."""
+    scene.table()
+    scene.write()
+    scene.write(end="abort")
+    clean = cleaner(scene)
+    assert [Path(path).name for path in clean.step().removed] == ["delta_0000002_0000002_0000"]
+    assert scene.store.aborted_write_ids(T) == (2,)
+    scene.write()
+    scene.compact()
+    clean.step()
+    scene.clock.advance(601)
+    clean.step()
+    assert scene.store.aborted_write_ids(T) == ()
+
+
+def test_an_aborted_insert_into_new_partitions(scene: Scene) -> None:
+    """C13, HIVE-25502: obsolete directories of other partitions stay as long as somebody may read them."""
+    scene.table(partitions=("1",))
+    scene.write(T, "p=1")
+    (reader,) = scene.store.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
+    scene.write(T, "p=1")
+    scene.compact(T, "p=1")
+    scene.write(T, "p=2", end="abort")
+    assert [Path(path).parent.name for path in cleaner(scene).step().removed] == ["p=2"]
+    assert len(scene.listing(T, "p=1")) == 3
+    scene.store.commit_txn(reader)
+
+
+def test_what_a_dead_compaction_left(scene: Scene) -> None:
+    """C6: its directory, which nobody believed, and what it was writing; not those of a living one."""
+    scene.table(partitions=("1",))
+    scene.write(T, "p=1")
+    for end in ("abort", ""):
+        (txn_id,) = scene.store.open_txns(CLIENT, kind=TxnKind.COMPACTION)
+        place = scene.place(T, "p=1")
+        scene.put(place / f"base_0000001_v{txn_id:07d}", 5)
+        scene.put(place / f".hiveacid-staging-{txn_id}-ab", 5)
+        if end:
+            scene.store.abort_txns([txn_id], "died")
+    removed = cleaner(scene).step().removed
+    assert sorted(Path(path).name for path in removed) == [".hiveacid-staging-2-ab", "base_0000001_v0000002"]
+    assert scene.listing(T, "p=1") == [
+        ".hiveacid-staging-3-ab",
+        "base_0000001_v0000003",
+        "delta_0000001_0000001_0000",
+    ]
+
+
+def test_what_nobody_can_explain_stays(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """And is named in the log."""
+    clean = compacted(scene)
+    place = scene.place(T, None)
+    (place / "my notes").mkdir()
+    (place / "_SUCCESS").write_bytes(b"")
+    with caplog.at_level("INFO", logger="hiveacid"):
+        clean.step()
+    assert scene.listing() == ["_SUCCESS", "base_0000002_v0000003", "my notes"]
+    assert "not of the ACID layout: _SUCCESS, my notes" in caplog.text
+
+
+def test_all_tables_are_looked_at_now_and_then(scene: Scene) -> None:
+    """For what a writer left who had no write id yet."""
+    scene.table()
+    u = TableName("default", "u")
+    scene.table(u)
+    clean = cleaner(scene)
+    assert clean.step().removed == ()
+    (txn_id,) = scene.store.open_txns(CLIENT)
+    scene.put(scene.place(u, None) / f".hiveacid-staging-{txn_id}-ab", 5)
+    scene.store.abort_txns([txn_id], "died")
+    scene.clock.advance(599)
+    assert clean.step().removed == ()
+    scene.clock.advance(1)
+    assert len(clean.step().removed) == 1
