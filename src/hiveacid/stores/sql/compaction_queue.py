@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, String, and_, bindparam, func, insert, or_, select
@@ -100,14 +101,9 @@ def claim_compaction(
     now = database.now()
 
     def work(connection: Connection) -> Compaction | None:
-        if compaction_id is not None:
-            number = connection.scalar(_THAT, {"id": compaction_id})
-        else:
-            statement = _NEXT_OF_DEFAULT if pool == DEFAULT_POOL else _NEXT
-            timeout = (
-                {"timeout": int(limits.pool_timeout * 1000), "now": now} if statement is not _NEXT else {}
-            )
-            number = connection.scalar(statement, {"pool": pool, **timeout})
+        wanted = [compaction_id] if compaction_id is not None else _candidates(connection, limits, pool, now)
+        # one by one: whoever sorts under lock (MariaDB) locks all that he sorts, and others find nothing
+        number = next((one for one in wanted if connection.scalar(_THAT, {"id": one}) is not None), None)
         if number is None:
             return None
         values = {
@@ -122,15 +118,23 @@ def claim_compaction(
     return database.write(work)
 
 
-_WAITING = (
-    select(compactions.c.id).where(compactions.c.state == COMPACTION.start).with_for_update(skip_locked=True)
+def _candidates(connection: Connection, limits: Limits, pool: str, now: int | None) -> Sequence[int]:
+    """List what waits in a pool, the next one first."""
+    if pool != DEFAULT_POOL:
+        return connection.scalars(_NEXT, {"pool": pool}).all()
+    parameters = {"pool": pool, "timeout": int(limits.pool_timeout * 1000), "now": now}
+    return connection.scalars(_NEXT_OF_DEFAULT, parameters).all()
+
+
+_WAITING = select(compactions.c.id).where(compactions.c.state == COMPACTION.start)
+_THAT = _WAITING.where(compactions.c.id == bindparam("id", type_=BigInteger)).with_for_update(
+    skip_locked=True
 )
-_THAT = _WAITING.where(compactions.c.id == bindparam("id", type_=BigInteger))
 _IN_POOL = compactions.c.pool == bindparam("pool", type_=String)
 _IN_ORDER = (compactions.c.priority.desc(), compactions.c.id)
-_NEXT = _WAITING.where(_IN_POOL).order_by(*_IN_ORDER).limit(1)
+_NEXT = _WAITING.where(_IN_POOL).order_by(*_IN_ORDER)
 _FORGOTTEN = compactions.c.enqueued < NOW - bindparam("timeout", type_=BigInteger)
-_NEXT_OF_DEFAULT = _WAITING.where(or_(_IN_POOL, _FORGOTTEN)).order_by(*_IN_ORDER).limit(1)
+_NEXT_OF_DEFAULT = _WAITING.where(or_(_IN_POOL, _FORGOTTEN)).order_by(*_IN_ORDER)
 
 
 def start_compaction(
