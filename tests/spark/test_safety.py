@@ -150,17 +150,3 @@ def test_a_plain_table_is_not_written_inside_a_transaction(acid: AcidSession) ->
     with pytest.raises(UnsupportedFeatureError, match="rolled back"), acid.transaction() as txn:
         txn.sql("INSERT INTO t VALUES (1)")
     assert ids(acid) == []
-
-
-def test_a_compaction_that_readers_could_see_half_of_is_refused(acid: AcidSession) -> None:
-    """At layout level hive3 its directories count as soon as they are there."""
-    acid.sql(
-        "CREATE TABLE old (id INT) STORED AS ORC "
-        "TBLPROPERTIES ('transactional'='true', 'hiveacid.layout.level'='hive3')"
-    )
-    acid.sql("INSERT INTO old VALUES (1)")
-    acid.sql("INSERT INTO old VALUES (2)")
-    with pytest.raises(UnsupportedFeatureError, match="layout level hive3"):
-        acid.table("old").compact("major")
-    assert acid.table("old").to_df().count() == 2
-    assert acid.context.store.show_compactions() == ()
