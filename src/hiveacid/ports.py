@@ -257,6 +257,9 @@ class TransactionStore(Protocol):
         """Return the store's own time, which all its times can be compared with (ms since the epoch)."""
 
     # compaction queue
+    def upkeep_is_ours(self) -> bool:
+        """Tell whether this project's workers and cleaners do what is queued here; False: another engine's do."""
+
     def changed_places(self, since: int = 0) -> tuple[ChangedPlace, ...]:
         """List where something was committed at or after ``since``, or aborted and not cleaned; by name."""
 

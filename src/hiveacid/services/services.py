@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.core.queue import DEFAULT_POOL
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.services.cleaner import Cleaned, Cleaner
 from hiveacid.services.housekeeper import Housekeeper
 from hiveacid.services.initiator import Finding, Initiator
@@ -50,6 +51,10 @@ class Services:
         pool: str = DEFAULT_POOL,
     ) -> None:
         context = connection.context
+        if not context.store.upkeep_is_ours():
+            raise UnsupportedFeatureError(
+                "a Hive Metastore compacts and cleans by itself: see its initiator, workers and cleaner"
+            )
         self.context: Context = replace(context)  # settings of its own: those of the session may change
         self.name = f"{context.transactions.client.host}-{os.getpid()}"
         self.initiator = Initiator(self.context, f"{self.name}.initiator") if initiator else None

@@ -23,6 +23,10 @@ class MemoryQueue(MemoryPart):
         """See :class:`hiveacid.ports.TransactionStore`."""
         return self._clock.now()
 
+    def upkeep_is_ours(self) -> bool:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return True
+
     @alone
     def changed_places(self, since: int = 0) -> tuple[ChangedPlace, ...]:
         """See :class:`hiveacid.ports.TransactionStore`."""

@@ -85,6 +85,8 @@ def clean_job(context: Context, job_id: int) -> list[str]:
 
     What somebody may still read keeps the job "ready for cleaning": a later turn does the rest.
     """
+    if not context.store.upkeep_is_ours():
+        return []
     # In this order: a compaction that commits after the first question is unsettled in the second.
     min_open = context.store.min_open_txn_id()
     ready = _ready(context)

@@ -12,6 +12,7 @@ from hiveacid.config import keys
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction import CompactionKind
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.names import LayoutLevel
 from hiveacid.core.queue import DEFAULT_POOL, CompactionRequest
 from hiveacid.errors import (
     CompactionError,
@@ -20,6 +21,7 @@ from hiveacid.errors import (
     NoSuchPartitionError,
     NotTransactionalError,
     TransactionStateError,
+    UnsupportedFeatureError,
 )
 from hiveacid.spark.failures import translated
 from hiveacid.spark.rebalance import MOST_BUCKETS, check_order
@@ -73,6 +75,8 @@ def compact(
     table = context.require(name)
     if table.kind is TableKind.PLAIN:
         raise NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
+    if context.layout_level(table) is LayoutLevel.HIVE3 and not context.store.upkeep_is_ours():
+        raise UnsupportedFeatureError(f"COMPACT on {name}: do it by ALTER TABLE … COMPACT in Hive 3")
     _check(context, table, options)
     targets = _targets(context, table, spec)
     requests = [_request(context, table, partition, wanted, options) for partition in targets]
@@ -206,6 +210,8 @@ def _queued(context: Context, request: CompactionRequest) -> Compaction:
     try:
         return store.enqueue_compaction(request, initiator)
     except CompactionRefusedError:
+        if not store.upkeep_is_ours():
+            raise
         place = (request.table, request.partition)
         queue = [
             job for job in store.show_compactions() if (job.request.table, job.request.partition) == place

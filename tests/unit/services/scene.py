@@ -20,12 +20,13 @@ from hiveacid.core.names import BaseName, DeltaName
 from hiveacid.core.queue import CompactionRequest
 from hiveacid.ports import Operation, TxnKind, Written
 from hiveacid.services.services import Services
+from hiveacid.snapshots import Snapshots
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.memory import MemoryStore
 from hiveacid.table.context import Context
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.samples import CLIENT, ORC
-from hiveacid.transaction import Heartbeats, Snapshots, Transactions
+from hiveacid.transaction import Heartbeats, Transactions
 
 if TYPE_CHECKING:
     from hiveacid.catalog.connection import Connection

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.queue import DEFAULT_POOL, Compaction, CompactionRequest
 from hiveacid.errors import CompactionRefusedError
-from hiveacid.ports import Compaction, CompactionRequest
 from hiveacid.stores import checks
 from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.names import plain_partition, plain_table
@@ -53,7 +53,12 @@ def _row(one: Any) -> Compaction:
     state = one.state or "initiated"
     return Compaction(
         id=one.id or 0,
-        request=CompactionRequest(TableName(one.dbname, one.tablename), one.partitionname, _NAMES[one.type]),
+        request=CompactionRequest(
+            TableName(one.dbname, one.tablename),
+            one.partitionname,
+            _NAMES[one.type],
+            pool=one.poolName or DEFAULT_POOL,
+        ),
         state="did not initiate" if state == "attempted" else state,  # Hive 3's word
         worker=one.workerid,
         enqueued=one.enqueueTime or None,
@@ -61,7 +66,6 @@ def _row(one: Any) -> Compaction:
         ended=one.endTime or None,
         error=one.errorMessage or one.metaInfo or None,
         initiator=one.initiatorId,
-        pool=one.poolName or "default",
         txn_id=TxnId(one.txnId) if one.txnId else None,
         next_txn_id=TxnId(one.nextTxnId) if one.nextTxnId else None,
         commit_time=one.commitTime or None,

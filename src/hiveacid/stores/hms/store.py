@@ -9,6 +9,7 @@ from itertools import groupby
 from hiveacid.config import Settings
 from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.ports import (
@@ -16,8 +17,6 @@ from hiveacid.ports import (
     CatalogChanges,
     Client,
     Clock,
-    Compaction,
-    CompactionRequest,
     HeartbeatAnswer,
     LockAnswer,
     LockRow,
@@ -324,30 +323,91 @@ class MetastoreStore(MetastoreCatalog):
         """See :class:`hiveacid.ports.TransactionStore`."""
         return locks.show_locks(self.client)
 
+    def now(self) -> int:
+        """Return this machine's time: a metastore has no call for its own."""
+        return self.clock.now()
+
+    def upkeep_is_ours(self) -> bool:
+        """Tell that Hive's workers compact and its cleaner cleans."""
+        return False
+
+    def changed_places(self, since: int = 0) -> tuple[ChangedPlace, ...]:
+        """Return nothing: the metastore's own initiator looks."""
+        del since
+        return ()
+
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return compactions.enqueue(self.client, request, initiator)
 
-    def claim_compaction(self, worker: str, compaction_id: int | None = None) -> Compaction | None:
+    def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
+        """Refuse: the initiator is Hive's."""
+        del initiator, error
+        raise UnsupportedFeatureError(f"{request.table}: a Hive Metastore has an initiator of its own")
+
+    def claim_compaction(
+        self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
+    ) -> Compaction | None:
         """Return None: the jobs are those of Hive's workers."""
-        del worker, compaction_id
+        del worker, compaction_id, pool
         return None
 
-    def start_compaction(self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId) -> None:
+    def start_compaction(
+        self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
+    ) -> None:
         """Refuse: the jobs are those of Hive's workers."""
-        del txn_id, high_watermark
+        del txn_id, high_watermark, worker
+        raise _workers(compaction_id)
+
+    def note_compaction(self, compaction_id: int, details: str) -> None:
+        """Refuse: the jobs are those of Hive's workers."""
+        del details
+        raise _workers(compaction_id)
+
+    def release_compaction(self, compaction_id: int, worker: str) -> None:
+        """Refuse: the jobs are those of Hive's workers."""
+        del worker
         raise _workers(compaction_id)
 
     def end_compaction(
-        self, compaction_id: int, state: str, error: str | None = None, next_txn_id: TxnId | None = None
+        self,
+        compaction_id: int,
+        state: str,
+        error: str | None = None,
+        next_txn_id: TxnId | None = None,
+        worker: str | None = None,
     ) -> None:
         """Refuse: the jobs are those of Hive's workers."""
-        del state, error, next_txn_id
+        del state, error, next_txn_id, worker
+        raise _workers(compaction_id)
+
+    def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
+        """Return nothing: the metastore's own cleaner looks."""
+        del delay
+        return ()
+
+    def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
+        """Refuse: the jobs are those of Hive's workers."""
+        del error, wait
         raise _workers(compaction_id)
 
     def show_compactions(self) -> tuple[Compaction, ...]:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return compactions.show(self.client)
+
+    def announce_service(self, service: Service) -> None:
+        """Refuse: a metastore knows of its own services only."""
+        raise UnsupportedFeatureError(
+            f"{service.name}: a Hive Metastore compacts and cleans with its own services"
+        )
+
+    def withdraw_service(self, name: str) -> None:
+        """Do nothing: none was announced."""
+
+    def show_services(self, within: float) -> tuple[Service, ...]:
+        """Return nothing: none can be announced."""
+        del within
+        return ()
 
 
 def _stronger(one: str | None, other: str) -> str:

@@ -199,6 +199,10 @@ class SqlStore:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return show.now(self._database)
 
+    def upkeep_is_ours(self) -> bool:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return True
+
     def changed_places(self, since: int = 0) -> tuple[ChangedPlace, ...]:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return changed_places.changed_places(self._database, since)
