@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
@@ -59,13 +60,33 @@ def clean_after(
 
 
 def clean(context: Context) -> list[str]:
-    """Clean after every finished compaction and every aborted write; return what was removed."""
-    removed = [path for job in _ready(context) for path in clean_job(context, job.id)]
+    """Clean after every finished compaction and every aborted write; return what was removed.
+
+    A job or a table that cannot be cleaned keeps nobody else from it: its error is raised in the end, the first one
+    with the others as notes.
+    """
+    removed: list[str] = []
+    errors: list[HiveAcidError] = []
+
+    def attempt(what: str, work: Callable[[], list[str]]) -> None:
+        try:
+            removed.extend(work())
+        except HiveAcidError as error:
+            logger.warning("cleaning of %s: %s", what, error)
+            errors.append(error)
+
+    for job in _ready(context):
+        attempt(f"{job.request.table} (compaction {job.id})", partial(clean_job, context, job.id))
     for database in context.catalog.list_databases():
-        for name in context.catalog.list_tables(database):
-            removed += clean_aborted(context, TableName(database, name))
+        for one in context.catalog.list_tables(database):
+            name = TableName(database, one)
+            attempt(str(name), partial(clean_aborted, context, name))
     context.store.housekeep()
     forget(context)
+    if errors:
+        for other in errors[1:]:
+            errors[0].add_note(str(other))
+        raise errors[0]
     return removed
 
 

@@ -8,9 +8,10 @@ import pytest
 from scene import Scene, T
 
 from hiveacid.core.model import TableName
-from hiveacid.errors import StorageError
+from hiveacid.errors import BadDirectoryNameError, StorageError
 from hiveacid.ports import TxnKind
 from hiveacid.services.cleaner import Cleaner
+from hiveacid.table.cleaning import clean
 from hiveacid.testing.samples import CLIENT
 
 
@@ -199,3 +200,16 @@ def test_all_tables_are_looked_at_now_and_then(scene: Scene) -> None:
     assert clean.step().removed == ()
     scene.clock.advance(1)
     assert len(clean.step().removed) == 1
+
+
+def test_a_table_that_cannot_be_cleaned_keeps_nobody_else_from_it(scene: Scene) -> None:
+    """What is wrong is said in the end, of every table."""
+    for name in ("a", "b", "c"):
+        scene.table(TableName("default", name))
+        scene.write(TableName("default", name), end="abort")
+    for name in ("a", "b"):
+        (scene.root / name / "delta_nonsense").mkdir()
+    with pytest.raises(BadDirectoryNameError) as caught:
+        clean(scene.context)
+    assert len(caught.value.__notes__) == 1
+    assert scene.listing(TableName("default", "c")) == []
