@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.cleaning import CleaningPlan, plan_cleaning, seen_by_all
-from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import PAIR_FILE, BaseName, is_hidden, is_layout
 from hiveacid.core.snapshot import select
@@ -116,6 +116,26 @@ def clean_job(context: Context, job_id: int) -> list[str]:
         return []
     delay = cleaning_delay(context)
     if delay and (job.commit_time or 0) > context.store.now() - 1000 * delay:
+        return []
+    with _held(context, job.request.table) as held:
+        return _clean_after_job(context, job, min_open) if held else []
+
+
+@contextmanager
+def _held(context: Context, name: TableName) -> Iterator[bool]:
+    """Keep DROP and ALTER from a table while its files are looked at and removed; False: somebody has it now.
+
+    A table that is made anew under the name of a dropped one has directories of the same names.
+    """
+    with context.transactions.scope(context.settings) as txn:
+        lock = LockComponent(LockType.SHARED_READ, name.database, name.name)
+        answer = context.store.lock(txn.txn_id, [lock], zero_wait=True)
+        yield answer.state is LockState.ACQUIRED
+
+
+def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list[str]:
+    ready = _ready(context)
+    if job.id not in {one.id for one in ready}:  # dropped with its table, or cleaned by somebody else
         return []
     table = context.catalog.get_table(job.request.table)
     found = _place(context, table, job.request.partition) if table is not None else None
@@ -235,16 +255,12 @@ def _carry_out(context: Context, table: TableDefinition, root: str, plan: Cleani
 def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
     """Remember, before anything is deleted, from which write id on the table's history is whole.
 
-    Under a lock that ALTER TABLE waits for: neither undoes the other's change of the definition.
+    ALTER TABLE waits for the lock of the cleaner: neither undoes the other's change of the definition.
     """
     table = context.catalog.get_table(name)
     if table is None or int(table.property(HISTORY_FROM) or 0) >= earliest:
         return
-    with context.transactions.scope(context.settings) as txn:
-        txn.lock([LockComponent(LockType.SHARED_WRITE, name.database, name.name)])
-        table = context.require(name)
-        if int(table.property(HISTORY_FROM) or 0) < earliest:
-            context.catalog.alter_table(name, table.with_properties({HISTORY_FROM: str(int(earliest))}))
+    context.catalog.alter_table(name, table.with_properties({HISTORY_FROM: str(int(earliest))}))
 
 
 def clean_aborted(context: Context, name: TableName) -> list[str]:
@@ -253,6 +269,12 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     An aborted write id is forgotten only when a base above it lies in every partition: a writer that was
     paused past its time-out and publishes late can then still not be seen.
     """
+    min_open = context.store.min_open_txn_id()
+    with _held(context, name) as held:
+        return _clean_aborted_of(context, name, min_open) if held else []
+
+
+def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> list[str]:
     table = context.catalog.get_table(name)
     if table is None or must_not_clean(context, table, None):
         return []
@@ -263,16 +285,15 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
         return removed
     if not context.store.aborted_write_ids(name):
         for root in compacted:
-            removed += _clean_aborted_at(context, table, root)[0]
+            removed += _clean_aborted_at(context, table, root, min_open)[0]
         return removed
     # a writer that died before its commit left its new partitions to nobody
     found = [partition.location for partition in partitions_on_disk(context, table)]
-    min_open = context.store.min_open_txn_id()
     unsettled = _unsettled(_ready(context), min_open)
     reach: list[int] = []
     for root in dict.fromkeys((*known, *found)):
         try:
-            gone, forgettable = _clean_aborted_at(context, table, root)
+            gone, forgettable = _clean_aborted_at(context, table, root, min_open)
             removed += gone
             reach.append(forgettable)
             if root in known:
@@ -285,8 +306,10 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     return removed
 
 
-def _clean_aborted_at(context: Context, table: TableDefinition, root: str) -> tuple[list[str], int]:
-    plan = _plan(context, table, root, None, context.store.min_open_txn_id(), aborted_only=True)
+def _clean_aborted_at(
+    context: Context, table: TableDefinition, root: str, min_open: TxnId
+) -> tuple[list[str], int]:
+    plan = _plan(context, table, root, None, min_open, aborted_only=True)
     return _carry_out(context, table, root, plan), int(plan.forget_aborted_up_to)
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from scene import Scene, T
 
+from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import TableName
 from hiveacid.errors import BadDirectoryNameError, StorageError
 from hiveacid.ports import TxnKind
 from hiveacid.services.cleaner import Cleaner
+from hiveacid.storage.local import LocalFileSystem
 from hiveacid.table.cleaning import clean
 from hiveacid.testing.samples import CLIENT
 
@@ -213,3 +215,25 @@ def test_a_table_that_cannot_be_cleaned_keeps_nobody_else_from_it(scene: Scene) 
         clean(scene.context)
     assert len(caught.value.__notes__) == 1
     assert scene.listing(TableName("default", "c")) == []
+
+
+def test_a_table_is_not_dropped_while_it_is_cleaned(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its successor of the same name has directories of the same names; neither waits for the other."""
+    clean_up = compacted(scene)
+    (writer,) = scene.store.open_txns(CLIENT)
+    exclusive = [LockComponent(LockType.EXCLUSIVE, T.database, T.name)]
+    answers = []
+    deleting = LocalFileSystem.delete_tree
+
+    def delete(fs: LocalFileSystem, path: str) -> None:
+        answers.append(scene.store.lock(writer, exclusive, zero_wait=True).state)
+        deleting(fs, path)
+
+    monkeypatch.setattr(LocalFileSystem, "delete_tree", delete)
+    held = scene.store.lock(writer, exclusive)
+    assert held.state is LockState.ACQUIRED
+    assert clean_up.step().removed == ()
+    scene.store.unlock(held.lock_id)
+    assert len(clean_up.step().removed) == 2
+    assert answers == [LockState.NOT_ACQUIRED] * 2
+    assert scene.states() == [(1, "succeeded")]
