@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from hiveacid.core.locks import LockState, LockType
 from hiveacid.core.model import Partition, TableName, WriteId
+from hiveacid.core.queue import Compaction, CompactionRequest
 from hiveacid.ports import Operation
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.testing.clock import ManualClock
@@ -37,6 +38,20 @@ def nothing(_: SqlStore) -> object:
 
 def opened(store: SqlStore) -> object:
     return store.open_txns(CLIENT, 2)
+
+
+def queued(store: SqlStore) -> object:
+    return [store.enqueue_compaction(CompactionRequest(ORDERS, f"p={p}", "minor"), "x") for p in (1, 2)]
+
+
+def working(store: SqlStore) -> object:
+    queued(store)
+    store.open_txns(CLIENT)
+    return store.claim_compaction("w", 1)
+
+
+def first_job(store: SqlStore) -> Compaction:
+    return store.show_compactions()[0]
 
 
 VERBS = {
@@ -91,6 +106,39 @@ VERBS = {
         opened,
         lambda store: store.abort_txns(store.valid_txns().open, "x"),
         lambda store, answer: answer == store.valid_txns().aborted != (),
+    ),
+    "enqueue": Verb(
+        nothing,
+        lambda store: store.enqueue_compaction(CompactionRequest(ORDERS, "p=1", "minor"), "x"),
+        lambda store, answer: (answer,) == store.show_compactions(),
+    ),
+    "decline": Verb(
+        nothing,
+        lambda store: store.decline_compaction(CompactionRequest(ORDERS, "p=1", "minor"), "x", "why"),
+        lambda store, answer: (answer,) == store.show_compactions(),
+    ),
+    "claim": Verb(
+        queued,
+        lambda store: store.claim_compaction("w"),
+        lambda store, answer: (
+            answer == first_job(store)
+            and [one.state for one in store.show_compactions()] == ["working", "initiated"]
+        ),
+    ),
+    "start": Verb(
+        working,
+        lambda store: store.start_compaction(1, store.valid_txns().open[0], WriteId(5), "w"),
+        lambda store, _: first_job(store).high_watermark == 5 and count(store, "hiveacid_written") == 1,
+    ),
+    "release": Verb(
+        working,
+        lambda store: store.release_compaction(1, "w"),
+        lambda store, _: (first_job(store).state, first_job(store).claims) == ("initiated", 0),
+    ),
+    "end": Verb(
+        working,
+        lambda store: store.end_compaction(1, "failed", "why", worker="w"),
+        lambda store, _: first_job(store).state == "failed",
     ),
 }
 

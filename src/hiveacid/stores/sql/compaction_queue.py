@@ -23,6 +23,7 @@ from hiveacid.stores.sql.compaction_rows import (
     revoked,
 )
 from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.once import write_once
 from hiveacid.stores.sql.open_txns import LOWEST_OPEN, TOP
 from hiveacid.stores.sql.rows import NOW, hold, is_open
 from hiveacid.stores.sql.tables import compactions, next_write_ids, write_ids, written
@@ -43,7 +44,7 @@ def enqueue_compaction(database: Database, request: CompactionRequest, initiator
                 raise refusals.scheduled(request, other.state, other.id)
         return _insert(database, connection, request, {"state": COMPACTION.start, "initiator": initiator})
 
-    return database.write(work)
+    return write_once(database, work)
 
 
 def decline_compaction(
@@ -54,7 +55,7 @@ def decline_compaction(
     checks.text("the name of the initiator", initiator)
     state = fire(COMPACTION, COMPACTION.start, "give up")
     values = {"state": state, "initiator": initiator, "error": checks.said(error), "ended": NOW}
-    return database.write(lambda connection: _insert(database, connection, request, values))
+    return write_once(database, lambda connection: _insert(database, connection, request, values))
 
 
 def _insert(
@@ -115,7 +116,7 @@ def claim_compaction(
         change_job(connection, number, values, now)
         return compaction_of(connection.execute(ONE, {"id": number}).mappings().one())
 
-    return database.write(work)
+    return write_once(database, work)
 
 
 def _candidates(connection: Connection, limits: Limits, pool: str, now: int | None) -> Sequence[int]:
@@ -158,7 +159,7 @@ def start_compaction(
         }
         connection.execute(insert(written), trace)
 
-    database.write(work)
+    write_once(database, work)
 
 
 def note_compaction(database: Database, compaction_id: int, details: str) -> None:
@@ -178,7 +179,7 @@ def release_compaction(database: Database, compaction_id: int, worker: str) -> N
         one = hold_job(connection, compaction_id, worker)
         change_job(connection, compaction_id, revoked(one) | {"claims": one.claims - 1}, None)
 
-    database.write(work)
+    write_once(database, work)
 
 
 def end_compaction(
@@ -206,7 +207,7 @@ def end_compaction(
                 values["next_txn_id"] = TOP + 1
         change_job(connection, compaction_id, values, database.now())
 
-    database.write(work)
+    write_once(database, work)
 
 
 def ready_to_clean(database: Database, delay: float) -> tuple[Compaction, ...]:
@@ -237,7 +238,7 @@ def retry_cleaning(database: Database, compaction_id: int, error: str, wait: flo
         values = {"error": checks.said(error), "cleanings": one.cleanings + 1, "clean_from": until}
         change_job(connection, compaction_id, values, None)
 
-    database.write(work)
+    write_once(database, work)
 
 
 def show_compactions(database: Database) -> tuple[Compaction, ...]:
