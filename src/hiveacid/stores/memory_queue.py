@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hiveacid.core.conflicts import Change
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service
+from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service, is_covered
 from hiveacid.core.states import COMPACTION, end_compaction, fire
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.memory_state import MemoryPart, WrittenRow, alone
@@ -54,7 +54,11 @@ class MemoryQueue(MemoryPart):
         top = self._compactor_high_watermark(request.table)
         for number, one in sorted(self._state.compactions.items()):
             same = (one.request.table, one.request.partition) == (request.table, request.partition)
-            covered = one.state == "ready for cleaning" and one.high_watermark == top
+            covered = (
+                one.state == "ready for cleaning"
+                and one.high_watermark == top
+                and is_covered(one.request.kind, request.kind)
+            )
             if same and (covered or one.state in _UNDER_WAY):
                 raise refusals.scheduled(request, one.state, number)
         return self._queued(Compaction(0, request, COMPACTION.start, initiator=initiator))

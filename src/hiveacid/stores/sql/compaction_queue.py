@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Connection, String, and_, bindparam, func, in
 
 from hiveacid.core import states
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.queue import DEFAULT_POOL, Compaction, CompactionRequest
+from hiveacid.core.queue import DEFAULT_POOL, Compaction, CompactionRequest, is_covered
 from hiveacid.core.states import COMPACTION, fire
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.limits import Limits
@@ -39,8 +39,12 @@ def enqueue_compaction(database: Database, request: CompactionRequest, initiator
         place = {"database_name": request.table.database, "table_name": request.table.name}
         top = _compactor_high_watermark(connection, place)
         for other in connection.execute(_IN_QUEUE, place):
-            is_covered = other.state == "ready for cleaning" and other.high_watermark == top
-            if other.partition_name == request.partition and (is_covered or other.state in _UNDER_WAY):
+            covered = (
+                other.state == "ready for cleaning"
+                and other.high_watermark == top
+                and is_covered(other.kind, request.kind)
+            )
+            if other.partition_name == request.partition and (covered or other.state in _UNDER_WAY):
                 raise refusals.scheduled(request, other.state, other.id)
         return _insert(database, connection, request, {"state": COMPACTION.start, "initiator": initiator})
 
