@@ -217,7 +217,8 @@ def test_create_table_waits_for_who_makes_the_same_table(table: AcidSession, spa
         creator.start()
         while not any(lock.state == "WAITING" for lock in context.store.show_locks()):
             assert creator.is_alive()
-        table.context.catalog.create_table(replace(context.require(context.resolve("t")), name=name))
+        made = replace(context.require(context.resolve("t")), name=name, location=f"{context.warehouse}/m")
+        table.context.catalog.create_table(made)
     creator.join(timeout=60)
     assert not creator.is_alive()
     assert [column.name for column in context.require(name).columns] == ["id", "item"]
