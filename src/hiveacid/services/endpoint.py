@@ -82,7 +82,8 @@ def exposition(metrics: Iterable[Metric]) -> bytes:
 
     registry = CollectorRegistry()
     registry.register(Collector())
-    return generate_latest(registry)
+    page: bytes = generate_latest(registry)
+    return page
 
 
 class Endpoint:

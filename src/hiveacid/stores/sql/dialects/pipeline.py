@@ -12,6 +12,7 @@ import re
 import selectors
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -127,10 +128,11 @@ class Pipeline:
     def _error(self, result: pq.abc.PGresult) -> Exception:
         said = (result.error_message or b"").decode(self._encoding, "replace").strip()
         state = result.error_field(pq.DiagnosticField.SQLSTATE)
-        try:
-            return errors.lookup(state.decode())(said) if state else OperationalError(said)
-        except KeyError:
-            return OperationalError(said)
+        kind: type[Exception] = OperationalError
+        if state:
+            with suppress(KeyError):
+                kind = errors.lookup(state.decode())
+        return kind(said)
 
 
 @cache
