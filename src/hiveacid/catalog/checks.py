@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from hiveacid.core.buckets import MAX_BUCKET
+from hiveacid.core.locations import lies_in, touch
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.errors import CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.types import column_type
@@ -46,21 +47,19 @@ def check_location(location: str, context: Context, own: TableName | None = None
     Dropping or overwriting deletes a location: it may not be the warehouse, a database's or the store's
     directory, nor touch another table's. ``own``: the table that it is for.
     """
+    wanted = real_path(location)
     for taken, what in _taken(context, own):
-        inside = what != "database" and _lies_in(location, taken)
-        if inside or _lies_in(taken, location):
+        place = real_path(taken)
+        if lies_in(place, wanted) if what == "database" else touch(place, wanted):
             raise CatalogError(f"the location {location} is not free: {what} {taken} is there")
 
 
 def check_database_location(location: str, context: Context) -> None:
     """Raise CatalogError for a directory of tables that is, or lies in, a table's or the store's own directory."""
+    wanted = real_path(location)
     for taken, what in _taken(context, None):
-        if what != "database" and _lies_in(location, taken):
+        if what != "database" and lies_in(wanted, real_path(taken)):
             raise CatalogError(f"a database cannot be at {location}: {what} {taken} is there")
-
-
-def _lies_in(inner: str, outer: str) -> bool:
-    return f"{real_path(inner).rstrip('/')}/".startswith(f"{real_path(outer).rstrip('/')}/")
 
 
 def _taken(context: Context, own: TableName | None) -> Iterator[tuple[str, str]]:

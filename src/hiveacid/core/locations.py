@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 
+def lies_in(inner: str, outer: str) -> bool:
+    """Tell whether a location is, or lies in, another one; both are absolute paths or URIs."""
+    return f"{inner.rstrip('/')}/".startswith(f"{outer.rstrip('/')}/")
+
+
 def touch(one: str, other: str) -> bool:
-    """Tell whether two locations are the same, or one lies in the other; both are absolute paths or URIs."""
-    first, second = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
-    return first.startswith(second) or second.startswith(first)
+    """Tell whether two locations are the same, or one lies in the other; both as in `lies_in`."""
+    return lies_in(one, other) or lies_in(other, one)
