@@ -1,7 +1,7 @@
 """Compaction, scenario by scenario (C1 to C20; those that need no Spark are in tests/unit and the contract).
 
-C6, C9, C10, C13 and C17 go on in tests/unit/services, C12 and C16 in the stores' contract, C4 on tables that
-Hive wrote in `test_corpus_continued.py`.
+C6, C8, C9, C10, C11, C13, C17 and C19 go on in tests/unit/services and tests/unit/core, C12 and C16 in the stores'
+contract, C4 in `test_load_and_convert.py` and on tables that Hive wrote in `test_corpus_continued.py`.
 """
 
 from __future__ import annotations

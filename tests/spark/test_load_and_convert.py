@@ -186,6 +186,7 @@ def test_what_cannot_be_loaded_is_refused_before_anything_happens(acid: AcidSess
 
 
 def test_a_plain_table_becomes_full_acid(acid: AcidSession) -> None:
+    """D16, and C4: a major compaction takes the original files in."""
     acid.sql("CREATE TABLE ca (a INT, b STRING) STORED AS ORC")
     acid.sql("INSERT INTO ca VALUES (1, 'x')")
     acid.sql("INSERT INTO ca VALUES (2, 'y'), (3, 'z')")

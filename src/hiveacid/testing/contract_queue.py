@@ -80,7 +80,7 @@ class QueueContract:
         assert [one and one.id for one in claimed] == [numbers[n] for n in (1, 3, 0, 2)] + [None]
 
     def test_workers_take_jobs_of_their_own_pool(self, store: Store, clock: ManualClock) -> None:
-        """Those of the default pool also what has waited for ``hive.compactor.worker.pool.timeout`` elsewhere."""
+        """C16: those of the default pool also what has waited for ``hive.compactor.worker.pool.timeout`` elsewhere."""
         night = store.enqueue_compaction(replace(MAJOR, pool="night"), "me").id
         day = store.enqueue_compaction(replace(MAJOR, table=STOCK), "me").id
         assert store.claim_compaction("w", pool="morning") is None

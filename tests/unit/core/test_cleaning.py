@@ -96,6 +96,7 @@ def test_directories_of_aborted_writers_and_compactions_go() -> None:
 
 
 def test_aborted_rows_in_a_streamed_delta_are_remembered() -> None:
+    """C13, HIVE-24481: an id is not forgotten while its rows are on disk."""
     found = plan("delta_2_5", "delta_7_7_0", write_ids="9:9223372036854775807::4,7")
     assert deleted(found) == ["delta_7_7_0"]
     assert found.forget_aborted_up_to == 3
@@ -116,6 +117,7 @@ def test_open_writers_are_left_alone() -> None:
 
 
 def test_aborted_only_leaves_obsolete_directories_alone() -> None:
+    """C13, HIVE-25502."""
     found = plan(
         "delta_1_1_0",
         "base_5/_metadata_acid",

@@ -52,6 +52,7 @@ def paths_of(found: CompactionPlan) -> list[str]:
 
 
 def test_minor_joins_deltas_and_delete_deltas_up_to_the_high_watermark() -> None:
+    """C1."""
     found = made(MINOR, "base_2", "delta_3_3_0", "delete_delta_4_4_0", "delta_5_5_0")
     assert paths_of(found) == ["delta_3_3_0", "delta_5_5_0", "delete_delta_4_4_0"]
     assert (found.output, found.delete_output, found.metadata) == (
@@ -80,18 +81,21 @@ def test_minor_leaves_base_and_originals_alone() -> None:
 
 
 def test_major_reads_everything_into_a_base_of_the_high_watermark() -> None:
+    """C2."""
     found = made(MAJOR, "base_2", "delta_3_3_0", "delete_delta_4_4_0", "delta_5_5_0")
     assert paths_of(found) == ["base_2", "delta_3_3_0", "delta_5_5_0", "delete_delta_4_4_0"]
     assert (found.output, found.delete_output, found.metadata) == ("base_0000009_v0000040", None, None)
 
 
 def test_major_reads_originals() -> None:
+    """C4."""
     found = made(MAJOR, "HIVE_UNION_SUBDIR_1/000000_0", write_ids="10000000:9223372036854775807::")
     assert [file.path for file in found.originals] == ["HIVE_UNION_SUBDIR_1/000000_0"]
     assert found.output == "base_10000000_v0000040"
 
 
 def test_hive3_results_have_no_suffix_and_a_base_carries_metadata() -> None:
+    """C20."""
     major = made(MAJOR, "base_2", "delta_3_3_0", level=LayoutLevel.HIVE3)
     assert major.output == "base_0000009"
     assert major.metadata == '{"thisFileVersion":"0","dataFormat":"compacted"}'
@@ -101,6 +105,7 @@ def test_hive3_results_have_no_suffix_and_a_base_carries_metadata() -> None:
 
 
 def test_a_compaction_stops_below_the_lowest_open_write_id() -> None:
+    """C3."""
     found = made(MINOR, "delta_1_1_0", "delta_2_2_0", "delta_5_5_0", write_ids="6:4:4:3")
     assert paths_of(found) == ["delta_1_1_0", "delta_2_2_0"]
     assert found.output == "delta_0000001_0000003_v0000040"
@@ -119,6 +124,7 @@ def test_a_compaction_stops_below_a_streamed_delta_with_an_open_part() -> None:
     [
         (MINOR, ("delta_1_1_0",)),
         (MINOR, ("delta_1_1_0", "delete_delta_2_2_0")),
+        (MINOR, ("delta_3_3_1", "delete_delta_3_3_0")),
         (MINOR, ("base_2", "delta_3_3_0")),
         (MINOR, ()),
         (MAJOR, ()),
@@ -128,6 +134,7 @@ def test_a_compaction_stops_below_a_streamed_delta_with_an_open_part() -> None:
     ],
 )
 def test_not_enough_to_compact(kind: CompactionKind, paths: tuple[str, ...]) -> None:
+    """C11: a delta and a delete delta of the same range are one of each, too."""
     assert refused(kind, *paths) == CompactionRefusal(NOT_ENOUGH, cleaning_needed=False)
 
 
@@ -147,12 +154,14 @@ def test_enough_to_compact(kind: CompactionKind, paths: tuple[str, ...]) -> None
 
 
 def test_refused_with_something_to_clean() -> None:
+    """C11: the cleaner gets its share all the same."""
     assert refused(MAJOR, "base_5", "delta_4_4_0").cleaning_needed
     assert refused(MINOR, "delta_4_4_0", "delta_5_5_0", write_ids="9:9223372036854775807::5").cleaning_needed
     assert refused(MAJOR, "base_5", "base_7_v30").cleaning_needed
 
 
 def test_a_lone_streamed_delta_with_aborted_rows_is_worth_a_major_compaction() -> None:
+    """C13, HIVE-24481: its aborted rows are on disk until then."""
     found = made(MAJOR, "delta_2_5", write_ids="9:9223372036854775807::4")
     assert not found.write_ids.is_valid(4)
     refused(MINOR, "delta_2_5", write_ids="9:9223372036854775807::4")

@@ -218,7 +218,7 @@ def test_a_table_that_cannot_be_cleaned_keeps_nobody_else_from_it(scene: Scene) 
 
 
 def test_a_table_is_not_dropped_while_it_is_cleaned(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its successor of the same name has directories of the same names; neither waits for the other."""
+    """C17: its successor of the same name has directories of the same names; neither waits for the other."""
     clean_up = compacted(scene)
     (writer,) = scene.store.open_txns(CLIENT)
     exclusive = [LockComponent(LockType.EXCLUSIVE, T.database, T.name)]

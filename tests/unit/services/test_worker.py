@@ -1,0 +1,156 @@
+"""Jobs on the reference store: what happens while a worker is at work. Files are written by hand, not by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from scene import Scene, T
+
+from hiveacid.core.locks import LockComponent, LockState, LockType
+from hiveacid.core.model import WriteId
+from hiveacid.core.queue import Compaction, CompactionRequest
+from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError
+from hiveacid.ports import TxnKind
+from hiveacid.spark.publish import Published
+from hiveacid.storage.listing import read_location
+from hiveacid.table.cleaning import clean
+from hiveacid.table.compaction_job import run_job
+from hiveacid.table.compaction_write import Rewrite, Writing
+from hiveacid.table.report import CompactionReport
+from hiveacid.testing.samples import CLIENT
+
+
+def claimed(scene: Scene, kind: str = "major", partition: str | None = None) -> Compaction:
+    made = scene.store.enqueue_compaction(CompactionRequest(T, partition, kind), "test")
+    job = scene.store.claim_compaction("w", made.id)
+    assert job is not None
+    return job
+
+
+def work(
+    scene: Scene, meanwhile: Callable[[Rewrite], object] = lambda _: None, job: Compaction | None = None
+) -> CompactionReport:
+    """Be a worker; ``meanwhile`` happens when the plan stands and nothing of its result lies there yet."""
+
+    def write(rewrite: Rewrite, output: str) -> Published:
+        meanwhile(rewrite)
+        scene.context.fs.make_directory(output)
+        scene.context.fs.write_bytes(f"{output}/bucket_00000", b"x")
+        return Published({}, (output,))
+
+    return run_job(scene.context, job or claimed(scene), "w", writing=Writing(write, write, counts=False))
+
+
+def test_its_own_transaction_counts_as_open(scene: Scene) -> None:
+    """C19, HIVE-29567: what a worker that lost its way has left under the same transaction id is not read."""
+    scene.table()
+    for _ in range(2):
+        scene.write()
+    read: list[str] = []
+
+    def look(job: Rewrite) -> None:
+        snapshot = job.txn.snapshot()
+        assert not snapshot.is_valid(job.txn.txn_id)
+        scene.put(scene.place(T, None) / f"delta_0000001_0000002_v{job.txn.txn_id:07d}", 1)
+        location = read_location(
+            scene.context.fs, job.table, job.table.location, None, job.plan.write_ids, snapshot
+        )
+        read.extend(one.path for one in location.state.read_directories)
+
+    report = work(scene, look)
+    assert read == ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
+    assert report.state == "ready for cleaning"
+
+
+def test_a_table_is_not_dropped_while_it_is_compacted(scene: Scene) -> None:
+    """C17: DROP waits for the worker; writers and readers don't."""
+    scene.table()
+    for _ in range(2):
+        scene.write()
+    (other,) = scene.store.open_txns(CLIENT)
+    answers = {}
+
+    def ask(_: Rewrite) -> None:
+        for kind in LockType:
+            wanted = [LockComponent(kind, T.database, T.name)]
+            answer = scene.store.lock(other, wanted, zero_wait=True)
+            answers[kind] = answer.state
+            if answer.state is LockState.ACQUIRED:
+                scene.store.unlock(answer.lock_id)
+
+    work(scene, ask)
+    assert {kind for kind, state in answers.items() if state is LockState.NOT_ACQUIRED} == {
+        LockType.EXCLUSIVE
+    }
+
+
+def test_a_table_that_was_dropped_all_the_same(scene: Scene) -> None:
+    """C17: somebody who asks no lock drops it meanwhile; the job has failed, its transaction is over."""
+    scene.table()
+    for _ in range(2):
+        scene.write()
+    with pytest.raises(CompactionError):
+        work(scene, lambda _: scene.store.drop_table(T))
+    assert scene.store.show_compactions() == ()
+    assert {row.state for row in scene.store.show_transactions()} <= {"ABORTED"}
+    assert not any(name.startswith("base_") for name in scene.listing())
+
+
+@pytest.mark.parametrize("what", ["table", "partition"])
+def test_a_job_whose_place_is_gone_is_refused(scene: Scene, what: str) -> None:
+    """C17: between the queue and the worker."""
+    scene.table(partitions=("1",))
+    for _ in range(2):
+        scene.write(T, "p=1")
+    job = claimed(scene, partition="p=1")
+    scene.store.drop_partitions(T, scene.store.list_partitions(T))
+    if what == "table":
+        scene.store.drop_table(T)
+    report = work(scene, job=job)
+    assert (report.state, "assuming it was dropped" in (report.reason or "")) == (
+        "refused" if what == "partition" else "failed",
+        True,
+    )
+
+
+def test_a_refused_job_still_lets_the_cleaner_come(scene: Scene) -> None:
+    """C11: nothing to compact, but directories that a base replaced: the cleaner takes them, no reader's."""
+    scene.table()
+    scene.write()
+    scene.put(scene.place(T, None) / "base_0000001", 1)  # an INSERT OVERWRITE in the same transaction
+    report = work(scene)
+    assert (report.state, report.reason) == (
+        "ready for cleaning",
+        "None of the compaction thresholds met, compaction request is refused!",
+    )
+    assert len(clean(scene.context)) == 1
+    assert scene.listing() == ["base_0000001"]
+    assert work(scene).state == "refused"
+
+
+def test_a_worker_that_died_leaves_nothing_that_is_read(scene: Scene) -> None:
+    """C6: not even when it dies between its files and its commit; its job is taken by another one in time."""
+    scene.table()
+    for _ in range(2):
+        scene.write()
+    job = claimed(scene)
+    (txn_id,) = scene.store.open_txns(CLIENT, kind=TxnKind.COMPACTION)
+    scene.store.start_compaction(job.id, txn_id, WriteId(2), "w")
+    dead = scene.place(T, None) / f"base_0000002_v{txn_id:07d}"
+    scene.put(dead, 1)
+    with pytest.raises(CompactionRefusedError):
+        claimed(scene)
+    scene.clock.advance(301)
+    scene.store.abort_timed_out()
+    assert scene.states() == [(1, "initiated")]
+    again = scene.store.claim_compaction("w2")
+    assert again is not None
+    with pytest.raises(HiveAcidError):  # the dead one comes back: the job is not his any more
+        scene.store.end_compaction(job.id, "ready for cleaning", worker="w")
+    scene.store.release_compaction(again.id, "w2")
+    second = scene.store.claim_compaction("w", again.id)
+    assert work(scene, job=second).state == "ready for cleaning"
+    clean(scene.context)
+    assert [Path(name).name for name in scene.listing()] == ["base_0000002_v0000004"]
