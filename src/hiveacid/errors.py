@@ -22,6 +22,9 @@
       TransactionError
         NoSuchTransactionError   TransactionAbortedError   TransactionStateError
         WriteConflictError (retryable)    first committer won
+        StreamFencedError                 another copy of a streaming query has taken over
+        StreamReplayedError               a batch of a stream is in the table already
+        StreamCheckpointError             a stream's batch ids begin anew, and nobody said that they may
         LockTimeoutError   (retryable)    10307
       MergeCardinalityError               a target row matched several source rows
       DataError                           a value does not fit its column; the statement wrote nothing
@@ -242,6 +245,24 @@ class WriteConflictError(TransactionAbortedError):
 
     code = "50003"
     retryable = True
+
+
+class StreamFencedError(TransactionAbortedError):
+    """Another copy of a streaming query registered later: this one may not write any more."""
+
+    code = "STREAM_FENCED"
+
+
+class StreamReplayedError(TransactionAbortedError):
+    """A batch of a stream was committed before; nothing was written again."""
+
+    code = "STREAM_REPLAYED"
+
+
+class StreamCheckpointError(TransactionError):
+    """A stream comes with another checkpoint than before: its batch ids mean other rows."""
+
+    code = "STREAM_CHECKPOINT"
 
 
 class LockTimeoutError(TransactionError):

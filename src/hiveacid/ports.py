@@ -23,6 +23,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service
+from hiveacid.core.streams import StreamBatch, StreamKey, StreamProgress
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 
 
@@ -213,14 +214,18 @@ class TransactionStore(Protocol):
         """Say that the transactions are alive."""
 
     def commit_txn(
-        self, txn_id: TxnId, changes: CatalogChanges = CatalogChanges(), written: Sequence[Written] = ()
+        self,
+        txn_id: TxnId,
+        changes: CatalogChanges = CatalogChanges(),
+        written: Sequence[Written] = (),
+        batch: StreamBatch | None = None,
     ) -> None:
         """Commit: all or nothing with ``changes``. Idempotent for a transaction that is already committed.
 
-        ``written``: what ``add_written`` was not told yet.
+        ``written``: what ``add_written`` was not told yet. ``batch``: of a stream whose progress goes with it.
 
-        Raises WriteConflictError (and the transaction is aborted then), TransactionAbortedError,
-        NoSuchTransactionError.
+        Raises WriteConflictError, StreamReplayedError, StreamFencedError (and the transaction is aborted then),
+        TransactionAbortedError, NoSuchTransactionError.
         """
 
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
@@ -231,6 +236,18 @@ class TransactionStore(Protocol):
 
         Compactions that ran in them are queued again; after three workers were lost they have failed.
         """
+
+    def register_stream(
+        self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
+    ) -> StreamProgress:
+        """Let a writer of a stream begin (``core.streams.registered``); again for the same writer does nothing.
+
+        ``writer``: a text that no other run of the query has. Raises StreamFencedError, StreamCheckpointError,
+        UnsupportedFeatureError where a store can't commit progress and rows at once.
+        """
+
+    def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
+        """Return how far a stream has come, None for one that never began."""
 
     def min_open_txn_id(self) -> TxnId:
         """Return the lowest open transaction id, or the next id to be given if none is open."""

@@ -44,6 +44,7 @@ from hiveacid.ports import (
 if TYPE_CHECKING:
     from hiveacid.config import Settings
     from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
+    from hiveacid.core.streams import StreamBatch
 
 __all__ = ["Heartbeats", "Transaction", "Transactions", "this_client"]
 
@@ -85,6 +86,7 @@ class Transaction:
     _tables: list[TableDefinition] = field(default_factory=list)
     _overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
     _altered: CatalogChanges = field(default_factory=CatalogChanges)
+    _batch: StreamBatch | None = None
     _on_abort: list[Callable[[], None]] = field(default_factory=list)
     _on_commit: list[Callable[[], None]] = field(default_factory=list)
 
@@ -238,6 +240,10 @@ class Transaction:
         ids = ((table.name, skipped),) if skipped else ()
         self._altered = CatalogChanges(altered=(table,), skipped=ids)
 
+    def carries(self, batch: StreamBatch) -> None:
+        """Let the progress of a stream go with the commit."""
+        self._batch = batch
+
     def on_commit(self, action: Callable[[], None]) -> None:
         """Run ``action`` (removal of what the commit made superfluous) once the transaction has committed."""
         self._on_commit.append(action)
@@ -248,6 +254,8 @@ class Transaction:
 
     def commit(self) -> None:
         """Make it visible. Raises WriteConflictError or TransactionAbortedError; then nothing is visible.
+
+        Raises StreamReplayedError, StreamFencedError (both are aborts) for a batch that it carries.
 
         Raises CommitStateUnknownError if the answer was lost and the store cannot be asked: then the files stay.
         """
@@ -260,7 +268,7 @@ class Transaction:
         try:
             self.heartbeats.check(self.txn_id)
             changes = replace(self._altered, tables=tuple(self._tables), partitions=tuple(self._partitions))
-            self.store.commit_txn(self.txn_id, changes, tuple(dict.fromkeys(self._written)))
+            self.store.commit_txn(self.txn_id, changes, tuple(dict.fromkeys(self._written)), self._batch)
         except TransactionAbortedError:
             self._end()
             self._run(self._on_abort)

@@ -15,9 +15,16 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from hiveacid.core.locks import LockState, LockType
-from hiveacid.core.model import TableName
+from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.queue import CompactionRequest
-from hiveacid.errors import HiveAcidError, StoreUnavailableError, StoreVersionError, WriteConflictError
+from hiveacid.core.streams import StreamBatch, StreamKey
+from hiveacid.errors import (
+    HiveAcidError,
+    StoreUnavailableError,
+    StoreVersionError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
 from hiveacid.ports import Clock, Operation, TxnKind
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.database import Database
@@ -151,6 +158,14 @@ def _refused_with(words: str, verb: Callable[[], object]) -> bool:
     return False
 
 
+def committed(store: SqlStore, txn_id: TxnId, batch: StreamBatch) -> bool:
+    try:
+        store.commit_txn(txn_id, batch=batch)
+    except TransactionAbortedError:
+        return False
+    return True
+
+
 class ServerRules:
     """What the contract cannot show: several at once, the server's own time, a server that goes away."""
 
@@ -202,6 +217,29 @@ class ServerRules:
             answers = at_once([lambda t=txn_id: store.commit_txn(t) for txn_id in txn_ids])
             assert sum(answer is None for answer in answers) == 1
             assert sum(isinstance(answer, WriteConflictError) for answer in answers) == 3
+
+    def test_writers_of_a_stream_at_the_same_moment(self, store: SqlStore) -> None:
+        """Each has an epoch of its own, and of batches that are committed at once one goes in: the newest writer's."""
+        stream = StreamKey(ORDERS, "clicks")
+        for turn in range(10):
+            epochs = at_once(
+                [
+                    lambda w=f"{turn}-{one}": store.register_stream(stream, w, "check").epoch
+                    for one in range(4)
+                ]
+            )
+            newest = turn * 4 + 4
+            assert set(epochs) == set(range(newest - 3, newest + 1))
+            txn_ids = store.open_txns(CLIENT, 8)
+            numbers = [epoch for epoch in epochs if isinstance(epoch, int)] * 2
+            batches = [StreamBatch(stream, "check", epoch, turn) for epoch in numbers]
+            ends = at_once(
+                [
+                    lambda t=txn, b=one: committed(store, t, b)
+                    for txn, one in zip(txn_ids, batches, strict=True)
+                ]
+            )
+            assert [epoch for epoch, end in zip(numbers, ends, strict=True) if end] == [newest]
 
     def test_one_transaction_asks_twice_at_once(self, store: SqlStore) -> None:
         """For its write id: it is the same one."""

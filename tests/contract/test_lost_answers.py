@@ -12,6 +12,7 @@ from sqlalchemy import text
 from hiveacid.core.locks import LockState, LockType
 from hiveacid.core.model import Partition, TableName, WriteId
 from hiveacid.core.queue import Compaction, CompactionRequest
+from hiveacid.core.streams import StreamBatch, StreamKey
 from hiveacid.ports import Operation
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.testing.clock import ManualClock
@@ -54,7 +55,28 @@ def first_job(store: SqlStore) -> Compaction:
     return store.show_compactions()[0]
 
 
+STREAM = StreamKey(ORDERS, "clicks")
+
+
+def commit_batch(store: SqlStore) -> object:
+    """Commit the first batch of a stream; a commit that is asked for again finds it done."""
+    (txn_id,) = store.open_txns(CLIENT)
+    progress = store.register_stream(STREAM, "run", "check")
+    store.commit_txn(txn_id, batch=StreamBatch(STREAM, "check", progress.epoch, 0))
+    return store.txn_state(txn_id)
+
+
 VERBS = {
+    "register a stream": Verb(
+        lambda store: store.register_stream(STREAM, "old run", "check"),
+        lambda store: store.register_stream(STREAM, "run", "check"),
+        lambda store, answer: answer == store.stream_progress(STREAM) and answer.epoch == 2,  # type: ignore[attr-defined]
+    ),
+    "commit a batch": Verb(
+        nothing,
+        commit_batch,
+        lambda store, answer: answer == "committed" and store.stream_progress(STREAM).batch_id == 0,  # type: ignore[union-attr]
+    ),
     "create database": Verb(
         nothing,
         lambda store: store.create_database(database("other")),

@@ -117,6 +117,7 @@ def test_a_statement_that_lost_a_race_says_how_often_it_began_anew(
         txn_id: TxnId,
         changes: CatalogChanges = CatalogChanges(),  # noqa: B008
         written: Sequence[Written] = (),
+        *_: object,
     ) -> None:
         if rivals and written:
             rivals.pop()

@@ -10,6 +10,7 @@ import pytest
 from hiveacid.config import Settings
 from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import TxnId
+from hiveacid.core.streams import StreamBatch
 from hiveacid.errors import (
     CommitStateUnknownError,
     LockTimeoutError,
@@ -51,9 +52,10 @@ class Cut(MemoryStore):
         txn_id: TxnId,
         changes: CatalogChanges = CatalogChanges(),  # noqa: B008
         written: Sequence[Written] = (),
+        batch: StreamBatch | None = None,
     ) -> None:
         self._reach()
-        super().commit_txn(txn_id, changes, written)
+        super().commit_txn(txn_id, changes, written, batch)
 
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
         self._reach()

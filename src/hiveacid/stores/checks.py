@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from hiveacid.core.locks import LockComponent
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
 from hiveacid.core.queue import Compaction, CompactionRequest, Service
+from hiveacid.core.streams import StreamKey
 from hiveacid.errors import CatalogError, ConfigError, TransactionStateError
 from hiveacid.ports import CatalogChanges, Client, Start, TxnKind, Written
 from hiveacid.stores.limits import Limits
@@ -14,6 +15,8 @@ from hiveacid.stores.limits import Limits
 LONGEST_DATABASE = 128
 LONGEST_TABLE = 256
 LONGEST_POOL = 64
+LONGEST_QUERY = 256
+LONGEST_WRITER = 256
 COMPACTION_KINDS = ("minor", "major", "rebalance")
 
 
@@ -147,6 +150,15 @@ def compaction(request: CompactionRequest) -> CompactionRequest:
 def pool_name(name: str) -> str:
     """Return the name of a worker pool; CatalogError if it is empty, too long or holds a NUL."""
     return _name("the name of the worker pool", name, LONGEST_POOL)
+
+
+def stream(key: StreamKey, writer: str = "-", checkpoint: str = "-") -> StreamKey:
+    """Return a stream; CatalogError for a name that is empty, too long or can't be kept."""
+    table_name(key.table)
+    _name("the name of the stream", key.query, LONGEST_QUERY)
+    _name("the writer of the stream", writer, LONGEST_WRITER)
+    _name("the checkpoint of the stream", checkpoint, LONGEST_WRITER)
+    return key
 
 
 def service(one: Service) -> Service:

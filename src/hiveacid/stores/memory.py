@@ -12,6 +12,7 @@ from hiveacid.core.conflicts import Change, Conflict, conflict_message, first_co
 from hiveacid.core.locks import HeldLock, LockComponent, LockState, blocker
 from hiveacid.core.model import LockId, TableName, TxnId, WriteId
 from hiveacid.core.states import TRANSACTION, fire
+from hiveacid.core.streams import StreamBatch, committed, refusal
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import HiveAcidError, WriteConflictError
 from hiveacid.ports import (
@@ -31,11 +32,12 @@ from hiveacid.stores.limits import Limits
 from hiveacid.stores.memory_catalog import MemoryCatalog
 from hiveacid.stores.memory_queue import MemoryQueue
 from hiveacid.stores.memory_state import NOBODY, Request, Transaction, WrittenRow, alone
+from hiveacid.stores.memory_streams import MemoryStreams
 
 _NO_CHANGES, _NOTHING = CatalogChanges(), Start()
 
 
-class MemoryStore(MemoryCatalog, MemoryQueue):
+class MemoryStore(MemoryCatalog, MemoryQueue, MemoryStreams):
     """Implements :class:`hiveacid.ports.TransactionStore` and :class:`hiveacid.ports.Catalog`.
 
     ``limits``: time-outs and the like; ``clock``: the store's only time.
@@ -118,7 +120,11 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
 
     @alone
     def commit_txn(
-        self, txn_id: TxnId, changes: CatalogChanges = _NO_CHANGES, written: Sequence[Written] = ()
+        self,
+        txn_id: TxnId,
+        changes: CatalogChanges = _NO_CHANGES,
+        written: Sequence[Written] = (),
+        batch: StreamBatch | None = None,
     ) -> None:
         """See :class:`hiveacid.ports.TransactionStore`.
 
@@ -130,6 +136,10 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
         if txn is not None and txn.state == "committed":
             return
         txn = self._state.require_open(txn_id)
+        refused = None if batch is None else refusal(self._state.streams.get(batch.stream), batch)
+        if refused is not None:
+            self._end(txn, "abort", str(refused), refused.code)
+            raise refused
         known = len(self._state.written)
         if written:
             self.add_written(txn_id, written)
@@ -150,6 +160,8 @@ class MemoryStore(MemoryCatalog, MemoryQueue):
             for row in mine:
                 row.sequence = self._state.sequence
         self._apply_changes(changes)
+        if batch is not None:
+            self._state.streams[batch.stream] = committed(self._state.streams[batch.stream], batch)
         self._compaction_committed(txn_id)
         self._end(txn, "commit")
         for row in mine:

@@ -154,6 +154,7 @@ class MemoryCatalog(MemoryPart):
             number: one for number, one in state.compactions.items() if one.request.table != name
         }
         state.changed = {place: at for place, at in state.changed.items() if place[0] != name}
+        state.streams = {key: one for key, one in state.streams.items() if key.table != name}
 
     def _rename(self, old: TableName, new: TableName) -> None:
         state = self._state
@@ -177,3 +178,6 @@ class MemoryCatalog(MemoryPart):
             if one.request.table == old:
                 state.compactions[number] = replace(one, request=replace(one.request, table=new))
         state.changed = {(new if name == old else name, of): at for (name, of), at in state.changed.items()}
+        for key in [key for key in state.streams if key.table == old]:
+            moved = replace(key, table=new)
+            state.streams[moved] = replace(state.streams.pop(key), stream=moved)

@@ -21,6 +21,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.queue import Compaction, Service
+from hiveacid.core.streams import StreamKey, StreamProgress
 from hiveacid.ports import Client, Clock, TxnKind
 from hiveacid.stores import refusals
 from hiveacid.stores.clock import SystemClock
@@ -104,6 +105,7 @@ class State:
     last_compaction: int = 0
     changed: dict[tuple[TableName, str | None], int] = field(default_factory=dict)  # last commit, ms
     services: dict[str, Service] = field(default_factory=dict)
+    streams: dict[StreamKey, StreamProgress] = field(default_factory=dict)
     databases: dict[str, DatabaseDefinition] = field(default_factory=dict)
     tables: dict[TableName, TableDefinition] = field(default_factory=dict)
     partitions: dict[TableName, dict[tuple[str, ...], Partition]] = field(default_factory=dict)

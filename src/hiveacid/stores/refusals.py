@@ -13,6 +13,8 @@ from hiveacid.errors import (
     NoSuchDatabaseError,
     NoSuchTableError,
     NoSuchTransactionError,
+    StreamFencedError,
+    StreamReplayedError,
     TransactionAbortedError,
     TransactionError,
     TransactionStateError,
@@ -33,8 +35,9 @@ def not_open(txn_id: TxnId, state: str, reason: str | None = None, code: str | N
         )
     if state != "aborted":
         return TransactionStateError(f"transaction {txn_id} is {state} already")
-    if code == CONFLICT and reason is not None:
-        return WriteConflictError(reason)
+    for kind in (WriteConflictError, StreamFencedError, StreamReplayedError):
+        if code == kind.code and reason is not None:
+            return kind(reason)
     why = "" if not reason else f": {reason}"
     return TransactionAbortedError(f"transaction {txn_id} was aborted{why}; open a new one and start over")
 

@@ -22,6 +22,7 @@ from hiveacid.testing.contract_compactions import CompactionContract
 from hiveacid.testing.contract_locks import LockContract
 from hiveacid.testing.contract_queue import ChangedPlacesContract, QueueContract
 from hiveacid.testing.contract_starts import StartContract
+from hiveacid.testing.contract_streams import StreamCatalogContract, StreamContract
 from hiveacid.testing.contract_transactions import TransactionContract
 from hiveacid.testing.contract_walks import WalkContract
 from hiveacid.testing.contract_write_ids import WriteIdContract
@@ -41,6 +42,7 @@ class TransactionStoreContract(
     WriteIdContract,
     LockContract,
     CommitContract,
+    StreamContract,
     AbortContract,
     CompactionContract,
     WalkContract,
@@ -49,5 +51,7 @@ class TransactionStoreContract(
     """What every :class:`hiveacid.ports.TransactionStore` does."""
 
 
-class CatalogContract(_TurnedClock, CatalogRules, CatalogChangesContract, ChangedPlacesContract):
+class CatalogContract(
+    _TurnedClock, CatalogRules, CatalogChangesContract, ChangedPlacesContract, StreamCatalogContract
+):
     """What every :class:`hiveacid.ports.Catalog` does, alone and together with transactions."""

@@ -15,7 +15,8 @@ from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from hiveacid.core.model import TxnId
+from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.streams import StreamBatch, StreamKey
 from hiveacid.errors import (
     CommitStateUnknownError,
     NoSuchTransactionError,
@@ -30,6 +31,7 @@ from hiveacid.stores.hms.address import Address, parse_address
 from hiveacid.stores.hms.client import ROUNDS, MetastoreClient
 from hiveacid.stores.hms.layout import Struct
 from hiveacid.stores.hms.protocol import METHODS
+from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.txns import commit
 from hiveacid.stores.hms.versions import HIVE4
 from hiveacid.testing.clock import ManualClock
@@ -271,3 +273,19 @@ def test_the_library_is_loaded_by_the_first_connection_only() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_metastore_takes_no_streams(start: Callable[[Answer], Server]) -> None:
+    """It can't commit how far one has come together with the rows: refused before anything is sent."""
+    server = start(lambda _method, _arguments: {"success": "4.0.1"})
+    store = MetastoreStore(f"thrift://127.0.0.1:{server.port}")
+    stream = StreamKey(TableName("shop", "orders"), "clicks")
+    for verb in (
+        lambda: store.register_stream(stream, "run", "check"),
+        lambda: store.stream_progress(stream),
+        lambda: store.commit_txn(TxnId(1), batch=StreamBatch(stream, "check", 1, 0)),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="how far a stream has come"):
+            verb()
+    assert server.calls == ["getVersion"]
+    store.close()

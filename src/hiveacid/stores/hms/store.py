@@ -10,6 +10,7 @@ from hiveacid.config import Settings
 from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service
+from hiveacid.core.streams import StreamBatch, StreamKey, StreamProgress
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, UnsupportedFeatureError
 from hiveacid.ports import (
@@ -235,13 +236,19 @@ class MetastoreStore(MetastoreCatalog):
         return txns.heartbeat(self.client, txn_ids)
 
     def commit_txn(
-        self, txn_id: TxnId, changes: CatalogChanges = _NO_CHANGES, written: Sequence[Written] = ()
+        self,
+        txn_id: TxnId,
+        changes: CatalogChanges = _NO_CHANGES,
+        written: Sequence[Written] = (),
+        batch: StreamBatch | None = None,
     ) -> None:
         """See :class:`hiveacid.ports.TransactionStore`; new tables and partitions come just before the commit.
 
         As in Hive: for a moment they are there without rows. A table goes again if the commit fails.
         """
         checks.changes(changes)
+        if batch is not None:
+            raise _no_streams(batch.stream)
         self._refuse_conversions(changes)
         for table in changes.altered:
             self.alter_table(table.name, table)
@@ -295,6 +302,21 @@ class MetastoreStore(MetastoreCatalog):
     def abort_timed_out(self) -> tuple[TxnId, ...]:
         """Return nothing: the metastore's own reaper does it."""
         return ()
+
+    def register_stream(
+        self,
+        stream: StreamKey,
+        writer: str,  # noqa: ARG002 - the port's
+        checkpoint: str,  # noqa: ARG002
+        *,
+        restart: bool = False,  # noqa: ARG002
+    ) -> StreamProgress:
+        """Raise UnsupportedFeatureError: progress and rows could not be committed at once."""
+        raise _no_streams(stream)
+
+    def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
+        """Raise UnsupportedFeatureError, as :meth:`register_stream`."""
+        raise _no_streams(stream)
 
     def min_open_txn_id(self) -> TxnId:
         """See :class:`hiveacid.ports.TransactionStore`."""
@@ -431,4 +453,12 @@ def _cleaning(place: str) -> HiveAcidError:
 def _workers(compaction_id: int) -> HiveAcidError:
     return UnsupportedFeatureError(
         f"compaction {compaction_id} of a Hive Metastore is done by Hive's own workers"
+    )
+
+
+def _no_streams(stream: StreamKey) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"stream {stream}: a Hive Metastore commits a transaction, but not how far a stream has come together with it, "
+        "so a batch could be written twice; keep tables that streams write in a store of hiveacid's own, or insert "
+        "batches in a way that may be repeated (MERGE by key)"
     )

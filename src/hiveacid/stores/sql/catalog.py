@@ -28,6 +28,7 @@ from hiveacid.stores.sql.tables import (
     lock_components,
     next_write_ids,
     partitions,
+    streams,
     tables,
     write_ids,
     written,
@@ -168,7 +169,7 @@ def _replace(connection: Connection, name: TableName, definition: TableDefinitio
     )
 
 
-_ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_places)
+_ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_places, streams)
 
 
 def _purge(connection: Connection, name: TableName) -> None:

@@ -10,10 +10,11 @@ from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, 
 from hiveacid.core.conflicts import Change, CommittedChange, Conflict, conflict_message, first_conflict
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.states import TRANSACTION
-from hiveacid.errors import WriteConflictError
+from hiveacid.core.streams import StreamBatch
+from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports import CatalogChanges, TxnKind, Written
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.sql import catalog, compaction_upkeep, quick
+from hiveacid.stores.sql import catalog, compaction_upkeep, quick, streams
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.once import write_once
@@ -54,18 +55,22 @@ _RECORD = insert(written)
 
 
 def commit_txn(
-    database: Database, txn_id: TxnId, changes: CatalogChanges, written_now: Sequence[Written]
+    database: Database,
+    txn_id: TxnId,
+    changes: CatalogChanges,
+    written_now: Sequence[Written],
+    batch: StreamBatch | None = None,
 ) -> None:
     """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
     checks.changes(changes)
     ones = checks.written(written_now)
-    if database.dialect.pipelines and changes == _NO_CHANGES:
+    if database.dialect.pipelines and changes == _NO_CHANGES and batch is None:
         now = database.now()
         if database.once(lambda connection: quick.commit(connection, database.dialect, txn_id, ones, now)):
             return
-    message = database.write(lambda connection: _commit(database, connection, txn_id, changes, ones))
-    if message is not None:
-        raise WriteConflictError(message)
+    refused = database.write(lambda connection: _commit(database, connection, txn_id, changes, ones, batch))
+    if refused is not None:
+        raise refused
 
 
 def _commit(
@@ -74,7 +79,8 @@ def _commit(
     txn_id: TxnId,
     changes: CatalogChanges,
     written_now: Sequence[Written],
-) -> str | None:
+    batch: StreamBatch | None,
+) -> TransactionAbortedError | None:
     """Return why the transaction was aborted instead, if it was."""
     rows = connection.execute(_WITH_CHANGES, {"txn_id": txn_id}).all()
     state = rows[0].state if rows else "unknown"
@@ -85,6 +91,11 @@ def _commit(
         raise refusals.not_open(txn_id, state, reason, code)
     if written_now and rows[0].kind == TxnKind.READ_ONLY.value:
         raise refusals.read_only(txn_id)
+    now = database.now()
+    stale = None if batch is None else streams.refused(connection, batch)
+    if stale is not None:
+        end(connection, [txn_id], "abort", now, str(stale), stale.code)
+        return stale
     _record(connection, txn_id, written_now)
     mine = [_change(row) for row in rows if row.operation is not None]
     mine += [
@@ -92,7 +103,6 @@ def _commit(
         for one in written_now
         if one.operation.value in _COUNTING
     ]
-    now = database.now()
     if mine:
         # The counter's row is held until the commit: numbers become visible in their order, and whoever
         # counts next sees what was committed before.
@@ -101,7 +111,7 @@ def _commit(
         if conflict is not None:
             message = conflict_message(txn_id, sequence, conflict)
             end(connection, [txn_id], "conflict", now, message, refusals.CONFLICT)
-            return message
+            return WriteConflictError(message)
         connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
     catalog.apply_changes(database, connection, changes)
     for name, count in changes.skipped:
@@ -110,6 +120,8 @@ def _commit(
         # Whoever opens from now on takes a snapshot that has the compaction in it.
         database.dialect.block_opens(connection)
         compaction_upkeep.committed(connection, txn_id, now)
+    if batch is not None:
+        streams.advance(connection, batch)
     end(connection, [txn_id], "commit", now)
     return None
 

@@ -90,7 +90,14 @@ _COMPACTION_SERVICES = (
         started BIGINT NOT NULL, last_seen BIGINT NOT NULL){options}""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COMPACTION_SERVICES)
+_STREAMS = (
+    """CREATE TABLE hiveacid_streams (
+        database_name {name} NOT NULL, table_name {name} NOT NULL, digest {key} NOT NULL, query {text} NOT NULL,
+        checkpoint {text} NOT NULL, epoch BIGINT NOT NULL, batch_id BIGINT NOT NULL, writers {text} NOT NULL,
+        PRIMARY KEY (database_name, table_name, digest)){options}""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COMPACTION_SERVICES, _STREAMS)
 """Step n brings a store of version n - 1 to version n."""
 
 

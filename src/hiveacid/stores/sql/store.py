@@ -17,6 +17,7 @@ from hiveacid.core.model import (
     WriteId,
 )
 from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service
+from hiveacid.core.streams import StreamBatch, StreamKey, StreamProgress
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.ports import (
     Begun,
@@ -47,6 +48,7 @@ from hiveacid.stores.sql import (
     services,
     show,
     snapshots,
+    streams,
     write_ids,
 )
 from hiveacid.stores.sql.database import Database
@@ -154,10 +156,24 @@ class SqlStore:
         return heartbeat.heartbeat(self._database, txn_ids)
 
     def commit_txn(
-        self, txn_id: TxnId, changes: CatalogChanges = _NO_CHANGES, written: Sequence[Written] = ()
+        self,
+        txn_id: TxnId,
+        changes: CatalogChanges = _NO_CHANGES,
+        written: Sequence[Written] = (),
+        batch: StreamBatch | None = None,
     ) -> None:
         """See :class:`hiveacid.ports.TransactionStore`."""
-        commit_txn.commit_txn(self._database, txn_id, changes, written)
+        commit_txn.commit_txn(self._database, txn_id, changes, written, batch)
+
+    def register_stream(
+        self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
+    ) -> StreamProgress:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return streams.register_stream(self._database, stream, writer, checkpoint, restart=restart)
+
+    def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return streams.stream_progress(self._database, stream)
 
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
         """See :class:`hiveacid.ports.TransactionStore`."""

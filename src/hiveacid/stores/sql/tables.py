@@ -124,6 +124,20 @@ changed_places = Table(
     Column("changed", BigInteger, nullable=False),
 )
 
+# How far streams have come, and who writes them: one row a stream.
+streams = Table(
+    "hiveacid_streams",
+    METADATA,
+    Column("database_name", String, primary_key=True),
+    Column("table_name", String, primary_key=True),
+    Column("digest", String, primary_key=True),  # of the query's name: it may be longer than a key may be
+    Column("query", String, nullable=False),
+    Column("checkpoint", String, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("batch_id", BigInteger, nullable=False),
+    Column("writers", String, nullable=False),  # JSON: a list of pairs
+)
+
 services = Table(
     "hiveacid_services",
     METADATA,

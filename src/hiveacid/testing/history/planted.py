@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.streams import StreamBatch
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.ports import (
     Begun,
@@ -39,12 +40,16 @@ class Wrapper:
         return begin_by_verbs(cast("TransactionStore", self), client, start, kind)
 
     def commit_txn(
-        self, txn_id: TxnId, changes: CatalogChanges = _NO_CHANGES, written: Sequence[Written] = ()
+        self,
+        txn_id: TxnId,
+        changes: CatalogChanges = _NO_CHANGES,
+        written: Sequence[Written] = (),
+        batch: StreamBatch | None = None,
     ) -> None:
         """Do the same for what was written."""
         if written:
             cast("TransactionStore", self).add_written(txn_id, written)
-        self._store.commit_txn(txn_id, changes)
+        self._store.commit_txn(txn_id, changes, batch=batch)
 
 
 class ConflictCheckOff(Wrapper):
