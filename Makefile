@@ -61,6 +61,7 @@ bench: java $(STAMPS)/demo $(STAMPS)/project  ## measure reading, changing and c
 	@$(MAKE) --no-print-directory bench-stores ARGS=
 	@$(MAKE) --no-print-directory bench-files ARGS=
 	@$(MAKE) --no-print-directory bench-ingest ARGS=
+	@$(MAKE) --no-print-directory bench-compact ARGS=
 
 .PHONY: stress
 stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each store, simulation (a quarter of an hour)
@@ -70,6 +71,10 @@ stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each stor
 .PHONY: bench-files
 bench-files: java $(STAMPS)/test $(STAMPS)/project  ## measure 10,000 original files and 1,000 deltas (ARGS="--sizes 1000,3000")
 	@$(BIN)/python bench/many_files.py $(ARGS)
+
+.PHONY: bench-compact
+bench-compact: java $(STAMPS)/test $(STAMPS)/project  ## measure compactions of 10 million rows (ARGS="--rows 1000000 --json FILE")
+	@$(BIN)/python bench/compaction.py $(ARGS)
 
 .PHONY: bench-ingest
 bench-ingest: $(STAMPS)/test $(STAMPS)/project  ## measure streams: Arrow and JSON rows a second (ARGS="--rows 1000000 --json FILE")
