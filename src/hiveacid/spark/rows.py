@@ -140,6 +140,17 @@ def with_static(table: TableDefinition, rows: DataFrame, static: Mapping[str, st
     return rows.select(*columns)
 
 
+def with_nulls(table: TableDefinition, rows: DataFrame) -> DataFrame:
+    """Return rows with NULL in the table's columns that they lack."""
+    have = {name.lower() for name in rows.columns}
+    lacking = [
+        F.lit(None).cast(spark_type(parse_type(c.type))).alias(c.name)
+        for c in (*table.columns, *table.partition_columns)
+        if c.name not in have
+    ]
+    return rows.select("*", *lacking)
+
+
 def no_rows(facts: SparkFacts, table: TableDefinition) -> DataFrame:
     """Return no rows with the table's data columns."""
     fields = [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.model import WriteId
+from hiveacid.core.streams import StreamKey
 from hiveacid.core.types import quote_name
 from hiveacid.errors import TransactionStateError
 from hiveacid.spark.failures import translated
@@ -20,6 +21,7 @@ from hiveacid.table.insert import InsertOptions, insert
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.merge import Merge
 from hiveacid.table.read import read_snapshot
+from hiveacid.table.stream_writer import StreamOptions, StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -160,6 +162,37 @@ class AcidTable:
         """Start a MERGE of ``source`` (alias s) into this table (alias t)."""
         self._require_writable("merge()")
         return Merge(self.context, self.name, source, on, self.joined, target_alias, source_alias)
+
+    def stream_writer(
+        self,
+        query: str,
+        *,
+        merge_on: str | Sequence[str] = (),
+        change_type: str | None = None,
+        sequence_by: str | None = None,
+        merge_schema: bool = False,
+        restart: bool = False,
+        checkpoint: str | None = None,
+    ) -> StreamWriter:
+        """Return what writes the batches of a streaming query, each exactly once: for ``foreachBatch``.
+
+        ``query``: a name that no other query has in this table; how far it has come is committed with its rows. Of two
+        copies that run by mistake the older one is stopped (StreamFencedError). Rows are appended, or, with
+        ``merge_on`` (the columns of a key), inserted or updated, and deleted where the column ``change_type`` says so;
+        ``sequence_by`` orders changes of one key. ``merge_schema``: new columns of the feed are added to the table, and
+        those it lacks are NULL; otherwise either is an error. ``restart``: another checkpoint may begin anew under this
+        name. ``checkpoint``: its id, where nobody else knows it (outside of a streaming query). Raises ConfigError,
+        NoSuchColumnError, UnsupportedFeatureError, NotTransactionalError, InsertOnlyError, TransactionStateError.
+        """
+        self._require_writable("stream_writer()")
+        if self.joined is not None:
+            raise TransactionStateError(
+                "stream_writer() inside of a transaction: every batch is one of its own"
+            )
+        given = (merge_on,) if isinstance(merge_on, str) else merge_on
+        columns = tuple(name.strip().strip("`").lower() for name in given)
+        options = StreamOptions(columns, change_type, sequence_by, merge_schema, restart, checkpoint)
+        return StreamWriter(self.context, StreamKey(self.name, query), options)
 
     def _require_writable(self, what: str) -> None:
         """Refuse to write into a snapshot that others read, too, or into the past."""

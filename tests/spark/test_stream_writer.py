@@ -1,0 +1,285 @@
+"""Batches of streaming queries by ``foreachBatch``: each exactly once, appended or merged by key."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hiveacid.errors import (
+    ConfigError,
+    DataError,
+    InsertOnlyError,
+    NoSuchColumnError,
+    SchemaMismatchError,
+    StreamCheckpointError,
+    StreamFencedError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
+from hiveacid.ports import Client, Operation, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hiveacid import AcidSession
+    from hiveacid.table.stream_writer import StreamWriter
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+
+
+def rows(acid: AcidSession, query: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in acid.sql(query).collect()]
+
+
+def run(
+    spark: SparkSession,
+    place: Path,
+    write: Callable[[DataFrame, int], None],
+    schema: str,
+    check: str = "check",
+) -> None:
+    """Run a query over the files of a directory, one file a batch, until it has seen all."""
+    feed = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(place / "feed"))
+    query = feed.writeStream.foreachBatch(write).option("checkpointLocation", str(place / check))
+    query.trigger(availableNow=True).start().awaitTermination()
+
+
+def drop(place: Path, number: int, *events: dict[str, Any]) -> None:
+    feed = place / "feed"
+    feed.mkdir(exist_ok=True)
+    (feed / f"{number:03}.json").write_text("\n".join(map(json.dumps, events)))
+
+
+def test_every_batch_once(spark: SparkSession, acid: AcidSession, tmp_path: Path) -> None:
+    """Through a failure after a commit, a restart, a second copy, and another checkpoint."""
+    acid.sql(
+        f"CREATE TABLE t (id BIGINT, v STRING) PARTITIONED BY (p INT) CLUSTERED BY (id) INTO 2 BUCKETS {ACID}"
+    )
+    t, schema = acid.table("t"), "id BIGINT, v STRING, p INT"
+    for number in range(3):
+        drop(tmp_path, number, *({"id": number * 10 + one, "v": "x", "p": number % 2} for one in range(3)))
+    writer = t.stream_writer("events")
+    seen: list[int] = []
+
+    def fails_after_the_second(frame: DataFrame, batch_id: int) -> None:
+        writer(frame, batch_id)
+        seen.append(batch_id)
+        if batch_id == 1:
+            raise RuntimeError("the answer is lost")
+
+    with pytest.raises(Exception, match="the answer is lost"):
+        run(spark, tmp_path, fails_after_the_second, schema)
+    second = t.stream_writer("events")
+
+    def notes(frame: DataFrame, batch_id: int) -> None:
+        second(frame, batch_id)
+        seen.append(batch_id)
+
+    run(spark, tmp_path, notes, schema)
+    assert seen == [0, 1, 1, 2]
+    want = [(number * 10 + one,) for number in range(3) for one in range(3)]
+    assert rows(acid, "SELECT id FROM t ORDER BY id") == want
+    drop(tmp_path, 3, {"id": 99, "v": "y", "p": 7})
+    with pytest.raises(
+        Exception, match=r"StreamFencedError: another copy of stream 'events' into default\.t"
+    ):
+        run(spark, tmp_path, writer, schema)
+    with pytest.raises(Exception, match=r"StreamCheckpointError.*restart=True"):
+        run(spark, tmp_path, t.stream_writer("events"), schema, "new")
+    assert rows(acid, "SELECT count(*) FROM t") == [(9,)]
+    run(spark, tmp_path, t.stream_writer("events"), schema)
+    assert rows(acid, "SELECT count(*), count(DISTINCT id) FROM t") == [(10, 10)]
+    run(spark, tmp_path, t.stream_writer("events", restart=True), schema, "new")
+    assert rows(acid, "SELECT count(*), count(DISTINCT id) FROM t") == [(20, 10)]
+
+
+def batch(spark: SparkSession, schema: str, *events: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(list(events), schema)
+
+
+def test_replays_write_nothing(spark: SparkSession, acid: AcidSession) -> None:
+    """Neither rows nor a transaction; found at the commit only, the rows go again."""
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    t, store = acid.table("t"), acid.context.store
+    writer = t.stream_writer("q", checkpoint="c")
+    writer(batch(spark, "id INT", (1,)), 0)
+    before = store.valid_txns().high_watermark
+    writer(batch(spark, "id INT", (1,)), 0)
+    assert store.valid_txns().high_watermark == before
+    real = store.stream_progress
+    try:  # as if the first attempt's commit came through after this one had looked
+        store.stream_progress = lambda stream: None if real(stream) is None else writer._progress  # type: ignore[method-assign]
+        writer(batch(spark, "id INT", (1,)), 0)
+    finally:
+        store.stream_progress = real  # type: ignore[method-assign]
+    assert rows(acid, "SELECT id FROM t") == [(1,)]
+    assert store.valid_txns().aborted == (before + 1,)
+    old, new = writer, t.stream_writer("q", checkpoint="c")
+    new(batch(spark, "id INT", (2,)), 1)
+    with pytest.raises(StreamFencedError):
+        old(batch(spark, "id INT", (3,)), 2)
+    with pytest.raises(StreamCheckpointError):
+        t.stream_writer("q", checkpoint="d")(batch(spark, "id INT", (3,)), 0)
+    assert rows(acid, "SELECT id FROM t ORDER BY id") == [(1,), (2,)]
+    new(batch(spark, "id INT"), 2)
+    found = store.stream_progress(new.stream)
+    assert found is not None
+    assert found.batch_id == 2
+
+
+@pytest.mark.parametrize(
+    ("layout", "partition"),
+    [
+        ("", ""),
+        ("CLUSTERED BY (k) INTO 2 BUCKETS", ""),
+        ("", "PARTITIONED BY (p STRING)"),
+        ("", "PARTITIONED BY (k INT)"),
+    ],
+    ids=["plain", "bucketed", "rows move between partitions", "key is the partition"],
+)
+def test_changes_by_key_are_those_of_a_model(
+    spark: SparkSession, acid: AcidSession, layout: str, partition: str
+) -> None:
+    """Random inserts, updates and deletes, several of a key in a batch, in any order; batches are replayed."""
+    columns = [one for one in ("k INT", "v STRING", "p STRING") if one not in partition]
+    acid.sql(f"CREATE TABLE t ({', '.join(columns)}) {partition} {layout} {ACID}")
+    dice, model, sequence = random.Random(f"{layout} {partition}"), dict[int | None, tuple[str, str]](), 0
+    schema = "op STRING, at BIGINT, k INT, v STRING, p STRING"
+    writer = acid.table("t").stream_writer(
+        "cdc", merge_on="k", change_type="op", sequence_by="at", checkpoint="c"
+    )
+    for number in range(2):
+        events = []
+        for _ in range(12):
+            sequence += 1
+            key = dice.choice([None, *range(8)]) if "k" not in partition else dice.randrange(8)
+            kind = dice.choice(["I", "update", "u", "D", "insert", "update_after", " delete ", "c"])
+            value = (f"v{sequence}", dice.choice("abc"))
+            events.append((kind, sequence, key, *value))
+            events.append(("update_before", sequence, key, "before", "z"))
+            if kind.strip().lower() in ("d", "delete"):
+                model.pop(key, None)
+            else:
+                model[key] = value
+        dice.shuffle(events)
+        for _ in range(1 + number):
+            writer(batch(spark, schema, *events), number)
+        found = {key: (v, p) for key, v, p in rows(acid, "SELECT k, v, p FROM t")}
+        assert found == model
+        assert rows(acid, "SELECT count(*) FROM t") == [(len(model),)]
+
+
+def test_changes_that_nothing_orders(spark: SparkSession, acid: AcidSession) -> None:
+    """Clear errors, and nothing of the batch is there; the same batch, put right, goes in."""
+    acid.sql(f"CREATE TABLE t (k INT, v STRING) {ACID}")
+    t, schema = acid.table("t"), "op STRING, at INT, k INT, v STRING"
+    free = t.stream_writer("a", merge_on=["k"], change_type="op", checkpoint="c")
+    with pytest.raises(DataError, match=r"several changes of k=1 in one batch, .*sequence_by="):
+        free(batch(spark, "op STRING, k INT, v STRING", ("i", 1, "x"), ("u", 1, "y"), ("i", 2, "z")), 0)
+    tied = t.stream_writer("b", merge_on=["k"], change_type="op", sequence_by="at", checkpoint="c")
+    with pytest.raises(
+        DataError, match="several changes of k=NULL in one batch, and at is the same in the last two"
+    ):
+        tied(batch(spark, schema, ("i", 1, None, "x"), ("u", 2, None, "y"), ("d", 2, None, "z")), 0)
+    for odd, said in (("drop", "drop"), (None, "NULL")):
+        with pytest.raises(DataError, match=f"op = {said} is no kind of change"):
+            tied(batch(spark, schema, ("i", 1, 1, "x"), (odd, 2, 2, "y")), 0)
+    assert rows(acid, "SELECT count(*) FROM t") == [(0,)]
+    tied(batch(spark, schema, ("i", 1, None, "x"), ("u", 2, None, "y")), 0)
+    assert rows(acid, "SELECT * FROM t") == [(None, "y")]
+    upserts = t.stream_writer("c", merge_on=["k"], checkpoint="c")
+    upserts(batch(spark, "k INT, v STRING", (None, "z"), (5, "five")), 0)
+    assert sorted(rows(acid, "SELECT v FROM t")) == [("five",), ("z",)]
+
+
+def test_a_feed_that_changes(spark: SparkSession, acid: AcidSession) -> None:
+    """An error that says what, or new columns; NULL where the feed has none."""
+    acid.sql(f"CREATE TABLE t (k INT, v STRING) {ACID}")
+    t = acid.table("t")
+    strict = t.stream_writer("a", checkpoint="c")
+    for schema, values in (("k INT, v STRING, w DATE", (1, "x", None)), ("k INT", (1,))):
+        with pytest.raises(SchemaMismatchError, match=r"missing .* unknown or double .*merge_schema=True"):
+            strict(batch(spark, schema, values), 0)
+    with pytest.raises((SchemaMismatchError, DataError)):
+        strict(batch(spark, "k STRING, v STRING", ("no number", "x")), 0)
+    strict(batch(spark, "v STRING, K INT", ("x", 1)), 0)
+    wide = t.stream_writer("b", merge_schema=True, checkpoint="c")
+    wide(batch(spark, "k INT, v STRING, W ARRAY<DECIMAL(5,2)>", (2, "y", [])), 0)
+    wide(batch(spark, "k INT", (3,)), 1)
+    merging = t.stream_writer(
+        "c", merge_on=["k"], change_type="op", merge_schema=True, sequence_by="at", checkpoint="c"
+    )
+    merging(batch(spark, "op STRING, at INT, k INT, more DOUBLE", ("u", 1, 1, 0.5), ("i", 1, 4, 1.5)), 0)
+    assert [(c.name, c.type) for c in t.definition.columns] == [
+        ("k", "int"), ("v", "string"), ("w", "array<decimal(5,2)>"), ("more", "double"),
+    ]  # fmt: skip
+    assert rows(acid, "SELECT * FROM t ORDER BY k") == [
+        (1, "x", None, 0.5), (2, "y", [], None), (3, None, None, None), (4, None, None, 1.5),
+    ]  # fmt: skip
+
+
+def test_a_lost_race_is_run_again(
+    spark: SparkSession, acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Merged batches conflict with other writers as any MERGE; appended ones don't."""
+    acid.sql(f"CREATE TABLE t (k INT, v STRING) {ACID}")
+    t, store = acid.table("t"), acid.context.store
+    commit, rivals = store.commit_txn, [1]
+
+    def rival() -> None:
+        (txn_id,) = store.open_txns(Client("ann", "here", "test"))
+        commit(txn_id, written=[Written(t.name, None, Operation.UPDATE)])
+
+    def commit_second(*args: Any) -> None:
+        if rivals:
+            rivals.pop()
+            rival()
+        commit(*args)
+
+    def write(writer: StreamWriter, races: int) -> None:
+        rivals[:] = [1] * races
+        found = store.stream_progress(writer.stream)
+        number = 0 if found is None else found.batch_id + 1
+        writer(batch(spark, "k INT, v STRING", (1, f"v{number}")), number)
+
+    t.insert(batch(spark, "k INT, v STRING", (1, "old")))
+    monkeypatch.setattr(store, "commit_txn", commit_second)
+    merging = t.stream_writer("m", merge_on=["k"], checkpoint="c")
+    write(merging, 2)
+    assert rows(acid, "SELECT * FROM t") == [(1, "v0")]
+    acid.sql("SET hive.txn.retrysnapshot.max.count=0")
+    with pytest.raises(WriteConflictError):
+        write(merging, 1)
+    write(merging, 0)
+    assert rows(acid, "SELECT * FROM t") == [(1, "v1")]
+    write(t.stream_writer("a", checkpoint="c"), 1)
+    assert sorted(rows(acid, "SELECT v FROM t")) == [("v0",), ("v1",)]
+
+
+def test_what_cannot_be_is_refused_first(spark: SparkSession, acid: AcidSession) -> None:
+    acid.sql(f"CREATE TABLE t (k INT) {ACID}")
+    acid.sql("CREATE TABLE plain (k INT) STORED AS ORC")
+    insert_only = "TBLPROPERTIES ('transactional'='true','transactional_properties'='insert_only')"
+    acid.sql(f"CREATE TABLE added (k INT) STORED AS ORC {insert_only}")
+    t = acid.table("t")
+    with pytest.raises(UnsupportedFeatureError, match="not transactional"):
+        acid.table("plain").stream_writer("q")
+    with pytest.raises(InsertOnlyError):
+        acid.table("added").stream_writer("q", merge_on=["k"])
+    with pytest.raises(NoSuchColumnError, match="no column x to merge on; it has k"):
+        t.stream_writer("q", merge_on=["x"])
+    with pytest.raises(ConfigError, match="need merge_on="):
+        t.stream_writer("q", change_type="op")
+    with pytest.raises(ConfigError, match="which checkpoint"):
+        t.stream_writer("q")(batch(spark, "k INT", (1,)), 0)
+    with pytest.raises(UnsupportedFeatureError, match="stays in its process"):
+        pickle.dumps(t.stream_writer("q"))
+    acid.table("added").stream_writer("q", checkpoint="c")(batch(spark, "k INT", (1,)), 0)
+    assert rows(acid, "SELECT * FROM added") == [(1,)]
