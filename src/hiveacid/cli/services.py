@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import sys
 from contextlib import ExitStack
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from hiveacid.services import Services, Turn
     from hiveacid.services.runner import Runner
+
+logger = logging.getLogger(__name__)
 
 
 @click.command()
@@ -99,13 +102,13 @@ def _run(made: Services, port: int | None, grace: float) -> None:
     with ExitStack() as stack:
         if port is not None:
             endpoint = stack.enter_context(Endpoint(made, runner, port))
-            click.echo(f"http://127.0.0.1:{endpoint.port}/health and /metrics", err=True)
+            logger.info("http://127.0.0.1:%s/health and /metrics", endpoint.port)
         runner.start()
-        click.echo("started", err=True)
+        logger.info("started")
         waits.wait()
-        click.echo("stopping", err=True)
+        logger.info("stopping")
         runner.stop(grace)
-    click.echo("stopped", err=True)
+    logger.info("stopped")
 
 
 class _Signals:

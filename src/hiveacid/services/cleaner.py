@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.model import TableName
 from hiveacid.errors import CompactionError, HiveAcidError
-from hiveacid.table.cleaning import clean_aborted, clean_job, cleaning_delay
+from hiveacid.table.cleaning import clean_aborted, clean_job
+from hiveacid.table.cleaning_place import cleaning_delay
+from hiveacid.table.overwritten import Overwritten
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hiveacid.core.queue import Compaction
     from hiveacid.table.context import Context
 
@@ -31,11 +36,16 @@ class Cleaned:
 
 @dataclass
 class Cleaner:
-    """Cleans after compactions whose readers are gone, and after aborted transactions."""
+    """Cleans after compactions and overwriting whose readers are gone, and after aborted transactions."""
 
     context: Context
+    _overwritten: Overwritten = field(init=False)
     _swept: int | None = field(default=None, init=False)
     _aborts: dict[TableName, int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin to watch."""
+        self._overwritten = Overwritten(self.context)
 
     def step(self) -> Cleaned:
         """Do what can be done now. What fails is tried again later, less and less often."""
@@ -49,12 +59,17 @@ class Cleaner:
             except HiveAcidError as error:
                 errors.append(f"compaction {job.id} of {job.request.table}: {error}")
                 self._put_off(job, error)
-        for name in self._tables_with_aborts():
+
+        def attempt(what: str, work: Callable[[], list[str]]) -> None:
             try:
-                removed += clean_aborted(context, name)
+                removed.extend(work())
             except HiveAcidError as error:
-                errors.append(f"{name}: {error}")
-                logger.warning("cleaning of %s: %s", name, error)
+                errors.append(f"{what}: {error}")
+                logger.warning("cleaning of %s: %s", what, error)
+
+        self._overwritten.step(attempt)
+        for name in self._tables_with_aborts():
+            attempt(str(name), partial(clean_aborted, context, name))
         return Cleaned(tuple(removed), tuple(errors))
 
     def _put_off(self, job: Compaction, error: HiveAcidError) -> None:

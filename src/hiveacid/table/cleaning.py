@@ -4,48 +4,47 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
-from hiveacid.core.cleaning import CleaningPlan, plan_cleaning, seen_by_all
-from hiveacid.core.locks import LockComponent, LockState, LockType
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.cleaning import seen_by_all
+from hiveacid.core.model import TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import PAIR_FILE, BaseName, is_hidden, is_layout
 from hiveacid.core.snapshot import select
 from hiveacid.errors import (
     CompactionError,
     HiveAcidError,
     MissingDirectoryError,
-    StorageError,
     TransactionStateError,
 )
 from hiveacid.spark.lease import let_go
-from hiveacid.storage.listing import (
-    HISTORY_FROM,
-    adopted_txn_id,
-    list_adopted,
-    read_metadata,
-    visibility,
+from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata, visibility
+from hiveacid.storage.staging import abandoned
+from hiveacid.table.cleaning_place import (
+    READY,
+    carry_out,
+    cleaning_delay,
+    find_place,
+    keeping,
+    must_not_clean,
+    plan_place,
+    ready_jobs,
+    unsettled_txns,
 )
-from hiveacid.storage.staging import abandoned, staging_txn_id
 from hiveacid.table.flushed import forget
-from hiveacid.table.layout import partition_name, partitions_on_disk
+from hiveacid.table.layout import partitions_on_disk
+from hiveacid.table.overwritten import clean_overwritten
 from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
+    from hiveacid.core.model import TableDefinition
     from hiveacid.core.queue import Compaction
     from hiveacid.core.write_ids import ValidTxnList
-    from hiveacid.ports import FileEntry
     from hiveacid.table.context import Context
     from hiveacid.table.report import CompactionReport
 
 logger = logging.getLogger(__name__)
-
-READY = "ready for cleaning"
-NO_CLEANUP = "no_cleanup"
-"""Property of a table, partition or database: nothing is removed there (``MetaStoreUtils.isNoCleanUpSet``)."""
 
 
 def clean_after(
@@ -60,7 +59,7 @@ def clean_after(
 
 
 def clean(context: Context) -> list[str]:
-    """Clean after every finished compaction and every aborted write; return what was removed.
+    """Clean after every finished compaction, every overwriting and every aborted write; return what was removed.
 
     A job or a table that cannot be cleaned keeps nobody else from it: its error is raised in the end, the first one
     with the others as notes.
@@ -75,8 +74,9 @@ def clean(context: Context) -> list[str]:
             logger.warning("cleaning of %s: %s", what, error)
             errors.append(error)
 
-    for job in _ready(context):
+    for job in ready_jobs(context):
         attempt(f"{job.request.table} (compaction {job.id})", partial(clean_job, context, job.id))
+    clean_overwritten(context, attempt)
     for database in context.catalog.list_databases():
         for one in context.catalog.list_tables(database):
             name = TableName(database, one)
@@ -90,17 +90,6 @@ def clean(context: Context) -> list[str]:
     return removed
 
 
-def cleaning_delay(context: Context) -> float:
-    """Return for how many seconds after a compaction nothing is removed."""
-    delayed = context.settings.get(keys.DELAYED_CLEANUP)
-    return context.settings.get(keys.CLEANER_RETENTION) if delayed else 0.0
-
-
-def _ready(context: Context) -> list[Compaction]:
-    jobs = [job for job in context.store.show_compactions() if job.state == READY]
-    return sorted(jobs, key=lambda job: (int(job.high_watermark or 0), job.id))
-
-
 def clean_job(context: Context, job_id: int) -> list[str]:
     """Remove what a compaction replaced, if its readers are gone; return the paths.
 
@@ -110,45 +99,33 @@ def clean_job(context: Context, job_id: int) -> list[str]:
         return []
     # In this order: a compaction that commits after the first question is unsettled in the second.
     min_open = context.store.min_open_txn_id()
-    ready = _ready(context)
+    ready = ready_jobs(context)
     job = next((one for one in ready if one.id == job_id), None)
     if job is None or job.next_txn_id is None or job.next_txn_id > min_open:
         return []
     delay = cleaning_delay(context)
     if delay and (job.commit_time or 0) > context.store.now() - 1000 * delay:
         return []
-    with _held(context, job.request.table) as held:
+    with keeping(context, job.request.table) as held:
         return _clean_after_job(context, job, min_open) if held else []
 
 
-@contextmanager
-def _held(context: Context, name: TableName) -> Iterator[bool]:
-    """Keep DROP and ALTER from a table while its files are looked at and removed; False: somebody has it now.
-
-    A table that is made anew under the name of a dropped one has directories of the same names.
-    """
-    with context.transactions.scope(context.settings) as txn:
-        lock = LockComponent(LockType.SHARED_READ, name.database, name.name)
-        answer = context.store.lock(txn.txn_id, [lock], zero_wait=True)
-        yield answer.state is LockState.ACQUIRED
-
-
 def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list[str]:
-    ready = _ready(context)
+    ready = ready_jobs(context)
     if job.id not in {one.id for one in ready}:  # dropped with its table, or cleaned by somebody else
         return []
     table = context.catalog.get_table(job.request.table)
-    found = _place(context, table, job.request.partition) if table is not None else None
+    found = find_place(context, table, job.request.partition) if table is not None else None
     if table is None or found is None:
         _succeed(context, job, "the table or partition is gone")
         return []
     root, partition = found
     if must_not_clean(context, table, partition):
         return []
-    unsettled = _unsettled(ready, min_open)
+    unsettled = unsettled_txns(ready, min_open)
     try:
-        plan = _plan(context, table, root, job.high_watermark, min_open, unsettled)
-        removed = _carry_out(context, table, root, plan)
+        plan = plan_place(context, table, root, job.high_watermark, min_open, unsettled)
+        removed = carry_out(context, table, root, plan)
     except MissingDirectoryError:
         removed, plan = [], None
     if plan is None or not plan.postponed:
@@ -156,111 +133,10 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list
     return removed
 
 
-def _unsettled(ready: Iterable[Compaction], min_open: TxnId) -> set[TxnId]:
-    """Return the transactions of compactions that somebody who is still there may not see."""
-    return {one.txn_id for one in ready if one.txn_id and (one.next_txn_id or 0) > min_open}
-
-
 def _succeed(context: Context, job: Compaction, note: str | None = None) -> None:
     """End a job; another cleaner may have been there, too."""
     with suppress(TransactionStateError, CompactionError):
         context.store.end_compaction(job.id, "succeeded", note)
-
-
-def must_not_clean(context: Context, table: TableDefinition, partition: Partition | None) -> bool:
-    """Tell whether ``no_cleanup`` is set on a partition, its table or its database."""
-    database = context.catalog.get_database(table.name.database)
-    groups = (
-        () if database is None else database.properties,
-        table.properties,
-        () if partition is None else partition.properties,
-    )
-    set_ones = [text for some in groups for key, text in some if key.lower() == NO_CLEANUP]
-    return any(text.strip().lower() == "true" for text in set_ones)
-
-
-def _place(
-    context: Context, table: TableDefinition, partition: str | None
-) -> tuple[str, Partition | None] | None:
-    if partition is None:
-        return table.location, None
-    for known in partitions_of(context, table) or ():
-        if partition_name(table, known.values) == partition:
-            return known.location, known
-    return None
-
-
-def _plan(
-    context: Context,
-    table: TableDefinition,
-    root: str,
-    high_watermark: WriteId | None,
-    min_open: TxnId,
-    unsettled: Iterable[TxnId] = (),
-    *,
-    aborted_only: bool = False,
-) -> CleaningPlan:
-    # the listing comes before the snapshot: what a writer publishes in between is not in it
-    entries = list_adopted(context.fs, table, root)
-    txns = context.store.valid_txns()
-    write_ids = context.store.valid_write_ids(txns, [table.name])[table.name]
-    top = write_ids.high_watermark if high_watermark is None else high_watermark
-    return plan_cleaning(
-        entries,
-        write_ids,
-        txns,
-        read_metadata(context.fs, root, entries),
-        high_watermark=top,
-        min_open_txn_id=min_open,
-        unsettled=frozenset(unsettled),
-        adopted_txn_id=adopted_txn_id(table),
-        aborted_only=aborted_only,
-        dead_halves=_dead_halves(context, root, entries),
-    )
-
-
-def _dead_halves(context: Context, root: str, entries: Sequence[FileEntry]) -> list[str]:
-    """Find marked halves of compactions that ended without the other half; ``core.snapshot`` reads none of them."""
-    marked = {path.rpartition("/")[0]: path for path in (e.path for e in entries) if path.endswith(PAIR_FILE)}
-    marked = {directory: path for directory, path in marked.items() if "/" not in directory}
-    dead = []
-    for directory, path in marked.items():
-        kind, _, span = directory.rpartition("delta_")
-        if f"{'' if kind else 'delete_'}delta_{span}" in marked:
-            continue
-        try:
-            txn_id = TxnId(int(context.fs.read_bytes(f"{root}/{path}")))
-        except (ValueError, StorageError):
-            continue
-        if context.store.txn_state(txn_id) != "open":
-            dead.append(directory)
-    return dead
-
-
-def _carry_out(context: Context, table: TableDefinition, root: str, plan: CleaningPlan) -> list[str]:
-    removed = []
-    if plan.history_from is not None:
-        _note_history(context, table.name, plan.history_from)
-    for deletion in plan.deletions:
-        path = f"{root}/{deletion.path}"
-        context.fs.delete_tree(path)
-        logger.info("removed %s (%s)", path, deletion.reason)
-        removed.append(path)
-    unexplained = [path for path in plan.unexplained if staging_txn_id(path) is None]
-    if unexplained and not table.partition_columns:
-        logger.info("left alone in %s, not of the ACID layout: %s", root, ", ".join(unexplained))
-    return removed
-
-
-def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
-    """Remember, before anything is deleted, from which write id on the table's history is whole.
-
-    ALTER TABLE waits for the lock of the cleaner: neither undoes the other's change of the definition.
-    """
-    table = context.catalog.get_table(name)
-    if table is None or int(table.property(HISTORY_FROM) or 0) >= earliest:
-        return
-    context.catalog.alter_table(name, table.with_properties({HISTORY_FROM: str(int(earliest))}))
 
 
 def clean_aborted(context: Context, name: TableName) -> list[str]:
@@ -270,7 +146,7 @@ def clean_aborted(context: Context, name: TableName) -> list[str]:
     paused past its time-out and publishes late can then still not be seen.
     """
     min_open = context.store.min_open_txn_id()
-    with _held(context, name) as held:
+    with keeping(context, name) as held:
         return _clean_aborted_of(context, name, min_open) if held else []
 
 
@@ -289,7 +165,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
         return removed
     # a writer that died before its commit left its new partitions to nobody
     found = [partition.location for partition in partitions_on_disk(context, table)]
-    unsettled = _unsettled(_ready(context), min_open)
+    unsettled = unsettled_txns(ready_jobs(context), min_open)
     reach: list[int] = []
     for root in dict.fromkeys((*known, *found)):
         try:
@@ -309,8 +185,8 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
 def _clean_aborted_at(
     context: Context, table: TableDefinition, root: str, min_open: TxnId
 ) -> tuple[list[str], int]:
-    plan = _plan(context, table, root, None, min_open, aborted_only=True)
-    return _carry_out(context, table, root, plan), int(plan.forget_aborted_up_to)
+    plan = plan_place(context, table, root, None, min_open, aborted_only=True)
+    return carry_out(context, table, root, plan), int(plan.forget_aborted_up_to)
 
 
 def _base_write_id(context: Context, table: TableDefinition, root: str, txns: ValidTxnList) -> int:

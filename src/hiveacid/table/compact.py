@@ -24,6 +24,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.spark.failures import translated
+from hiveacid.spark.lease import let_go
 from hiveacid.spark.rebalance import MOST_BUCKETS, check_order
 from hiveacid.table.cleaning import clean_after, clean_job
 from hiveacid.table.compaction_job import READY, run_job
@@ -150,7 +151,7 @@ def _request(
 
 def _one(context: Context, request: CompactionRequest, *, wait: bool, alone: bool) -> CompactionReport:
     try:
-        job = _queued(context, request)
+        job = _queued_at_last(context, request)
     except CompactionRefusedError as error:
         if alone:
             raise
@@ -196,6 +197,17 @@ def _run_here(context: Context, job: Compaction, writing: Writing | None = None)
 def _is_served(context: Context, pool: str) -> bool:
     services = context.store.show_services(SERVICE_IS_GONE)
     return any(one.kind == "worker" and one.pool == pool for one in services)
+
+
+def _queued_at_last(context: Context, request: CompactionRequest) -> Compaction:
+    """Queue a job; what only frames that nobody uses any more keep from being cleaned is cleaned first."""
+    try:
+        return _queued(context, request)
+    except CompactionRefusedError:
+        if not context.store.upkeep_is_ours():
+            raise
+        let_go(context.facts, context.snapshots.sweep)
+        return _queued(context, request)
 
 
 def _queued(context: Context, request: CompactionRequest) -> Compaction:

@@ -237,3 +237,19 @@ def test_a_table_is_not_dropped_while_it_is_cleaned(scene: Scene, monkeypatch: p
     assert len(clean_up.step().removed) == 2
     assert answers == [LockState.NOT_ACQUIRED] * 2
     assert scene.states() == [(1, "succeeded")]
+
+
+def test_two_cleaners_are_not_at_one_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two service processes: the second one passes over it, and both go on with others."""
+    first, second = compacted(scene), cleaner(scene)
+    found = []
+    deleting = LocalFileSystem.delete_tree
+
+    def delete(fs: LocalFileSystem, path: str) -> None:
+        found.append(second.step())
+        deleting(fs, path)
+
+    monkeypatch.setattr(LocalFileSystem, "delete_tree", delete)
+    assert len(first.step().removed) == 2
+    assert [(one.removed, one.errors) for one in found] == [((), ())] * 2
+    assert scene.states() == [(1, "succeeded")]

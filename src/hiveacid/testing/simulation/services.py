@@ -13,6 +13,7 @@ from hiveacid.storage.listing import Location
 from hiveacid.table.cleaning import clean
 from hiveacid.table.compact import compact_place
 from hiveacid.table.compaction_write import Rewrite, Writing
+from hiveacid.table.overwritten import Overwritten
 from hiveacid.table.read import partitions_of
 from hiveacid.testing.simulation.rows import Event, Row, files_of
 from hiveacid.testing.simulation.session import Session
@@ -90,10 +91,13 @@ class Cleaner:
     session: Session
 
     def work(self) -> None:
-        """Clean until the process dies."""
+        """Clean until the process dies; what was overwritten is watched from turn to turn."""
+        watch = Overwritten(self.session.context)
         while True:
             with self.session.forgiving():
                 clean(self.session.context)
+            with self.session.forgiving():
+                watch.step(lambda _, work: work() and None)
             self.session.context.clock.sleep(self.session.random.random() * 10)
 
 
