@@ -19,7 +19,7 @@ from golden_tables import find, scenarios, unpack
 from hiveacid.core.compaction import NOT_ENOUGH
 from hiveacid.core.names import PAIR_FILE
 from hiveacid.core.queue import Service
-from hiveacid.errors import CompactionRefusedError, ConfigError, NoSuchColumnError, NotEnoughHistoryError
+from hiveacid.errors import CompactionRefusedError, ConfigError, NoSuchColumnError
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports import TxnKind
 from hiveacid.services import Services
@@ -197,32 +197,6 @@ def test_readers_keep_their_files(acid: AcidSession) -> None:
     del frame
     assert [name[:12] for name in cleaned(acid, "c7")] == ["base_0000003", "delete_delta"]
     assert [row[3] for row in rows(acid, "c7")] == [1, 3]
-
-
-def test_what_was_overwritten_goes_without_a_compaction(acid: AcidSession) -> None:
-    """Once nobody reads it: INSERT OVERWRITE of partitions, TRUNCATE."""
-    acid.sql(f"CREATE TABLE ow (id INT) PARTITIONED BY (p INT) {ACID.format('')}")
-    acid.sql("INSERT INTO ow VALUES (1, 1), (2, 2), (3, 3)")
-    acid.sql("UPDATE ow SET id = id + 10 WHERE p = 1")
-    frame = acid.table("ow").to_df()
-    acid.sql("INSERT OVERWRITE TABLE ow SELECT id * 2, p FROM ow WHERE p < 3")
-    acid.sql("TRUNCATE TABLE ow PARTITION (p = 3)")
-    acid.clean()
-    assert sorted(frame.collect()) == [(2, 2), (3, 3), (11, 1)]
-    del frame
-    for _ in range(10):
-        acid.clean()
-        if len(directories(acid, "ow", "p=1")) == 1:
-            break
-    assert [directories(acid, "ow", f"p={p}") for p in (1, 2, 3)] == [
-        ["base_0000003"],
-        ["base_0000003"],
-        ["base_0000004"],
-    ]
-    assert sorted(row[3:] for row in rows(acid, "ow")) == [(4, 2), (22, 1)]
-    with pytest.raises(NotEnoughHistoryError):
-        acid.table("ow").as_of(2).to_df()
-    assert acid.table("ow").inspect.check() == ()
 
 
 def test_the_same_again_is_refused_until_it_is_clean(acid: AcidSession) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -101,9 +102,9 @@ class Runner:
         for bell in self._bells.values():
             bell.set()
         busy = [thread for thread in self._threads if thread.name != _ANNOUNCER]
+        until = time.monotonic() + grace
         for thread in busy:
-            thread.join(grace)
-            grace = 0.0
+            thread.join(max(0.0, until - time.monotonic()))
         while any(thread.is_alive() for thread in busy):
             for worker in self._services.workers:
                 worker.stop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hiveacid.core.compaction import CompactionKind
@@ -97,8 +97,13 @@ class Cleaner:
             with self.session.forgiving():
                 clean(self.session.context)
             with self.session.forgiving():
-                watch.step(lambda _, work: work() and None)
+                watch.step(_attempt)
             self.session.context.clock.sleep(self.session.random.random() * 10)
+
+
+def _attempt(table: str, work: Callable[[], object]) -> None:
+    del table
+    work()
 
 
 @dataclass
