@@ -186,6 +186,9 @@ class Runner(Statements):
         """Let the readers go: what only they could read goes with them, and the rows stay."""
         self.read_old()
         self.readers.clear()
+        self.feed.check(self.table, self.model, self.random)
+        if self.layout.retention:
+            self.sql("ALTER TABLE t SET TBLPROPERTIES ('hiveacid.history.retention'='0')")
         self.insert()  # or there may be nothing to compact, and so nothing to clean after
         with suppress(CompactionRefusedError):
             self.table.compact("major")

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import hiveacid
+from history_feed import Feed
 from history_model import NUMBERS, PLACES, TEXTS, Model, Row, literal
 from sort_merge_reader import read_table
 
@@ -29,6 +30,7 @@ class Layout:
     partitioned: bool = False
     bucketing_version: int | None = None
     insert_only: bool = False
+    retention: bool = False
 
     @property
     def create(self) -> str:
@@ -37,6 +39,8 @@ class Layout:
             properties["transactional_properties"] = "insert_only"
         if self.bucketing_version:
             properties["bucketing_version"] = str(self.bucketing_version)
+        if self.retention:
+            properties["hiveacid.history.retention"] = "1d"
         listed = ", ".join(f"'{key}'='{value}'" for key, value in properties.items())
         return (
             "CREATE TABLE t (n INT, a INT, s STRING)"
@@ -64,6 +68,7 @@ class HistoryTable:
     random: Random = field(default_factory=Random)
     log: list[str] = field(default_factory=list)
     readers: list[Reader] = field(default_factory=list)
+    feed: Feed = field(default_factory=Feed)
     next_name: int = 0
     step: int = 0
 
@@ -74,6 +79,7 @@ class HistoryTable:
         self.rival = hiveacid.connect(self.spark, warehouse=self.warehouse, settings=shared)
         self.acid.sql(self.layout.create)
         self.model = Model(partition_columns=("p", "q") if self.layout.partitioned else ())
+        self.feed.note(self.table, self.model, lost=False)
 
     def close(self) -> None:
         """End both sessions."""
@@ -88,6 +94,10 @@ class HistoryTable:
         self.log.append(f"-- {self.step}: {name} ({seed})")
         getattr(self, name)()
         self.compare()
+        cleaned = name in ("compact", "clean") and not self.layout.retention
+        self.feed.note(self.table, self.model, lost=cleaned or name == "drop_partition")
+        if self.step % 5 == 0:
+            self.feed.check(self.table, self.model, self.random)
 
     # --- what is compared -----------------------------------------------------------------------------
 

@@ -208,6 +208,15 @@ class NotEnoughHistoryError(FormatError):
     """The snapshot asked for was compacted away (Hive 10327)."""
 
     code = "10327"
+    earliest: int | None = None
+    """The earliest write id that can still be read, where it is known."""
+
+    @classmethod
+    def before(cls, message: str, earliest: int) -> NotEnoughHistoryError:
+        """Return the error with the earliest write id that can still be read."""
+        error = cls(message)
+        error.earliest = earliest
+        return error
 
 
 class StorageError(HiveAcidError):

@@ -29,10 +29,10 @@ History = list[tuple[str, int]]
 LAYOUTS = [
     Layout("plain"),
     Layout("partitioned", partitioned=True),
-    Layout("bucketed_1", bucketing_version=1),
+    Layout("bucketed_1", bucketing_version=1, retention=True),
     Layout("bucketed_2", bucketing_version=2),
-    Layout("partitioned_and_bucketed", partitioned=True, bucketing_version=2),
-    Layout("insert_only", insert_only=True),
+    Layout("partitioned_and_bucketed", partitioned=True, bucketing_version=2, retention=True),
+    Layout("insert_only", insert_only=True, retention=True),
     Layout("insert_only_partitioned", insert_only=True, partitioned=True),
 ]
 WEIGHTS = {

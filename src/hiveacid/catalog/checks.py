@@ -13,6 +13,7 @@ from hiveacid.spark.types import column_type
 from hiveacid.storage.listing import RESERVED_PROPERTIES
 from hiveacid.storage.local import real_path
 from hiveacid.table.context import STORE_DIRECTORY
+from hiveacid.table.history import retention
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
@@ -84,9 +85,10 @@ def all_tables(context: Context) -> Iterator[TableDefinition]:
 
 
 def check_definition(table: TableDefinition) -> None:
-    """Raise SchemaMismatchError, UnsupportedFeatureError or CatalogError for what no table may be."""
+    """Raise SchemaMismatchError, UnsupportedFeatureError, ConfigError or CatalogError for what no table may be."""
     _check_columns(table)
     _check_bucketing(table)
+    retention(table)
     if table.kind is TableKind.PLAIN:
         return
     if table.external:

@@ -44,6 +44,7 @@ from hiveacid.ports import Operation
 from hiveacid.spark.rows import no_rows
 from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
 from hiveacid.storage.local import absolute
+from hiveacid.table.history import note_history
 from hiveacid.table.insert import InsertOptions, static_values, write_rows
 from hiveacid.table.layout import partition_name, partitions_on_disk
 from hiveacid.table.read import partitions_of
@@ -289,10 +290,13 @@ def drop_partitions(
 ) -> None:
     """Drop the chosen partitions and their files."""
 
-    def run(table: TableDefinition, _: Transaction) -> None:
+    def run(table: TableDefinition, txn: Transaction) -> None:
         chosen = choose(partitions_of(context, table) or ())
         if not chosen and not if_exists:
             raise NoSuchPartitionError(f"{name} has no such partition: see SHOW PARTITIONS {name}")
+        if chosen and table.kind is not TableKind.PLAIN and context.store.upkeep_is_ours():
+            # the rows go without a trace: a write id of its own tells the states before from those after
+            note_history(context, name, txn.write_id(name))
         context.catalog.drop_partitions(name, chosen)
         if not table.external:
             for partition in chosen:

@@ -66,6 +66,7 @@ def plan_cleaning(
     adopted_txn_id: TxnId = NO_VISIBILITY,
     aborted_only: bool = False,
     dead_halves: Iterable[str] = (),
+    row_ids: bool = True,
 ) -> CleaningPlan:
     """Decide what may be deleted of a table's or partition's location.
 
@@ -75,7 +76,8 @@ def plan_cleaning(
     ``min_open_txn_id``: lowest open transaction id, or the next to be given. ``unsettled``: transactions of
     other compactions of which the same cannot be said yet. ``aborted_only``: leave obsolete ones alone
     (after an aborted dynamic-partition insert, HIVE-25502). ``metadata``, ``adopted_txn_id``: as in ``select``.
-    ``dead_halves``: those of its ``halves`` whose compactions are not open any more.
+    ``dead_halves``: those of its ``halves`` whose compactions are not open any more. ``row_ids``: False for an
+    insert-only table: there joined deltas don't tell any more which row is of which write id.
 
     Raises what ``select`` raises, save NotEnoughHistoryError.
     """
@@ -94,7 +96,7 @@ def plan_cleaning(
     return CleaningPlan(
         tuple(deletions),
         () if aborted_only else tuple(sorted({*latest.obsolete, *latest.aborted} - deleted)),
-        _history_from(state) if obsolete else None,
+        _history_from(state, row_ids=row_ids) if obsolete else None,
         _forgettable(listed, write_ids, deleted, WriteId(min(high_watermark, write_ids.high_watermark))),
         latest.foreign,
     )
@@ -133,11 +135,13 @@ def _deletion_order(path: str) -> tuple[int, int, str]:
     return 1, name.min_write_id if isinstance(name, DeltaName) else 0, path
 
 
-def _history_from(state: AcidState) -> WriteId | None:
-    """Deltas joined by a minor compaction keep their history, what lies below a base does not."""
-    if state.base is None or not isinstance(state.base.name, BaseName):
-        return None
-    return state.base.name.write_id
+def _history_from(state: AcidState, *, row_ids: bool) -> WriteId | None:
+    """Deltas joined by a minor compaction keep their history (with row ids), what lies below a base does not."""
+    reach = [state.base.name.write_id] if state.base and isinstance(state.base.name, BaseName) else []
+    if not row_ids:
+        deltas = [one.name for one in state.deltas if isinstance(one.name, DeltaName)]
+        reach += [name.max_write_id for name in deltas if name.min_write_id != name.max_write_id]
+    return max(reach, default=None)
 
 
 def _forgettable(

@@ -28,7 +28,7 @@ from hiveacid.core.names import (
 from hiveacid.core.write_ids import NO_OPEN_ID, RangeResponse, ValidTxnList, ValidWriteIdList
 from hiveacid.errors import NotEnoughHistoryError
 
-__all__ = ["AcidDirectory", "AcidState", "DataFile", "select"]
+__all__ = ["AcidDirectory", "AcidState", "DataFile", "select", "to_read"]
 
 PRE_ACID_WRITE_ID = -(1 << 63)
 """The write id of a base that an old Hive compacted from files older than the conversion."""
@@ -187,7 +187,7 @@ class _Bases:
     def to_read(self) -> AcidDirectory | None:
         if self.chosen is None:
             return None
-        return _to_read(self.chosen, RangeResponse.ALL, compacted=self.chosen_compacted)
+        return to_read(self.chosen, RangeResponse.ALL, compacted=self.chosen_compacted)
 
 
 @dataclass(frozen=True)
@@ -300,10 +300,11 @@ def _delta(directory: ListedDirectory, write_ids: ValidWriteIdList) -> AcidDirec
     name = _name(directory)
     validity = write_ids.rows_response(name.min_write_id, name.max_write_id)
     compacted = bool(name.visibility_txn_id) or name.min_write_id != name.max_write_id
-    return _to_read(directory, validity, compacted=compacted or name.is_delete)
+    return to_read(directory, validity, compacted=compacted or name.is_delete)
 
 
-def _to_read(directory: ListedDirectory, validity: RangeResponse, *, compacted: bool) -> AcidDirectory:
+def to_read(directory: ListedDirectory, validity: RangeResponse, *, compacted: bool) -> AcidDirectory:
+    """Return a directory as a snapshot reads it; ``compacted``: a compaction's, or with delete events only."""
     raw = False if compacted else _raw(directory)
     return AcidDirectory(directory.path, directory.name, directory.files, validity, raw)
 

@@ -110,6 +110,13 @@ class ValidWriteIdList:
         index = bisect_left(self.aborted, low)
         return self.aborted[index] if _count(self.aborted, low, high) else None
 
+    def count_valid(self, low: int, high: int) -> int:
+        """Return how many write ids of ``low`` to ``high`` (both included) are visible."""
+        reach = min(high, int(self.high_watermark))
+        if reach < low:
+            return 0
+        return reach - low + 1 - _count(self.open, low, reach) - _count(self.aborted, low, reach)
+
     def rows_response(self, low: int, high: int) -> RangeResponse:
         """Tell how many write ids of ``low`` to ``high`` have visible rows: SOME means filter row by row."""
         return _valid_range(self.high_watermark, self.open, self.aborted, low, high)

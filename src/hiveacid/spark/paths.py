@@ -152,6 +152,11 @@ def place(table: TableDefinition, group: FileGroup) -> SparkColumn:
     return F.expr(_url_decode(name) if group.decode else name)
 
 
+def top_directory(group: FileGroup) -> SparkColumn:
+    """Return the first path component below a row's location: ``delta_A_B…``, ``base_N…``, or a file of the root."""
+    return F.expr(f"substring_index({_last(group.depth)}, '/', 1)")
+
+
 def _last(components: int) -> str:
     return f"substring_index({_PATH}, '/', -{components})"
 

@@ -106,13 +106,13 @@ def scan(
     if source.table.kind is not TableKind.FULL_ACID:
         return _flat_scan(source, locations)
     old, touched, untouched = _sorted_out(source, locations)
-    frames = [frame for frame, _ in _rows(source, untouched, numbered or {}, None)]
+    frames = [frame for frame, _ in all_rows(source, untouched, numbered or {}, None)]
     if bounds is not None and touched:
         frames += _live(source, touched, bounds, numbered or {})
     if old:
         frames += _newest(source, old, numbered or {})
     if not frames:
-        return _empty(source, current=current)
+        return empty_scan(source, current=current)
     live = reduce(lambda left, right: left.unionByName(right), frames)
     return live if current else live.drop(CURRENT)
 
@@ -143,7 +143,7 @@ def scan_deletes(source: Source, locations: Sequence[Location]) -> DataFrame:
     frames = [_select_events(source, _read_acid(source, group, _DELETES), group) for group in groups]
     if not frames:
         places = [c.name for c in source.table.partition_columns]
-        return _empty(source, current=True).select(*places, ROW_ID, CURRENT)
+        return empty_scan(source, current=True).select(*places, ROW_ID, CURRENT)
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
@@ -151,28 +151,40 @@ Keys = Callable[["SparkColumn", "SparkColumn"], Sequence["SparkColumn"]]
 """Returns what a frame needs besides its columns to be joined with events: of the rows' place and statement."""
 
 
-def _live(
-    source: Source, locations: Sequence[Location], bounds: DeleteBounds, numbered: Numbered
-) -> list[DataFrame]:
+def row_key(locations: Sequence[Location], bounds: DeleteBounds) -> Keys:
+    """Return what gives rows the column ``__hiveacid_k``, which `delete_keys` are joined with."""
     many = len(locations) > 1
+    return lambda at, _: [delete_key(bounds, at if many else None, strict=False).alias("__hiveacid_k")]
 
-    def key(at: SparkColumn, _: SparkColumn) -> Sequence[SparkColumn]:
-        return [delete_key(bounds, at if many else None, strict=False).alias("__hiveacid_k")]
 
+def delete_keys(
+    source: Source, locations: Sequence[Location], bounds: DeleteBounds, *, current: bool = False
+) -> DataFrame:
+    """Return the keys of delete events as ``__hiveacid_dk``; ``current`` adds their own write ids."""
+    many = len(locations) > 1
+    more = [_current()] if current else []
     events = [
         _read_acid(source, group, _DELETES).select(
             delete_key(bounds, place(source.table, group) if many else None, strict=True).alias(
                 "__hiveacid_dk"
-            )
+            ),
+            *more,
         )
         for group in group_files(source.fs, source.table, locations, deletes_of(source))
     ]
-    deletes = reduce(lambda left, right: left.union(right), events)
+    return reduce(lambda left, right: left.union(right), events)
+
+
+def _live(
+    source: Source, locations: Sequence[Location], bounds: DeleteBounds, numbered: Numbered
+) -> list[DataFrame]:
+    key = row_key(locations, bounds)
+    deletes = delete_keys(source, locations, bounds)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
     within, beyond = _reachable(source, bounds, numbered)
     live = [
         frame.join(deletes, F.col("__hiveacid_k") == F.col("__hiveacid_dk"), "left_anti").drop("__hiveacid_k")
-        for frame, _ in _rows(source, locations, within, key)
+        for frame, _ in all_rows(source, locations, within, key)
     ]
     return live + [frame for frame, _ in _raw_rows(source, locations, beyond, None)]
 
@@ -203,14 +215,14 @@ def _newest(source: Source, locations: Sequence[Location], numbered: Numbered) -
     latest = latest.groupBy("__hiveacid_dk").agg(F.max("__hiveacid_dv").alias("__hiveacid_dv"))
     return [
         frame.join(latest, is_older(), "left_anti").drop("__hiveacid_k", "__hiveacid_v")
-        for frame, _ in _rows(source, locations, numbered, row_version)
+        for frame, _ in all_rows(source, locations, numbered, row_version)
     ]
 
 
-def _rows(
+def all_rows(
     source: Source, locations: Sequence[Location], numbered: Numbered, key: Keys | None
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
-    """Yield all rows, those that events hide too, with what ``key`` adds."""
+    """Yield all rows, those that events hide too, with their own write ids (`CURRENT`) and what ``key`` adds."""
     for group in group_files(source.fs, source.table, locations, data_of(source)):
         frame = _read_acid(source, group, _ROWS, values=True)
         more = key(place(source.table, group), statement_of(group.depth)) if key else ()
@@ -333,7 +345,7 @@ def _surveyed(
                 yield file, Reading(check, known.recipe, original), known.copy
 
 
-def _empty(source: Source, *, current: bool) -> DataFrame:
+def empty_scan(source: Source, *, current: bool) -> DataFrame:
     """Return no rows, made in the JVM: no Python worker is needed."""
     table = source.table
     columns = [(c.name, column_type(c)) for c in (*table.columns, *table.partition_columns)]
@@ -346,19 +358,26 @@ def _empty(source: Source, *, current: bool) -> DataFrame:
 
 
 def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
+    frames = flat_frames(source, locations, lambda _: [F.col("_metadata.file_path").alias(FILE_NAME)])
+    return (
+        reduce(lambda left, right: left.unionByName(right), frames)
+        if frames
+        else empty_scan(source, current=False)
+    )
+
+
+def flat_frames(
+    source: Source, locations: Sequence[Location], more: Callable[[FileGroup], Sequence[SparkColumn]]
+) -> list[DataFrame]:
+    """Return scans of an insert-only or plain table's columns, and what ``more`` adds."""
     table = source.table
     frames = []
     options = STRICT if table.kind is TableKind.PLAIN else STRICT | _CALENDAR
     for group in group_files(source.fs, table, locations, flat_of(source)):
         frame = flat.read(source.facts, table, names(group.files), options, group.reading.recipe)
         users = [F.col(quote_name(c.name)) for c in table.columns]
-        name = F.col("_metadata.file_path").alias(FILE_NAME)
-        frames.append(frame.select(*users, *partition_columns(table, group), name))
-    return (
-        reduce(lambda left, right: left.unionByName(right), frames)
-        if frames
-        else _empty(source, current=False)
-    )
+        frames.append(frame.select(*users, *partition_columns(table, group), *more(group)))
+    return frames
 
 
 def flat_of(source: Source) -> FilesOf:

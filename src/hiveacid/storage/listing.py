@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from hiveacid.core.listing import DataFile, metadata_paths
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
@@ -18,11 +19,16 @@ ADOPTED_TXN = "hiveacid.adopted.txn"
 ADOPTED_INVALID = "hiveacid.adopted.invalid.txns"
 HISTORY_FROM = "hiveacid.history.from"
 """Table property: snapshots before this write id are not whole any more (the cleaner took their files)."""
+HISTORY_RETENTION = "hiveacid.history.retention"
+"""Table property: for how long (``7d``, a number of seconds) what a compaction replaced is kept for time travel and
+change feeds."""
 CONVERSION = "hiveacid.conversion"
 """Table property: the write id under which a plain table's files move into a delta directory. A plain table's
 readers pass over that directory, those of a transactional one over files that still lie beside it."""
 RESERVED_PROPERTIES = frozenset({ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION})
 _THREADS = 16
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,18 +51,23 @@ def list_locations(
 
     Raises MissingDirectoryError naming the directory that is not there.
     """
+    return at_each(table, partitions, lambda root, one: read_location(fs, table, root, one, write_ids, txns))
+
+
+def at_each(
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    look: Callable[[str, Partition | None], T],
+) -> tuple[T, ...]:
+    """Look at every partition (or the table itself where ``partitions`` is None), several at a time."""
     if partitions is None:
-        return (read_location(fs, table, table.location, None, write_ids, txns),)
+        return (look(table.location, None),)
     if not partitions:
         return ()
-
-    def one(partition: Partition) -> Location:
-        return read_location(fs, table, partition.location, partition, write_ids, txns)
-
     if len(partitions) == 1:
-        return (one(partitions[0]),)
+        return (look(partitions[0].location, partitions[0]),)
     with ThreadPoolExecutor(min(_THREADS, len(partitions))) as pool:
-        return tuple(pool.map(one, partitions))
+        return tuple(pool.map(lambda one: look(one.location, one), partitions))
 
 
 def read_location(
@@ -76,10 +87,15 @@ def read_location(
         state = select(entries, write_ids, txns, metadata, adopted_txn_id=adopted_txn_id(table))
     except FormatError as error:
         raise error.below(root) from error
-    if table.property(CONVERSION) is not None and state.originals:
-        moved = tuple(file.path for file in state.originals)
-        state = replace(state, originals=(), obsolete=tuple(sorted({*state.obsolete, *moved})))
-    return Location(root, state, partition)
+    return Location(root, without_moved(table, state), partition)
+
+
+def without_moved(table: TableDefinition, state: AcidState) -> AcidState:
+    """Return the state without original files that a conversion has linked into a delta directory."""
+    if table.property(CONVERSION) is None or not state.originals:
+        return state
+    moved = tuple(file.path for file in state.originals)
+    return replace(state, originals=(), obsolete=tuple(sorted({*state.obsolete, *moved})))
 
 
 def list_adopted(fs: FileSystem, table: TableDefinition, root: str) -> tuple[FileEntry, ...]:

@@ -16,6 +16,7 @@ from hiveacid.spark.lease import PlanWatch
 from hiveacid.spark.rows import Expression, filtered
 from hiveacid.spark.scan import ROW_ID
 from hiveacid.table.change import delete, update
+from hiveacid.table.changes import Changes
 from hiveacid.table.compact import CompactionOptions, compact
 from hiveacid.table.insert import InsertOptions, insert
 from hiveacid.table.inspect import Inspect
@@ -127,6 +128,39 @@ class AcidTable:
         """
         return replace(self, snapshot_at=WriteId(write_id))
 
+    def valid_write_ids(self) -> str:
+        """Return the present point in the table's time: its valid write-id list, as Hive writes it.
+
+        Write ids are not committed in their order, so only such a list tells exactly what `changes` has given.
+        """
+        if self.joined is not None and not self.context.snapshots.holds(self.joined):
+            raise TransactionStateError(
+                "valid_write_ids(): the transaction has not committed: ask outside of it"
+            )
+        if self.joined is not None:
+            return self.joined.valid_write_ids(self.name).to_string()
+        store, name = self.context.store, self.context.require(self.name).name
+        return store.valid_write_ids(store.valid_txns(), [name])[name].to_string()
+
+    def changes(
+        self,
+        after: int | str | None = None,
+        until: int | str | None = None,
+        *,
+        key: Sequence[str] = (),
+        net: bool = False,
+        row_ids: bool = False,
+    ) -> Changes:
+        """Read what was committed after one point in time and not after another (the present).
+
+        A point is a string of :meth:`valid_write_ids`, or a write id: that one and all smaller ones, as far as they
+        are committed by now. With ``key`` an update is a pair of update_before and update_after instead of
+        a delete and an insert: the columns that tell rows apart. ``net`` leaves out rows that came and went between
+        the two points.
+        """
+        until = self.snapshot_at if until is None else until
+        return Changes(self.context, self.name, self.joined, after, until, tuple(key), net, row_ids)
+
     @property
     def inspect(self) -> Inspect:
         """Look at files, deltas and partitions as DataFrames."""
@@ -226,4 +260,4 @@ class AcidTable:
         return compact(self.context, self.name, kind, partition, options, wait=wait)
 
 
-__all__ = ["AcidTable", "Scan", "scan_frame"]
+__all__ = ["AcidTable", "Changes", "Scan", "scan_frame"]

@@ -33,6 +33,7 @@ from hiveacid.table.cleaning_place import (
     unsettled_txns,
 )
 from hiveacid.table.flushed import forget
+from hiveacid.table.history import retention
 from hiveacid.table.layout import partitions_on_disk
 from hiveacid.table.overwritten import clean_overwritten
 from hiveacid.table.read import partitions_of
@@ -105,6 +106,9 @@ def clean_job(context: Context, job_id: int) -> list[str]:
         return []
     delay = cleaning_delay(context)
     if delay and (job.commit_time or 0) > context.store.now() - 1000 * delay:
+        return []
+    kept = retention(context.catalog.get_table(job.request.table))
+    if kept and (job.commit_time or job.ended or job.started or 0) > context.store.now() - 1000 * kept:
         return []
     with keeping(context, job.request.table) as held:
         return _clean_after_job(context, job, min_open) if held else []

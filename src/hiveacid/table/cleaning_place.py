@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.core.cleaning import CleaningPlan, plan_cleaning
 from hiveacid.core.locks import LockComponent, LockState, LockType
-from hiveacid.core.model import Partition, TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import PAIR_FILE
 from hiveacid.errors import StorageError
-from hiveacid.storage.listing import HISTORY_FROM, adopted_txn_id, list_adopted, read_metadata
+from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
+from hiveacid.table.history import note_history
 from hiveacid.table.layout import partition_name
 from hiveacid.table.read import partitions_of
 
@@ -117,6 +118,7 @@ def plan_place(
         adopted_txn_id=adopted_txn_id(table),
         aborted_only=aborted_only,
         dead_halves=_dead_halves(context, root, entries),
+        row_ids=table.kind is TableKind.FULL_ACID,
     )
 
 
@@ -142,7 +144,7 @@ def carry_out(context: Context, table: TableDefinition, root: str, plan: Cleanin
     """Delete what a plan says; return the paths."""
     removed = []
     if plan.history_from is not None:
-        _note_history(context, table.name, plan.history_from)
+        note_history(context, table.name, plan.history_from)
     for deletion in plan.deletions:
         path = f"{root}/{deletion.path}"
         context.fs.delete_tree(path)
@@ -152,14 +154,3 @@ def carry_out(context: Context, table: TableDefinition, root: str, plan: Cleanin
     if unexplained and not table.partition_columns:
         logger.info("left alone in %s, not of the ACID layout: %s", root, ", ".join(unexplained))
     return removed
-
-
-def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
-    """Remember, before anything is deleted, from which write id on the table's history is whole.
-
-    ALTER TABLE waits for the lock of the cleaner: neither undoes the other's change of the definition.
-    """
-    table = context.catalog.get_table(name)
-    if table is None or int(table.property(HISTORY_FROM) or 0) >= earliest:
-        return
-    context.catalog.alter_table(name, table.with_properties({HISTORY_FROM: str(int(earliest))}))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
 from hiveacid.core.locks import LockComponent, LockType
-from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import LayoutLevel
 from hiveacid.errors import (
     CompactionError,
@@ -27,7 +27,9 @@ from hiveacid.errors import (
 from hiveacid.ports import Operation, TxnKind, Written
 from hiveacid.spark.jobs import named_jobs
 from hiveacid.storage.listing import list_locations
+from hiveacid.table.cleaning_place import keeping
 from hiveacid.table.compaction_write import Rewrite, Writing, amount_before, by_spark, rewrite
+from hiveacid.table.history import note_history
 from hiveacid.table.layout import partition_name
 from hiveacid.table.read import OLD_EVENTS, partitions_of
 from hiveacid.table.report import Amount, CompactionReport
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from hiveacid.storage.listing import Location
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
+
+_TURNS, _PAUSE = 240, 0.5  # how often a cleaner is waited for, and seconds in between
 
 logger = logging.getLogger(__name__)
 
@@ -236,6 +240,8 @@ def _rewritten(work: _Job, location: Location, plan: CompactionPlan) -> Compacti
     before = amount_before(context, work.table, location, plan, counted=work.writing.counts)
     _note(work, "writing", before)
     if work.kind is CompactionKind.REBALANCE:
+        # changes above it name the new row ids: what the compaction replaces cannot tell them
+        _note_history(context, work.table.name, plan.high_watermark)
         # whoever updates rows by their old ids at the same time is told of a conflict at its commit
         work.txn.wrote([Written(work.table.name, place, Operation.UPDATE)])
     done = rewrite(
@@ -254,6 +260,17 @@ def _rewritten(work: _Job, location: Location, plan: CompactionPlan) -> Compacti
         before=before,
         after=done.amount,
     )
+
+
+def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
+    """Note the end of a table's history while no cleaner does: one would put the other's note back."""
+    for _ in range(_TURNS):
+        with keeping(context, name) as alone:
+            if alone:
+                note_history(context, name, earliest)
+                return
+        context.clock.sleep(_PAUSE)
+    raise CompactionError(f"a cleaner has been at work in {name} for a long time: compact it again")
 
 
 def _note(work: _Job, phase: str, before: Amount) -> None:

@@ -27,6 +27,7 @@ from hiveacid.table.cleaning_place import (
     ready_jobs,
     unsettled_txns,
 )
+from hiveacid.table.history import retention
 
 if TYPE_CHECKING:
     from hiveacid.ports import FileEntry
@@ -89,9 +90,10 @@ class Overwritten:
             return
         # In this order: a compaction that commits after the first question is unsettled in the second.
         min_open = store.min_open_txn_id()
-        over = store.now() - 1000 * cleaning_delay(self.context)
+        now, delay = store.now(), cleaning_delay(self.context)
         for place, sighting in list(self._sightings.items()):
-            if sighting.txn_id < min_open and sighting.at <= over:
+            kept = max(delay, retention(self.context.catalog.get_table(place[0])))
+            if sighting.txn_id < min_open and sighting.at <= now - 1000 * kept:
                 del self._sightings[place]
                 attempt(str(place[0]), partial(self._clean, place, sighting, min_open))
 

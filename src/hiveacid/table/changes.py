@@ -1,0 +1,214 @@
+"""The change feed of a table: what write ids that were committed between two snapshots inserted and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.core.changes import ChangeSpan, in_reach, plan_span, select_changes
+from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
+from hiveacid.core.types import quote_name
+from hiveacid.core.write_ids import ValidWriteIdList, parse_write_id_list
+from hiveacid.errors import (
+    ConfigError,
+    FormatError,
+    NotEnoughHistoryError,
+    NotTransactionalError,
+    UnsupportedFeatureError,
+)
+from hiveacid.spark.change_feed import CHANGE_TYPE, WRITE_ID, Changed, feed, paired
+from hiveacid.spark.failures import translated
+from hiveacid.spark.lease import PlanWatch
+from hiveacid.spark.scan import ROW_ID, Source
+from hiveacid.spark.visible import with_char_marks
+from hiveacid.storage.listing import (
+    HISTORY_FROM,
+    Location,
+    adopted_txn_id,
+    at_each,
+    list_adopted,
+    read_metadata,
+    without_moved,
+)
+from hiveacid.table.read import OLD_EVENTS, partitions_of
+from hiveacid.table.survey import survey
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableName
+    from hiveacid.spark.originals import Numbered
+    from hiveacid.table.context import Context
+    from hiveacid.transaction import Transaction
+
+Point = int | str | None
+"""A point in a table's time: a write id, or a valid write-id list as Hive writes it."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """A change feed in the making: `to_df` reads it. Arguments as in `AcidTable.changes`."""
+
+    context: Context
+    name: TableName
+    joined: Transaction | None = None
+    after: Point = None
+    until: Point = None
+    key: tuple[str, ...] = ()
+    net: bool = False
+    row_ids: bool = False
+
+    def to_df(self) -> DataFrame:
+        """Return the changes: the table's columns, ``_change_type``, ``_write_id`` (and first ``ROW__ID`` if asked).
+
+        The end of the span is fixed now where ``until`` is not given. Raises NotEnoughHistoryError, with the
+        earliest write id that can be given as ``after``, where changes may be missing.
+        """
+        context, joined = self.context, self.joined
+        if joined is not None and (not joined.explicit or context.snapshots.holds(joined)):
+            return self._frame(joined, joined)
+        with context.snapshots.taken(context.settings) as reader:
+            return self._frame(reader, joined or reader)
+
+    def _frame(self, reader: Transaction, txn: Transaction) -> DataFrame:
+        context = self.context
+        table = context.require(self.name)
+        _check(table, self)
+        with translated():
+            frame = read_changes(context, table, txn, self)
+            if context.snapshots.holds(reader):
+                lease = context.settings.get(keys.SNAPSHOT_LEASE)
+                context.snapshots.hold(reader, PlanWatch(context.facts, frame, lease))
+        columns = [quote_name(c.name) for c in (*table.columns, *table.partition_columns)]
+        return frame.select(*([ROW_ID] if self.row_ids else []), *columns, CHANGE_TYPE, WRITE_ID)
+
+
+def _check(table: TableDefinition, request: Changes) -> None:
+    if table.kind is TableKind.PLAIN:
+        raise NotTransactionalError(
+            f"changes of {table.name}: the table is not transactional, nobody knows them"
+        )
+    if request.row_ids and table.kind is not TableKind.FULL_ACID:
+        raise UnsupportedFeatureError(
+            f"changes of {table.name}: the rows of an insert-only table have no ids"
+        )
+    names = [c.name for c in (*table.columns, *table.partition_columns)]
+    taken = {CHANGE_TYPE, WRITE_ID}.intersection(names)
+    if taken:
+        raise UnsupportedFeatureError(
+            f"changes of {table.name}: the table has a column {', '.join(sorted(taken))}"
+        )
+    unknown = [name for name in request.key if name.lower() not in names]
+    if unknown:
+        raise ConfigError(f"changes of {table.name}: key names no column: {', '.join(unknown)}")
+
+
+def read_changes(context: Context, table: TableDefinition, txn: Transaction, request: Changes) -> DataFrame:
+    """Return the changes of a request as a plan, ``ROW__ID`` among its columns."""
+    present = txn.valid_write_ids(table.name)
+    span = plan_span(
+        point(request.after or 0, table, present),
+        present if request.until is None else point(request.until, table, present),
+        present,
+    )
+    kept = context.store.upkeep_is_ours()
+    require_kept(table, span)
+    changed = locate_changes(context, table, partitions_of(context, table, txn), span, txn, kept=kept)
+    # a cleaner notes what it takes before it takes it: again, now that all is listed
+    require_kept(context.require(table.name), span)
+    found = survey(context, table, [one.location for one in changed], txn)
+    if found.old:
+        raise UnsupportedFeatureError(f"{table.name} {OLD_EVENTS}")
+    if found.bounds is not None and found.bounds.write_id is not None:
+        reach = found.bounds.write_id
+        changed = [_reached(one, span, reach.low, reach.high) for one in changed]
+        found = replace(found, numbered=_listed(found.numbered, changed))
+    source = Source(context.facts, context.fs, table, span.until, found.files)
+    frame = feed(source, span, changed, found.bounds, found.numbered, net=request.net)
+    return with_char_marks(table, paired(frame, request.key, net=request.net) if request.key else frame)
+
+
+def point(given: int | str, table: TableDefinition, present: ValidWriteIdList) -> ValidWriteIdList:
+    """Return the valid write-id list that a point in time stands for.
+
+    A write id stands for all that is committed by now of it and of smaller ones. Raises ConfigError.
+    """
+    if isinstance(given, int):
+        return present.at(WriteId(given))
+    parsed = parse_write_id_list(given)
+    if parsed.table not in (None, table.name):
+        raise ConfigError(f"the valid write-id list is of {parsed.table}, not of {table.name}: {given}")
+    return parsed
+
+
+def require_kept(table: TableDefinition, span: ChangeSpan) -> None:
+    """Raise NotEnoughHistoryError where the cleaner may have taken what tells of changes after ``span.after``."""
+    earliest = int(table.property(HISTORY_FROM) or 0)
+    if span.reaches_back(earliest):
+        raise NotEnoughHistoryError.before(
+            f"{table.name}: changes after {span.after.to_string()} were compacted, overwritten or dropped, and "
+            f"cleaned; they can be read after write id {earliest}",
+            earliest,
+        )
+
+
+def locate_changes(
+    context: Context,
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    span: ChangeSpan,
+    txn: Transaction,
+    *,
+    kept: bool,
+) -> list[Changed]:
+    """List the partitions (or the table) and decide what tells their changes; those without any are left out."""
+
+    def look(root: str, partition: Partition | None) -> Changed:
+        entries = list_adopted(context.fs, table, root)
+        try:
+            changes = select_changes(
+                entries,
+                span,
+                txn.snapshot(),
+                read_metadata(context.fs, root, entries),
+                adopted_txn_id=adopted_txn_id(table),
+                row_ids=table.kind is TableKind.FULL_ACID,
+                history_kept=kept,
+            )
+        except NotEnoughHistoryError:
+            raise
+        except FormatError as error:
+            raise error.below(root) from error
+        changes = replace(changes, state=without_moved(table, changes.state))
+        return Changed(Location(root, changes.state, partition), changes)
+
+    try:
+        found = at_each(table, partitions, look)
+    except FormatError:
+        txn.require_protection()
+        raise
+    txn.require_protection()
+    return [one for one in found if one.changes.deletes or one.changes.state.row_directories]
+
+
+def _reached(one: Changed, span: ChangeSpan, low: int, high: int) -> Changed:
+    changes = in_reach(one.changes, span, low, high)
+    return Changed(replace(one.location, state=changes.state), changes)
+
+
+def _listed(numbered: Numbered, changed: Sequence[Changed]) -> Numbered:
+    """Return the numbers of the original files that are still to be read."""
+    kept = {
+        one.location.root: {
+            file for directory in one.location.state.row_directories for file in directory.files
+        }
+        | set(one.location.state.originals)
+        for one in changed
+    }
+    return {
+        root: left
+        for root, rows in numbered.items()
+        if (left := tuple(row for row in rows if row.file in kept.get(root, ())))
+    }
