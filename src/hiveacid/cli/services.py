@@ -16,12 +16,22 @@ from hiveacid.cli.options import Place, errors_end, place_options
 from hiveacid.config import keys
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import FrameType
 
     from hiveacid.services import Services, Turn
     from hiveacid.services.runner import Runner
 
 logger = logging.getLogger(__name__)
+
+
+def _pool(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Refuse what no pool can be called."""
+    del context, parameter
+    from hiveacid.stores.checks import pool_name  # noqa: PLC0415 - not before --help had its say
+
+    with errors_end():
+        return pool_name(value)
 
 
 @click.command()
@@ -31,13 +41,13 @@ logger = logging.getLogger(__name__)
 )
 @click.option("--cleaner", is_flag=True, help="Remove what nobody reads any more.")
 @click.option("--housekeeper", is_flag=True, help="End silent transactions, drop old rows of the store.")
-@click.option("--pool", default="default", show_default=True, help="The pool of the workers.")
+@click.option("--pool", default="default", show_default=True, callback=_pool, help="The pool of the workers.")
 @click.option("--once", is_flag=True, help="Do one turn of each and end; prints what was done.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Answer /health and /metrics on this loopback port."
 )
 @click.option(
-    "--grace", type=float, default=30.0, show_default=True, metavar="SECONDS",
+    "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, metavar="SECONDS",
     help="When told to stop: how long a compaction at work may go on before it is put back.",
 )  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; may be repeated.")
@@ -70,14 +80,16 @@ def services(
     from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
     from hiveacid.services.logs import log_to  # noqa: PLC0415
 
-    log_to(sys.stderr, style, log_level)
     every = not (initiator or cleaner or housekeeper or workers is not None)
+    if not (every or initiator or cleaner or housekeeper or workers):
+        raise click.UsageError("--workers 0 alone leaves nothing to do")
+    if once and port is not None:
+        raise click.UsageError("--port is for a process that goes on: leave out --once")
+    pairs = _pairs(settings)
+    log_to(sys.stderr, style, log_level)
     with errors_end(), place.session() as session:
-        for text in settings:
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise click.UsageError(f"--set {text}: expected NAME=VALUE")
-            session.set(name.strip(), value.strip())
+        for name, value in pairs:
+            session.set(name, value)
         made = Services(
             session,
             initiator=initiator or every,
@@ -90,6 +102,21 @@ def services(
             _show(made.step())
         else:
             _run(made, port, grace)
+
+
+def _pairs(settings: Sequence[str]) -> list[tuple[str, str]]:
+    """Split NAME=VALUE; refuse what is no setting, before Spark starts."""
+    from hiveacid.config import Settings  # noqa: PLC0415 - not before --help had its say
+
+    found = []
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {text}: expected NAME=VALUE")
+        found.append((name.strip(), value.strip()))
+    with errors_end():
+        Settings.of(dict(found))
+    return found
 
 
 def _run(made: Services, port: int | None, grace: float) -> None:

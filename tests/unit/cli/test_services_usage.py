@@ -1,0 +1,33 @@
+"""``hiveacid services`` refuses what makes no sense before it starts Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hiveacid.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--workers", "0"], "nothing to do"),
+        (["--workers", "-1"], "--workers"),
+        (["--once", "--port", "0"], "leave out --once"),
+        (["--port", "65536"], "--port"),
+        (["--grace", "-1"], "--grace"),
+        (["--pool", ""], "the name of the worker pool is empty"),
+        (["--pool", "x" * 500], "has 500 characters"),
+        (["--set", "hive.txn.timeout"], "expected NAME=VALUE"),
+        (["--set", "hive.txn.timeout=soon"], "hive.txn.timeout"),
+        (["--log", "xml"], "--log"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = CliRunner().invoke(main, ["services", "-w", str(tmp_path), *arguments])
+    assert done.exit_code in (1, 2), done.output
+    assert said in done.output
+    assert "Traceback" not in done.output
+    assert not any(tmp_path.iterdir())
