@@ -65,7 +65,7 @@ def registered(
 ) -> StreamProgress:
     """Return the progress once a writer has registered; a writer that did before keeps its epoch.
 
-    ``restart``: batch ids of another checkpoint may begin anew. Raises StreamCheckpointError where they would without
+    ``restart``: batch ids of another checkpoint may begin anew (they may anyway while none was committed). Raises StreamCheckpointError where they would without
     it, StreamFencedError for a writer that a newer one has replaced.
     """
     if known is None:
@@ -73,7 +73,7 @@ def registered(
     epoch = known.epoch_of(writer)
     if epoch is not None and epoch < known.epoch:
         raise StreamFencedError(fenced(stream))
-    if checkpoint != known.checkpoint and not restart:
+    if checkpoint != known.checkpoint and known.batch_id >= 0 and not restart:
         raise StreamCheckpointError(
             f"stream {stream} comes with another checkpoint ({checkpoint}, so far {known.checkpoint}): its batch ids "
             f"begin anew, and the table has those up to {known.batch_id}. Go on with the old checkpoint; or give this "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from hiveacid.catalog.connection import Connection, make_context
 from hiveacid.config import keys
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList, parse_txn_list, parse_write_id_list
+from hiveacid.datasource import can_register, register
 from hiveacid.errors import StatementError, TransactionStateError
 from hiveacid.services import Services
 from hiveacid.services.runner import Runner
@@ -40,10 +41,13 @@ def connect(
 
     ``warehouse``: the directory that tables are kept in. ``store``: an SQLAlchemy URL, or ``thrift://host:9083`` for a
     Hive Metastore (docs/metastore.md), which says itself where its warehouse is; without one, an SQLite file inside
-    of the warehouse. ``settings``: Hive's names and texts (docs/settings.md).
+    of the warehouse. ``settings``: Hive's names and texts (docs/settings.md). On Spark 4 ``format("hiveacid")`` is
+    made known to the session.
     Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError.
     """
     session = AcidSession(make_context(spark, warehouse, store, dict(settings or {})))
+    if can_register(spark):
+        register(spark)
     session.follow_auto_compact()
     return session
 

@@ -1,6 +1,7 @@
 """Rows into transactional tables without Spark: Hive's Streaming Ingest API (version 2) in Python."""
 
 from hiveacid.streaming.connection import Connection, Statistics
+from hiveacid.streaming.query import QueryStream
 from hiveacid.streaming.records import (
     ArrowWriter,
     DelimitedWriter,
@@ -17,6 +18,7 @@ __all__ = [
     "DelimitedWriter",
     "DictWriter",
     "JsonWriter",
+    "QueryStream",
     "RecordWriter",
     "RegexWriter",
     "Reject",

@@ -31,6 +31,9 @@ from hiveacid.table.context import require_table
 from hiveacid.transaction import Transactions, this_client
 
 if TYPE_CHECKING:
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.core.streams import StreamBatch
+    from hiveacid.ports import TransactionStore
     from hiveacid.stores.hms.store import MetastoreStore
     from hiveacid.stores.sql.store import SqlStore
 
@@ -207,6 +210,26 @@ class Connection:
             self._count_aborted(1)
             if batch.is_used_up:
                 batch.close()
+
+    def carry(self, batch: StreamBatch) -> None:
+        """Let the progress of a query's batch go with the commit of the open transaction (``streaming.query``)."""
+        with self._alone():
+            self._require_open().txn.carries(batch)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Tell whether a transaction is open."""
+        return self._open
+
+    @property
+    def store(self) -> TransactionStore:
+        """Return the store that transactions are in."""
+        return self._services.transactions.store
+
+    @property
+    def definition(self) -> TableDefinition:
+        """Return the table as it was when the batch in use was opened."""
+        return self._target.table
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:

@@ -104,14 +104,15 @@ class StreamContract:
 
     def test_another_checkpoint_is_no_replay(self, store: Store) -> None:
         """Its batch 0 means other rows: refused, unless told; then the old one is fenced."""
-        old = store.register_stream(STREAM, "run 1", "check 1")
+        store.register_stream(STREAM, "run 0", "check 0")
+        old = store.register_stream(STREAM, "run 1", "check 1")  # nothing was committed under the other one
         _commit(store, old, 5)
         for writer in ("run 1", "run 2"):
             with pytest.raises(StreamCheckpointError, match="restart=True"):
                 store.register_stream(STREAM, writer, "check 2")
         assert store.stream_progress(STREAM) == replace(old, batch_id=5)
         new = store.register_stream(STREAM, "run 2", "check 2", restart=True)
-        assert (new.checkpoint, new.epoch, new.batch_id) == ("check 2", 2, -1)
+        assert (new.checkpoint, new.epoch, new.batch_id) == ("check 2", 3, -1)
         with pytest.raises(StreamFencedError):
             store.commit_txn(_begin(store), batch=_batch(old, 6))
         _commit(store, new, 0)

@@ -1,0 +1,80 @@
+"""The options of ``format("hiveacid")``: which table, in which store, under which name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hiveacid.errors import ConfigError, UnsupportedFeatureError
+
+_TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no", "")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table and where it is kept: ``warehouse`` and ``store`` as `hiveacid.connect` takes them."""
+
+    table: str
+    warehouse: str | None
+    store: str | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Place:
+        """Read ``table``, ``warehouse``, ``store``. Raises ConfigError."""
+        table = options.get("table", "").strip()
+        warehouse, store = options.get("warehouse"), options.get("store")
+        if not table:
+            raise ConfigError('format("hiveacid") needs .option("table", "db.t")')
+        if not warehouse and not store:
+            raise ConfigError(
+                'format("hiveacid") needs .option("warehouse", DIRECTORY), or .option("store", URL) as well'
+            )
+        if warehouse is not None and not warehouse.startswith(("/", "file:")):
+            raise ConfigError(
+                f"warehouse={warehouse}: Spark's Python workers have a working directory of their own; give the whole path"
+            )
+        return cls(table, warehouse, store)
+
+
+def query_of(options: Mapping[str, str]) -> str:
+    """Return the name of the query in its table. Raises ConfigError without one."""
+    name = options.get("query_name") or options.get("queryname") or ""
+    if not name.strip():
+        raise ConfigError(
+            'format("hiveacid") needs .option("query_name", NAME), or .queryName(NAME): the table keeps under it how far '
+            "the query has come"
+        )
+    return name
+
+
+def flag_of(options: Mapping[str, str], name: str) -> bool:
+    """Return a yes or no. Raises ConfigError for anything else."""
+    text = options.get(name, "").strip().lower()
+    if text not in (*_TRUE, *_FALSE):
+        raise ConfigError(f"{name}={text}: true or false")
+    return text in _TRUE
+
+
+def checkpoint_of(options: Mapping[str, str]) -> str:
+    """Return the id that a query's checkpoint keeps (Spark writes it to ``metadata`` before the first batch).
+
+    Raises ConfigError, UnsupportedFeatureError where it can't be read.
+    """
+    place = options.get("checkpointlocation")
+    if not place:
+        raise ConfigError(
+            'format("hiveacid") needs .option("checkpointLocation", DIRECTORY): a default of the session is not seen'
+        )
+    path = place.removeprefix("file://").removeprefix("file:")
+    if "://" in path:
+        raise UnsupportedFeatureError(f"checkpointLocation={place}: only local directories are supported yet")
+    file = Path(path) / "metadata"
+    try:
+        found: str = json.loads(file.read_text(encoding="utf-8"))["id"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(
+            f"the checkpoint's id can't be read from {file}: {error}; it tells a restart from a new checkpoint"
+        ) from error
+    return found

@@ -1,0 +1,187 @@
+"""The sink: Python workers stage Arrow files, the driver's process writes them in one transaction.
+
+``write`` runs in the tasks, ``commit`` and ``abort`` in a process of the driver, which is a new one for every batch.
+Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader; what dead
+attempts left goes with the first commit of the next run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import datasource as api
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+
+from hiveacid.datasource.arrow import from_rows, wall_clock
+from hiveacid.datasource.options import Place, checkpoint_of, flag_of, query_of
+from hiveacid.errors import SchemaMismatchError, StorageError, UnsupportedFeatureError
+from hiveacid.storage.local import LocalFileSystem
+from hiveacid.streaming import Connection, QueryStream
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from hiveacid.core.model import TableDefinition
+
+_PREFIX = ".hiveacid-stream-"
+_CANNOT = {
+    "merge_on": "changes by key are merged by foreachBatch(t.stream_writer(..., merge_on=...))",
+    "merge_schema": "columns are added by foreachBatch(t.stream_writer(..., merge_schema=True))",
+}
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What a task staged: one file, or none where it had no rows."""
+
+    path: str | None
+    rows: int
+
+
+Messages = Sequence[WriterCommitMessage | None]
+
+
+@dataclass(frozen=True)
+class Sink:
+    """What one query writes. ``home``: where it stages; ``attempt``: the directory of one attempt at a batch in it."""
+
+    options: Mapping[str, str]
+    run: str
+    home: str
+    attempt: str
+
+    def stage(self, batches: Iterator[Any]) -> Staged:
+        """Write a task's rows to a file of its own."""
+        path, rows, out = f"{self.home}/{self.attempt}/{uuid.uuid4().hex}.arrow", 0, None
+        try:
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                plain = wall_clock(batch)
+                if out is None:
+                    Path(path).parent.mkdir(parents=True, exist_ok=True)
+                    out = pa.ipc.new_file(path, plain.schema)
+                out.write_batch(plain)
+                rows += plain.num_rows
+        except OSError as error:
+            raise StorageError(f"cannot stage rows of a stream in {path}: {error}") from error
+        finally:
+            if out is not None:
+                out.close()
+        return Staged(path if rows else None, rows)
+
+    def commit(self, messages: Messages, batch_id: int) -> None:
+        """Write the staged files, all in one transaction that carries the batch; then they go."""
+        place, query = Place.of(self.options), query_of(self.options)
+        checkpoint, restart = checkpoint_of(self.options), flag_of(self.options, "restart")
+        agent = f"hiveacid stream {query}"
+        with Connection(place.table, warehouse=place.warehouse, store=place.store, agent=agent) as connection:
+            stream = QueryStream.register(connection, query, self.run, checkpoint, restart=restart)
+            stream.deliver(batch_id, lambda: _read(messages))
+        if stream.first:  # whoever else staged something is fenced, or dead
+            LocalFileSystem().delete_tree(self.home)
+        else:
+            self.abort(messages)
+
+    def abort(self, messages: Messages) -> None:
+        """Remove what the tasks staged."""
+        for attempt in {str(Path(path).parent) for path in _paths(messages)}:
+            LocalFileSystem().delete_tree(attempt)
+
+
+def _paths(messages: Messages) -> list[str]:
+    return [one.path for one in messages if isinstance(one, Staged) and one.path]
+
+
+def _read(messages: Messages) -> Iterator[Any]:
+    for path in _paths(messages):
+        with pa.OSFile(path) as source, pa.ipc.open_file(source) as reader:
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number)
+
+
+def stream_writer(
+    options: Mapping[str, str], run: str, schema: StructType, *, overwrite: bool
+) -> DataSourceStreamWriter:
+    """Return the writer of one batch, once everything fits: options, table, columns.
+
+    Raises ConfigError, NoSuchTableError, SchemaMismatchError, UnsupportedFeatureError.
+    """
+    place, query = Place.of(options), query_of(options)
+    flag_of(options, "restart")
+    for name, instead in _CANNOT.items():
+        if name in options or name.replace("_", "") in options:
+            raise UnsupportedFeatureError(f'format("hiveacid") has no option {name}: {instead}')
+    if overwrite:
+        raise UnsupportedFeatureError(
+            'outputMode("complete") would write the whole table anew with every batch'
+        )
+    with Connection(place.table, warehouse=place.warehouse, store=place.store) as connection:
+        table = connection.definition
+    _require_columns(table, schema)
+    digest = hashlib.sha256(query.encode()).hexdigest()[:16]
+    sink = Sink(dict(options), run, f"{table.location}/{_PREFIX}{digest}", uuid.uuid4().hex)
+    if hasattr(api, "DataSourceStreamArrowWriter"):
+        return _arrow_writer(sink)
+    if "timestamp" in schema.simpleString().replace("timestamp_ntz", ""):
+        raise UnsupportedFeatureError(
+            "Spark 4.0 gives Python no time zone with a TIMESTAMP: cast it to TIMESTAMP_NTZ, use Spark 4.1, or "
+            "foreachBatch(t.stream_writer(...))"
+        )
+    return RowWriter(sink, schema)
+
+
+def _require_columns(table: TableDefinition, schema: StructType) -> None:
+    have = [name.lower() for name in schema.fieldNames()]
+    wanted = [column.name for column in (*table.columns, *table.partition_columns)]
+    if sorted(have) != sorted(wanted):
+        missing = [name for name in wanted if name not in have]
+        extra = [name for name in have if name not in wanted or have.count(name) > 1]
+        raise SchemaMismatchError(
+            f"the feed's columns are not those of {table.name}: missing {', '.join(missing) or 'none'}, unknown or "
+            f"double {', '.join(dict.fromkeys(extra)) or 'none'}"
+        )
+
+
+class _Ends(DataSourceStreamWriter):
+    """The driver's side."""
+
+    sink: Sink
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """Write the batch to the table, unless it is there."""
+        self.sink.commit(messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
+        """Remove what was staged."""
+        self.sink.abort(messages)
+
+
+class RowWriter(_Ends):
+    """For Spark 4.0: rows."""
+
+    def __init__(self, sink: Sink, schema: StructType) -> None:
+        self.sink = sink
+        self.schema = schema
+
+    def write(self, iterator: Iterator[Any]) -> Staged:
+        """Stage a task's rows."""
+        return self.sink.stage(from_rows(iterator, self.schema))
+
+
+def _arrow_writer(sink: Sink) -> DataSourceStreamWriter:
+    """Return the writer for Spark 4.1 and later, which hands over Arrow batches."""
+
+    class ArrowWriter(_Ends, api.DataSourceStreamArrowWriter):
+        def write(self, iterator: Iterator[Any]) -> Staged:
+            return self.sink.stage(iterator)
+
+    writer = ArrowWriter()
+    writer.sink = sink
+    return writer

@@ -1,0 +1,36 @@
+"""The data source: Spark makes one in Python processes of its own, from its class and the options."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
+
+from hiveacid.datasource.sink import stream_writer
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from pyspark.sql.types import StructType
+
+
+class HiveAcidDataSource(DataSource):
+    """``format("hiveacid")``.
+
+    A query makes one instance and keeps it, pickled, until it ends: ``run`` tells one run of a query from the next.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Take the options as they are; they are looked at where they are used."""
+        super().__init__(options)
+        self.run = uuid.uuid4().hex
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "hiveacid"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
+        """Return what writes the batches of a streaming query (``datasource.sink``)."""
+        return stream_writer(dict(self.options), self.run, schema, overwrite=overwrite)

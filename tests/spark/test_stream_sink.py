@@ -1,0 +1,100 @@
+"""``writeStream.format("hiveacid")``: tasks stage Arrow files, one transaction writes them, each batch exactly once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hiveacid.datasource import can_register, register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from hiveacid import AcidSession
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+
+
+@pytest.fixture(autouse=True)
+def sinks(spark: SparkSession) -> None:
+    if not can_register(spark):
+        pytest.skip(f"Spark {spark.version} has no Python data sources")
+
+
+def rows(acid: AcidSession, query: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in acid.sql(query).collect()]
+
+
+def drop(place: Path, number: int, *events: dict[str, Any]) -> None:
+    feed = place / "feed"
+    feed.mkdir(exist_ok=True)
+    (feed / f"{number:03}.json").write_text("\n".join(map(json.dumps, events)))
+
+
+def run(acid: AcidSession, place: Path, schema: str, check: str = "check", **options: str) -> StreamingQuery:
+    """Run a query over the files of a directory, one file a batch, until it has seen all."""
+    spark = acid.context.facts.spark
+    feed = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(place / "feed"))
+    chosen = {
+        "table": "t", "warehouse": acid.context.warehouse, "query_name": "events",
+        "checkpointLocation": str(place / check), **options,
+    }  # fmt: skip
+    writer = feed.writeStream.format("hiveacid").trigger(availableNow=True)
+    query = writer.options(**{key: value for key, value in chosen.items() if value}).start()
+    query.awaitTermination()
+    return query
+
+
+def test_every_batch_once(acid: AcidSession, tmp_path: Path) -> None:
+    """Into partitions and buckets, through restarts and replays; nothing staged is left."""
+    acid.sql(
+        f"CREATE TABLE t (id BIGINT, v STRING) PARTITIONED BY (p INT) CLUSTERED BY (id) INTO 2 BUCKETS {ACID}"
+    )
+    acid.sql("INSERT INTO t PARTITION (p=1) VALUES (-1, 'before')")
+    schema = "id BIGINT, v STRING, p INT"
+    for number in range(2):
+        drop(tmp_path, number, *({"id": number * 10 + one, "v": "x", "p": one % 2} for one in range(5)))
+    run(acid, tmp_path, schema)
+    want = [(-1,), *((number * 10 + one,) for number in range(2) for one in range(5))]
+    assert rows(acid, "SELECT id FROM t ORDER BY id") == want
+    drop(tmp_path, 2, {"id": 99, "v": None, "p": None})
+    run(acid, tmp_path, schema)
+    want.append((99,))
+    assert rows(acid, "SELECT id FROM t ORDER BY id") == want
+    # as if the driver had died after the commit, before Spark wrote it down
+    (tmp_path / "check" / "commits" / "2").unlink()
+    (tmp_path / "check" / "commits" / ".2.crc").unlink(missing_ok=True)
+    run(acid, tmp_path, schema)
+    assert rows(acid, "SELECT id FROM t ORDER BY id") == want
+    location = Path(acid.table("t").definition.location)
+    assert [path.name for path in location.iterdir() if path.name.startswith(".hiveacid")] == []
+    assert acid.context.store.show_locks() == ()
+
+
+def test_what_is_refused(spark: SparkSession, acid: AcidSession, tmp_path: Path) -> None:
+    """Before or at the first batch, and nothing of it is there."""
+    acid.sql(f"CREATE TABLE t (id BIGINT) {ACID}")
+    drop(tmp_path, 0, {"id": 1})
+    for number, (options, schema, message) in enumerate((
+        ({"table": ""}, "id BIGINT", "needs .option..table"),
+        ({"table": "missing"}, "id BIGINT", "missing does not exist"),
+        ({"query_name": ""}, "id BIGINT", "needs .option..query_name"),
+        ({"warehouse": "wh"}, "id BIGINT", "give the whole path"),
+        ({"merge_on": "id"}, "id BIGINT", "merged by foreachBatch"),
+        ({}, "id BIGINT, more INT", "unknown or double more"),
+        ({}, "id DATE", "column id of the records is date"),
+    )):  # fmt: skip
+        with pytest.raises(Exception, match=message):
+            run(acid, tmp_path, schema, f"check{number}", **options)
+    assert rows(acid, "SELECT * FROM t") == []
+    run(acid, tmp_path, "id BIGINT", "good")
+    with pytest.raises(Exception, match=r"StreamCheckpointError.*restart=True"):
+        run(acid, tmp_path, "id BIGINT", "other")
+    assert rows(acid, "SELECT * FROM t") == [(1,)]
+    run(acid, tmp_path, "id BIGINT", "other", restart="true")
+    assert rows(acid, "SELECT * FROM t") == [(1,), (1,)]
+    register(spark)  # again does nothing
