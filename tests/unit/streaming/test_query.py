@@ -1,0 +1,148 @@
+"""Batches of a query through a connection: each exactly once, whoever dies where, whoever else writes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stream_tables import ACID, Warehouse
+
+from hiveacid.core.streams import StreamKey
+from hiveacid.errors import (
+    BadRecordError,
+    StreamCheckpointError,
+    StreamFencedError,
+    TransactionStateError,
+    WriteConflictError,
+)
+from hiveacid.ports import Client
+from hiveacid.streaming import Connection, QueryStream
+from hiveacid.testing.faults import (
+    Faults,
+    FaultyFileSystem,
+    FaultyStore,
+    Moment,
+    Point,
+    SimulatedCrash,
+    crash,
+)
+
+TABLE = f"CREATE TABLE t (id INT, name STRING) PARTITIONED BY (p INT) CLUSTERED BY (id) INTO 2 BUCKETS {ACID}"
+
+
+def some(batch: int) -> list[dict[str, Any]]:
+    return [{"id": batch * 100 + one, "name": "x", "p": one % 3} for one in range(30)]
+
+
+def ids(*batches: int) -> list[int]:
+    return sorted(row["id"] for batch in batches for row in some(batch))
+
+
+def found(wh: Warehouse) -> list[int]:
+    return sorted(row[0] for row in wh.rows("t"))
+
+
+def begin(
+    wh: Warehouse, run: str, faults: Faults | None = None, checkpoint: str = "c", **more: Any
+) -> QueryStream:
+    """Open a connection, through fault points if asked, and register."""
+    store: Any = wh.store if faults is None else FaultyStore(wh.store, faults)
+    connection = Connection("t", store=store)
+    if faults is not None:
+        services = connection._services
+        connection._services = replace(services, fs=FaultyFileSystem(services.fs, faults))  # type: ignore[arg-type]
+        faults.start()
+    return QueryStream.register(connection, "events", run, checkpoint, **more)
+
+
+def test_a_batch_is_there_once_wherever_its_writer_dies(wh: Warehouse) -> None:
+    """At every call of store and file system, before it and after it; the next run delivers the batch again."""
+    wh.create(TABLE)
+    begin(wh, "first").deliver(0, lambda: [some(0)])
+    alive = Faults()
+    begin(wh, "alive", alive).deliver(1, lambda: [some(1)])
+    counts = Counter(alive.calls)
+    points = [
+        Point(verb, nth, moment)
+        for verb, calls in counts.items()
+        for nth in range(1, calls + 1)
+        for moment in Moment
+    ]
+    assert len(points) > 40
+    for number, point in enumerate(points, 2):
+        faults = Faults()
+        faults.at(point.verb, point.nth, point.moment, crash)
+        with pytest.raises(SimulatedCrash):
+            begin(wh, f"dies {number}", faults).deliver(number, lambda batch=number: [some(batch)])  # type: ignore[misc]
+        committed = Point("store.commit_txn", 1, Moment.AFTER)
+        there = faults.calls.count("store.commit_txn") > 0 and (
+            point.verb != committed.verb or point == committed
+        )
+        if there or number % 5 == 0:
+            assert found(wh) == ids(*range(number + there)), f"died {point}"
+        written = begin(wh, f"lives {number}").deliver(number, lambda batch=number: [some(batch)])  # type: ignore[misc]
+        assert written == (None if there else 30), f"died {point}"
+    assert found(wh) == ids(*range(len(points) + 2))
+
+
+def test_two_copies_of_a_query(wh: Warehouse) -> None:
+    """One is fenced, whatever it is doing, and nothing that it was writing is there."""
+    wh.create(TABLE)
+    old, new = begin(wh, "old"), begin(wh, "new")
+    assert (old.first, new.first) == (True, True)
+    with pytest.raises(StreamFencedError):
+        old.deliver(0, lambda: [some(0)])
+    assert not old.connection.in_transaction
+    new.deliver(0, lambda: [some(1)])
+    with pytest.raises(StreamFencedError):
+        begin(wh, "old")
+    again = begin(wh, "new")
+    assert not again.first
+    assert again.deliver(0, lambda: [some(2)]) is None
+    again.deliver(1, lambda: [some(2), some(3)])
+    assert found(wh) == ids(1, 2, 3)
+    with pytest.raises(StreamCheckpointError):
+        begin(wh, "third", checkpoint="d")
+    begin(wh, "third", checkpoint="d", restart=True).deliver(0, lambda: [some(4)])
+    assert found(wh) == ids(1, 2, 3, 4)
+
+
+def test_a_batch_that_does_not_fit_leaves_nothing(wh: Warehouse) -> None:
+    """It may come again, put right; an empty one counts as well."""
+    wh.create(TABLE)
+    stream = begin(wh, "run")
+    with pytest.raises(BadRecordError):
+        stream.deliver(0, lambda: [some(0), [{"id": 1}], {"other": 1}])
+    assert wh.store.show_locks() == ()
+    assert found(wh) == []
+    stream.deliver(0, lambda: [some(0)])
+    assert stream.deliver(1, list) == 0
+    progress = wh.store.stream_progress(StreamKey(stream.connection.table, "events"))
+    assert progress is not None
+    assert progress.batch_id == 1
+    with pytest.raises(TransactionStateError, match="no transaction is open"):
+        stream.connection.carry(None)  # type: ignore[arg-type]
+
+
+def test_an_overwritten_partition_is_written_again(wh: Warehouse) -> None:
+    """As often as need be, but not for ever."""
+    wh.create(TABLE)
+    stream, times = begin(wh, "run"), iter([1, 1, 0, *[1] * 5, 0])
+
+    def rows(batch: int) -> Iterator[list[dict[str, Any]]]:
+        if next(times):  # somebody overwrites a partition while the batch is open, and took no lock
+            (txn_id,) = wh.store.open_txns(Client("u", "h", "a"))
+            (write_id,) = wh.store.allocate_write_ids([txn_id], stream.connection.table)
+            (wh.root / "t" / "p=1" / f"base_{write_id:07d}").mkdir(parents=True)
+            wh.store.commit_txn(txn_id)
+        yield some(batch)
+
+    assert stream.deliver(0, lambda: rows(0)) == 30
+    with pytest.raises(WriteConflictError):
+        stream.deliver(1, lambda: rows(1))
+    assert stream.deliver(1, lambda: rows(1)) == 30
+    kept = [one for one in some(0) if one["p"] != 1]
+    assert found(wh) == sorted(row["id"] for row in (*kept, *some(1)))
