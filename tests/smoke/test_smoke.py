@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 TRANSACTIONAL = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 
 
-def test_the_main_job(spark: SparkSession, acid: AcidSession) -> None:
+def test_the_main_job(spark: SparkSession, acid: AcidSession, caplog: pytest.LogCaptureFixture) -> None:
     acid.sql(
         f"""
         CREATE TABLE sales (id INT, item STRING, price DECIMAL(8,2), tags ARRAY<STRING>, at TIMESTAMP)
@@ -52,7 +54,10 @@ def test_the_main_job(spark: SparkSession, acid: AcidSession) -> None:
     assert rows == [(1, "TEA", Decimal("5.00"), ["hot", None]), (4, "new", None, None)]
     assert len(row_ids) == 2
 
+    caplog.set_level(logging.INFO, "hiveacid.table.in_order")
+    acid.set("hiveacid.compactor.unsorted.file.size", "1")
     acid.table("sales").compact("major", partition={"day": "2026-01-01"})
+    assert "are written as they are read" in caplog.text
     assert ids_and_rows() == (row_ids, rows)
     assert sorted(row["id"] for row in old.collect()) == [1, 2, 3]
     assert [row["item"] for row in acid.table("sales").scan(where="id = 4").to_df().collect()] == ["new"]

@@ -293,6 +293,12 @@ TARGET_FILE_SIZE = size(
     "268435456",
     "Bytes that a file made by a rebalance compaction without CLUSTERED INTO should have at least.",
 )
+UNSORTED_FILE_SIZE = size(
+    "hiveacid.compactor.unsorted.file.size",
+    "8388608",
+    "Files of at least so many bytes are not sorted again by a compaction, where their rows lie below all others "
+    "of their bucket: a base, and large deltas on top of it.",
+)
 
 
 @dataclass(frozen=True)
@@ -378,6 +384,7 @@ SECTIONS: tuple[Section, ...] = (
             AUTO_COMPACT,
             PRIORITY,
             TARGET_FILE_SIZE,
+            UNSORTED_FILE_SIZE,
         ),
     ),
 )

@@ -55,9 +55,14 @@ class Placed:
 def cut(data: bytes, name: str = "an ORC file in memory") -> Piece:
     """Take the stripes of a whole ORC file. Raises BadFileError."""
     tail = parse_tail(data, len(data), name)
-    start = min((stripe.offset for stripe in tail.stripes), default=len(HEADER))
-    end = max((stripe.offset + stripe.length for stripe in tail.stripes), default=start)
+    start, end = extent(tail)
     return Piece(data[start:end], start, tail)
+
+
+def extent(tail: OrcTail) -> tuple[int, int]:
+    """Return where in its file the first stripe begins and the last one ends."""
+    start = min((stripe.offset for stripe in tail.stripes), default=len(HEADER))
+    return start, max((stripe.offset + stripe.length for stripe in tail.stripes), default=start)
 
 
 def place(piece: Piece, offset: int) -> Placed:

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
+from hiveacid.core.in_order import Key
 from hiveacid.core.types import Struct
 from hiveacid.orc.schema import is_acid_root, row_schema
 from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW_ID, OrcTail
@@ -15,7 +16,7 @@ _FORMAT_VERSION = "hive.acid.version"
 
 _MOST = 50_000
 
-Key = tuple[str, int, int]
+Seen = tuple[str, int, int]
 """A file as it was seen: path, bytes, time of its last change in ms (0: nobody says)."""
 
 
@@ -25,10 +26,10 @@ class Summaries:
     def __init__(self) -> None:
         """Remember nothing yet."""
         self._lock = threading.Lock()
-        self._known: OrderedDict[Key, FileSummary] = OrderedDict()
+        self._known: OrderedDict[Seen, FileSummary] = OrderedDict()
         self._schemas: dict[Struct, Struct] = {}
 
-    def get(self, key: Key) -> FileSummary | None:
+    def get(self, key: Seen) -> FileSummary | None:
         """Return what is known of a file; None for a file that may have changed."""
         with self._lock:
             found = self._known.get(key) if key[-1] else None
@@ -36,7 +37,7 @@ class Summaries:
                 self._known.move_to_end(key)
             return found
 
-    def put(self, key: Key, summary: FileSummary) -> FileSummary:
+    def put(self, key: Seen, summary: FileSummary) -> FileSummary:
         """Remember a summary; return it."""
         with self._lock:
             if len(self._schemas) > _MOST:
@@ -77,6 +78,16 @@ class FileSummary:
     write_id: Range | None = None
     bucket: Range | None = None
     row_id: Range | None = None
+
+    @property
+    def keys(self) -> tuple[Key, Key] | None:
+        """Return two keys between which all of the file's are."""
+        if self.write_id is None or self.bucket is None or self.row_id is None:
+            return None
+        return (
+            (self.write_id.low, self.bucket.low, self.row_id.low),
+            (self.write_id.high, self.bucket.high, self.row_id.high),
+        )
 
 
 def summarize(tail: OrcTail) -> FileSummary:

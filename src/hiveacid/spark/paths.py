@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
     from hiveacid.core.evolution import Recipe
+    from hiveacid.core.in_order import Key
     from hiveacid.core.listing import DataFile
     from hiveacid.ports import FileSystem
     from hiveacid.storage.listing import Location
@@ -33,13 +34,15 @@ class FileFacts:
     """What the survey of a snapshot found out about a file (``table.survey``).
 
     ``recipe``: how its columns are those of the table. ``has_events``: it may hold events of ACID v1.
-    ``copy``: the file that is read instead (the flushed part of a streamed one).
+    ``copy``: the file that is read instead (the flushed part of a streamed one). ``keys``: two record keys between
+    which all of its own are, None where its statistics don't tell.
     """
 
     rows: int
     recipe: Recipe
     has_events: bool = False
     copy: str | None = None
+    keys: tuple[Key, Key] | None = None
 
 
 @dataclass(frozen=True)

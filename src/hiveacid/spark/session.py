@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,9 @@ def configure(builder: Any) -> Any:
     for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
     return builder
+
+
+_ONE_FILE = 1 << 60  # bytes: no task takes a second file or part of one
 
 
 @dataclass(frozen=True)
@@ -68,3 +71,19 @@ class SparkFacts:
         """Set on an existing session what `configure` would have set (both can be changed at run time)."""
         for key, value in _SETTINGS.items():
             self.spark.conf.set(key, value)
+
+    def apart(self, part: int | None) -> SparkFacts | None:
+        """Return a session like this one, whose scans give each file a task of its own; None on Connect.
+
+        ``part``: bytes from which on a file is cut into parts, each with its own task (None: never). A session of
+        its own, because a table's user may change these settings, and runs queries beside us.
+        """
+        if not self.classic:
+            return None
+        context: Any = self.spark.sparkContext
+        copy: Any = self.spark._jsparkSession.cloneSession()  # noqa: SLF001
+        session = type(self.spark)(context, copy)
+        for key, value in (("maxPartitionBytes", part or _ONE_FILE), ("openCostInBytes", _ONE_FILE)):
+            session.conf.set(f"spark.sql.files.{key}", str(value))
+        session.conf.unset("spark.sql.files.maxPartitionNum")
+        return replace(self, spark=session)

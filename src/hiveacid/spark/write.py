@@ -199,11 +199,25 @@ def stage_kept(target: Target, frame: DataFrame, directory: str) -> None:
 
     ``frame``: user columns, ``ROW__ID`` and the current write id under ``CURRENT``.
     """
+    _stage_keyed(_kept(target, frame), directory, operation=0, columns=len(target.table.columns))
+
+
+def stage_as_read(target: Target, frame: DataFrame, directory: str) -> None:
+    """Do the same for rows that need no sorting: each task writes one file, in the order in which it reads."""
+    write_orc(as_read(target, frame), directory, [])
+
+
+def as_read(target: Target, frame: DataFrame) -> DataFrame:
+    """Return what `stage_as_read` writes: no shuffle, no sort."""
+    return _keyed_events(_kept(target, frame), operation=0, columns=len(target.table.columns))
+
+
+def _kept(target: Target, frame: DataFrame) -> DataFrame:
     values = [
         to_file(target.facts, F.col(quote_name(c.name)), c.type).alias(value_name(i))
         for i, c in enumerate(target.table.columns)
     ]
-    _stage_keyed(frame.select(ROW_ID, CURRENT, *values), directory, operation=0, columns=len(values))
+    return frame.select(ROW_ID, CURRENT, *values)
 
 
 def stage_events(target: Target, frame: DataFrame, directory: str) -> None:
@@ -218,17 +232,21 @@ def _stage_keyed(frame: DataFrame, directory: str, *, operation: int, columns: i
     keyed = frame.withColumn(BUCKET, F.expr(_bucket_of(f"{ROW_ID}.bucketid"))).repartition(BUCKET)
     row_id = [f"{ROW_ID}.writeid", f"{ROW_ID}.bucketid", f"{ROW_ID}.rowid"]
     ordered = keyed.sortWithinPartitions(BUCKET, *row_id, F.col(CURRENT).desc())
-    events = ordered.selectExpr(
+    events = _keyed_events(ordered, BUCKET, operation=operation, columns=columns)
+    write_orc(events, directory, [BUCKET])
+
+
+def _keyed_events(frame: DataFrame, *keys: str, operation: int, columns: int) -> DataFrame:
+    return frame.selectExpr(
         f"{operation} AS operation",
-        f"{row_id[0]} AS originalTransaction",
-        f"{row_id[1]} AS bucket",
-        f"{row_id[2]} AS rowId",
+        f"{ROW_ID}.writeid AS originalTransaction",
+        f"{ROW_ID}.bucketid AS bucket",
+        f"{ROW_ID}.rowid AS rowId",
         f"{CURRENT} AS currentTransaction",
         f"CAST({'NULL' if operation else 'true'} AS BOOLEAN) AS row",
         *[value_name(i) for i in range(columns)],
-        BUCKET,
+        *keys,
     )
-    write_orc(events, directory, [BUCKET])
 
 
 def write_orc(frame: DataFrame, directory: str, keys: Sequence[str]) -> None:

@@ -20,11 +20,19 @@ from hiveacid.core.names import ACID_VERSION_FILE, METADATA_FILE, PAIR_FILE, Lay
 from hiveacid.core.snapshot import AcidDirectory, AcidState
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark.failures import translated
-from hiveacid.spark.publish import Published, footers_count, publish_acid, publish_flat, staged_files
+from hiveacid.spark.publish import (
+    Published,
+    StagedFile,
+    footers_count,
+    publish_acid,
+    publish_flat,
+    staged_files,
+)
 from hiveacid.spark.rebalance import bucket_count, renumbered, stage_runs
 from hiveacid.spark.scan import Source, scan_deletes
 from hiveacid.spark.write import Kind, Target, stage_empty, stage_events, stage_flat, stage_kept
 from hiveacid.storage.staging import staging_name
+from hiveacid.table.in_order import stage_in_order
 from hiveacid.table.read import frame_of
 from hiveacid.table.report import Amount
 from hiveacid.table.survey import survey
@@ -192,17 +200,30 @@ def _write_rows(job: Rewrite, output: str) -> Published:
     location = replace(job.location, state=AcidState(plan.base, plan.deltas, applied, plan.originals))
     full_acid = table.kind is TableKind.FULL_ACID
     with translated():
-        frame = frame_of(job.context, table, [location], plan.write_ids, job.txn, current=full_acid)
-        if plan.kind is CompactionKind.REBALANCE:
-            frame = _rebalanced(job, frame, f"{directory}-runs")
-        if full_acid:
-            stage_kept(job.target, frame, directory)
-        else:
-            stage_flat(job.target, frame, directory, [], [], small=False)
-    published = _publish(job, directory, output, Kind.INSERTED)
+        files = None
+        if full_acid and plan.kind is not CompactionKind.REBALANCE:
+            found = survey(job.context, table, [location], job.txn)
+            ordered = f"{directory}-in-order"
+            files = stage_in_order(job.context, job.target, location, plan.write_ids, found, ordered)
+        if files is None:
+            files = _sorted(job, location, directory)
+    published = _publish(job, files, f"{directory}-none", output, Kind.INSERTED)
     if plan.metadata:
         job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
     return published
+
+
+def _sorted(job: Rewrite, location: Location, directory: str) -> list[StagedFile]:
+    """Stage all rows by a shuffle: sorted, or spread anew, or in any order where rows have no ids."""
+    plan, full_acid = job.plan, job.table.kind is TableKind.FULL_ACID
+    frame = frame_of(job.context, job.table, [location], plan.write_ids, job.txn, current=full_acid)
+    if plan.kind is CompactionKind.REBALANCE:
+        frame = _rebalanced(job, frame, f"{directory}-runs")
+    if full_acid:
+        stage_kept(job.target, frame, directory)
+    else:
+        stage_flat(job.target, frame, directory, [], [], small=False)
+    return staged_files(job.context.fs, directory, Kind.INSERTED)
 
 
 def _rebalanced(job: Rewrite, frame: DataFrame, directory: str) -> DataFrame:
@@ -219,16 +240,17 @@ def _write_events(job: Rewrite, output: str) -> Published:
     directory = f"{output}{_STAGED}"
     state = AcidState(None, (), job.plan.delete_deltas, ())
     location = replace(job.location, state=state)
-    files = survey(job.context, job.table, [location], job.txn).files
-    source = Source(job.context.facts, job.context.fs, job.table, job.plan.write_ids, files)
+    found = survey(job.context, job.table, [location], job.txn)
+    source = Source(job.context.facts, job.context.fs, job.table, job.plan.write_ids, found.files)
     with translated():
         stage_events(job.target, scan_deletes(source, [location]), directory)
-    return _publish(job, directory, output, Kind.DELETE)
+    files = staged_files(job.context.fs, directory, Kind.DELETE)
+    return _publish(job, files, f"{directory}-none", output, Kind.DELETE)
 
 
-def _publish(job: Rewrite, directory: str, output: str, kind: Kind) -> Published:
+def _publish(job: Rewrite, files: Sequence[StagedFile], empty: str, output: str, kind: Kind) -> Published:
+    """Move staged files into the result; ``empty``: where to stage a file if there are none."""
     fs, table = job.context.fs, job.table
-    files = staged_files(fs, directory, kind)
     if table.kind is TableKind.INSERT_ONLY:
         fs.make_directory(output)
         return publish_flat(fs, table, files, lambda *_: output, lambda number, _: f"{number:06d}_0")
@@ -238,6 +260,5 @@ def _publish(job: Rewrite, directory: str, output: str, kind: Kind) -> Published
     if kind is Kind.DELETE:
         fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
         return published
-    empty = f"{directory}-none"
     stage_empty(job.target, empty)
     return publish_acid(fs, table, staged_files(fs, empty, kind), lambda *_: output, keep_empty=True)

@@ -19,7 +19,7 @@ from hiveacid.core.originals import OriginalRows, number_originals
 from hiveacid.core.storage_formats import FileKind, file_kind
 from hiveacid.core.types import Struct
 from hiveacid.errors import BadFileError, FormatError
-from hiveacid.orc.summary import FileSummary, Key, summarize
+from hiveacid.orc.summary import FileSummary, Seen, summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark.deletes import DeleteBounds, measure
 from hiveacid.spark.originals import Numbered
@@ -85,7 +85,7 @@ class _Path:
         return cls(f"{at.root}/{file.path}", file, file.size)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> Seen:
         """What the summary is remembered by."""
         return self.own, self.size, self.file.modified
 
@@ -130,7 +130,7 @@ def _facts(
         return recipes[id(schema)]
 
     return {
-        path.own: FileFacts(known.rows, recipe_of(known.schema), known.has_events, path.copy)
+        path.own: FileFacts(known.rows, recipe_of(known.schema), known.has_events, path.copy, known.keys)
         for path in paths
         for known in [found[path.own]]
     }

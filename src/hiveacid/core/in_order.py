@@ -1,0 +1,69 @@
+"""Which files a compaction may copy as they are read, without sorting their rows: those that lie below all others.
+
+Files of one bucket are in key order by themselves. Where all keys of a file are below those of the files that
+follow (a base, large deltas: write ids ascend), its rows come out in order as well when they are just read and
+written. The rest, small deltas above them for the most part, is sorted. This is a choice, not a proof: what was
+written is looked at again (``orc.order``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from hiveacid.core.buckets import decode
+from hiveacid.errors import BadFileError
+
+Key = tuple[int, int, int]
+"""Write id, bucket property, row id: in this order records are sorted."""
+
+_FEW = 8
+"""So many small files may lie below large ones; each becomes a stripe, and many small stripes are slow to read."""
+
+
+@dataclass(frozen=True)
+class KeyedFile:
+    """A file with rows: no key is below ``low`` or above ``high``."""
+
+    path: str
+    size: int
+    low: Key
+    high: Key
+
+
+def passed_on(files: Sequence[KeyedFile], large: int) -> frozenset[str]:
+    """Return the paths of the files whose rows need no sorting; ``large``: bytes from which that is worth it.
+
+    Nothing is returned where a file holds rows of several buckets: they end up in several files.
+    """
+    buckets: dict[int, list[KeyedFile]] = defaultdict(list)
+    for file in files:
+        bucket = bucket_of(file.low[1])
+        if bucket is None or bucket != bucket_of(file.high[1]):
+            return frozenset()
+        buckets[bucket].append(file)
+    return frozenset(file.path for many in buckets.values() for file in _lowest(many, large))
+
+
+def bucket_of(bucket_property: int) -> int | None:
+    """Return the bucket; None for codec version 0, where between two properties there are other buckets."""
+    try:
+        found = decode(bucket_property)
+    except BadFileError:
+        return None
+    return found.bucket if found.version == 1 else None
+
+
+def _lowest(files: Sequence[KeyedFile], large: int) -> Sequence[KeyedFile]:
+    ordered = sorted(files, key=lambda file: (file.low, file.high))
+    apart = 0
+    while apart + 1 < len(ordered) and ordered[apart].high < ordered[apart + 1].low:
+        apart += 1
+    is_whole = apart + 1 == len(ordered)
+    below = ordered if is_whole else ordered[:apart]
+    last = max((place for place, file in enumerate(below, 1) if file.size >= large), default=0)
+    if sum(file.size < large for file in below[:last]) <= _FEW:
+        return below[:last]
+    return list(takewhile(lambda file: file.size >= large, below))
