@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hiveacid import errors
     from hiveacid.errors import HiveAcidError
-    from hiveacid.spark.session import configure
+    from hiveacid.sql.native.builder import configure
     from hiveacid.sql.session import AcidSession, connect
 
 __version__ = "0.1.0"
@@ -22,7 +22,7 @@ __all__ = ["AcidSession", "HiveAcidError", "__version__", "configure", "connect"
 _HOMES = (
     ("AcidSession", "hiveacid.sql.session"),
     ("HiveAcidError", "hiveacid.errors"),
-    ("configure", "hiveacid.spark.session"),
+    ("configure", "hiveacid.sql.native.builder"),
     ("connect", "hiveacid.sql.session"),
 )
 

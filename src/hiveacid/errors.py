@@ -47,6 +47,14 @@ class HiveAcidError(Exception):
     code: str = "HIVEACID"
     retryable: bool = False
 
+    def getCondition(self) -> str:  # noqa: N802 - Spark's name
+        """Return ``HIVEACID_<code>``, where PySpark's errors return their condition."""
+        return f"HIVEACID_{self.code}"
+
+    def getErrorClass(self) -> str:  # noqa: N802 - the name before Spark 4
+        """Return the same as `getCondition`."""
+        return self.getCondition()
+
 
 class ConfigError(HiveAcidError):
     """A setting or an argument makes no sense."""

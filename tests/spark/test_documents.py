@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hiveacid
+from hiveacid.sql.native.session import NativeSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,8 +50,11 @@ def test_the_first_lines_of_the_readme_run(
     assert first is not None
     names: dict[str, object] = {"__name__": "readme"}
     exec(compile(first[2], "README.md", "exec"), names)  # noqa: S102 - our own document
-    acid = names["acid"]
-    rows = acid.sql("SELECT id, item, qty FROM sales").collect()  # type: ignore[attr-defined]
+    session = names["spark"]
+    assert isinstance(session, NativeSession)
+    try:
+        rows = session.sql("SELECT id, item, qty FROM sales").collect()
+    finally:
+        session.close()
     assert [tuple(row) for row in rows] == [(1, "tea", 3)]
     assert spark.version
-    acid.close()  # type: ignore[attr-defined]

@@ -8,6 +8,8 @@ A script is blocks with blank lines between; ``#`` begins a comment before a blo
     query [ordered] [header]         rows behind ``----``, cells separated by `` | ``; their order only counts
                                      with ``ordered``; with ``header`` the first line is the columns' names
 
+With ``acid`` before it a block is about ``acid.sql`` only: by ``spark.sql`` the statement is Spark's own.
+
 ``$WAREHOUSE`` and ``$USER`` stand for what they are called, ``$ANY`` in a row for any text. NULL is NULL, an empty
 text is (empty); blanks at the end of a line do not count.
 """
@@ -15,13 +17,16 @@ text is (empty); blanks at the end of a line do not count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
+import hiveacid
 from hiveacid.errors import HiveAcidError
 from hiveacid.transaction import this_client
 
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.test"))
+# Databases are Spark's there, with its answers.
+SHARED = [path for path in SCRIPTS if path.stem != "definitions"]
 
 
 @dataclass(frozen=True)
@@ -71,26 +78,27 @@ def fits(found: str, expected: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, expected.split("$ANY"))), found, re.DOTALL) is not None
 
 
-def check(acid: AcidSession, block: Block) -> None:
+def check(acid: AcidSession, run: Callable[[str], DataFrame], block: Block) -> None:
     def filled(text: str) -> str:
         return (
             text.replace("$WAREHOUSE", acid.context.warehouse).replace("$USER", this_client().user).rstrip()
         )
 
     text = filled(block.text)
-    match block.words:
+    words = block.words[1:] if block.words[0] == "acid" else block.words
+    match words:
         case ("statement", "error", *wanted):
             with pytest.raises(HiveAcidError) as caught:
-                acid.sql(text).collect()
+                run(text).collect()
             said = " ".join(wanted)
             assert said == caught.value.code or said in str(caught.value), repr(caught.value)
         case ("statement", "ok"):
-            acid.sql(text).collect()
+            run(text).collect()
         case ("statement", "count", number):
-            (row,) = acid.sql(text).collect()
+            (row,) = run(text).collect()
             assert row["num_affected_rows"] == int(number)
         case ("query", *options):
-            frame = acid.sql(text)
+            frame = run(text)
             found = shown(frame)
             expected = [filled(line) for line in block.expected]
             if "header" in options:
@@ -105,10 +113,31 @@ def check(acid: AcidSession, block: Block) -> None:
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script(acid: AcidSession, path: Path) -> None:
+    run_script(acid, acid.sql, path)
+
+
+@pytest.mark.parametrize("path", SHARED, ids=lambda path: path.stem)
+def test_script_by_spark_sql(spark: SparkSession, tmp_path: Path, path: Path) -> None:
+    """The same statements, by the session's own ``spark.sql``."""
+    session = hiveacid.configure(spark.builder, native=True, warehouse=str(tmp_path / "w")).getOrCreate()
+    try:
+        run_script(session.acid, session.sql, path, skipped="acid")
+    finally:
+        session.close()
+        for database in spark.catalog.listDatabases():
+            if database.name != "default":
+                spark.sql(f"DROP DATABASE {database.name} CASCADE")
+        for table in spark.catalog.listTables("default"):
+            spark.sql(f"DROP {'VIEW' if table.isTemporary else 'TABLE'} {table.name}")
+
+
+def run_script(acid: AcidSession, run: Callable[[str], DataFrame], path: Path, skipped: str = "") -> None:
     for block in blocks(path.read_text(encoding="utf-8")):
+        if block.words[0] == skipped:
+            continue
         try:
-            check(acid, block)
-        except (AssertionError, HiveAcidError, pytest.fail.Exception) as error:
+            check(acid, run, block)
+        except (AssertionError, HiveAcidError, PySparkException, pytest.fail.Exception) as error:
             pytest.fail(f"{path.name}:{block.line}: {block.text}\n{error!r}")
 
 

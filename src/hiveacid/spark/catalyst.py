@@ -32,8 +32,8 @@ _LONGEST = 400
 
 
 def parser_of(facts: SparkFacts) -> Any:
-    """Return the session's ``ParserInterface``, with every extension the user put in."""
-    return session_of(facts).sessionState().sqlParser()
+    """Return the session's ``ParserInterface``, with every extension the user put in, but not ours."""
+    return facts.parser or session_of(facts).sessionState().sqlParser()
 
 
 def session_of(facts: SparkFacts) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +37,12 @@ class SparkFacts:
     """What a session is: classic or Connect, its version, the time zone of its JVM.
 
     ``shown_as_stored``: nobody looks at the values, so that no wall clock is moved to the session's time zone.
+    ``parser``: Spark's own where the session has ours around it (``sql.native``), else None.
     """
 
     spark: SparkSession
     shown_as_stored: bool = False
+    parser: Any = field(default=None, compare=False, repr=False)
 
     @cached_property
     def classic(self) -> bool:

@@ -19,6 +19,7 @@ from hiveacid.sql.binding import Binder, binder
 from hiveacid.sql.execute import execute
 from hiveacid.sql.execute_create import adopted
 from hiveacid.sql.grammar import parse
+from hiveacid.sql.parameters import Arguments, with_arguments
 from hiveacid.sql.placing import at
 from hiveacid.sql.statements import CreateTable
 
@@ -42,9 +43,13 @@ def connect(
     ``warehouse``: the directory that tables are kept in. ``store``: an SQLAlchemy URL, or ``thrift://host:9083`` for a
     Hive Metastore (docs/metastore.md), which says itself where its warehouse is; without one, an SQLite file inside
     of the warehouse. ``settings``: Hive's names and texts (docs/settings.md). On Spark 4 ``format("hiveacid")`` is
-    made known to the session.
+    made known to the session. A native session (docs/native.md) has a connection already, which is returned where
+    neither is given.
     Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError.
     """
+    inside = getattr(spark, "acid", None)
+    if warehouse is None and store is None and isinstance(inside, AcidSession):
+        return inside
     session = AcidSession(make_context(spark, warehouse, store, dict(settings or {})))
     if can_register(spark):
         register(spark)
@@ -65,8 +70,10 @@ class AcidSession(Connection):
     reader: Transaction | None = None  # of snapshot()
     runner: Runner | None = field(default=None, compare=False, repr=False)  # of hiveacid.auto_compact
 
-    def sql(self, text: str, *, first_line: int = 1) -> DataFrame:
+    def sql(self, text: str, args: Arguments | None = None, *, first_line: int = 1) -> DataFrame:
         """Run one statement; return its rows.
+
+        ``args``: values for ``:name`` (a mapping) or ``?`` (a sequence) in the text.
 
         Statements that change rows return one row: num_affected_rows, num_inserted_rows, num_updated_rows,
         num_deleted_rows, write_id (NULL if nothing was written), num_retries (how often it began anew because
@@ -74,7 +81,7 @@ class AcidSession(Connection):
         number of the text's first line, for messages. Raises ParseError with line and column for a text outside
         of the grammar; any error means that the statement changed nothing.
         """
-        return execute(self, parse(substituted(self.context.facts, text), first_line))
+        return execute(self, parse(with_arguments(substituted(self.context.facts, text), args), first_line))
 
     def adopt(
         self,

@@ -1,0 +1,123 @@
+"""Reaching into a classic Spark session: its parser, its databases, plans as DataFrames, errors of Spark's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.core.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.catalyst import session_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hiveacid.errors import HiveAcidError
+    from hiveacid.spark.session import SparkFacts
+
+
+class _Builder:
+    """Scala's ``(SparkSession, ParserInterface) => ParserInterface``, in Python."""
+
+    def __init__(self, build: Callable[[Any, Any], Any]) -> None:
+        self._build = build
+
+    def apply(self, session: Any, parser: Any) -> Any:
+        """Return the parser of a session that is being made."""
+        return self._build(session, parser)
+
+    class Java:
+        implements = ("scala.Function2",)
+
+
+def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None:
+    """Put a parser around Spark's own, in this session and in all that are made from it (``newSession``, streams).
+
+    ``build`` takes the JVM's session and the parser that was there. What is injected stays for the life of the
+    session: let ``build`` return the parser that was there to undo it.
+    """
+    from pyspark import java_gateway  # noqa: PLC0415
+
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    start: Callable[[Any], None] = java_gateway.ensure_callback_server_started
+    start(gateway)
+    # Spark's own errors must come out of our parser as they are, not as text in a Py4JException.
+    gateway.python_parameters.propagate_java_exceptions = True
+    inner: Any = spark._jsparkSession  # noqa: SLF001
+    built: list[Any] = []
+
+    def first(session: Any, parser: Any) -> Any:
+        built.append(build(session, parser))
+        return built[-1]
+
+    inner.extensions().injectParser(_Builder(first))
+    state = inner.sessionState()
+    if not built:  # the session had its parser already
+        held = state.getClass().getDeclaredField("sqlParser")
+        held.setAccessible(True)
+        held.set(state, build(inner, held.get(state)))
+
+
+def current_database(facts: SparkFacts) -> str:
+    """Return the session's current database."""
+    return str(session_of(facts).sessionState().catalog().getCurrentDatabase()).lower()
+
+
+def has_database(facts: SparkFacts, name: str) -> bool:
+    """Tell whether Spark's own catalog has a database."""
+    return bool(session_of(facts).sessionState().catalog().databaseExists(name))
+
+
+def makes_hive_tables(facts: SparkFacts) -> bool:
+    """Tell whether the session has Hive support."""
+    return str(facts.spark.conf.get("spark.sql.catalogImplementation")) == "hive"
+
+
+def make_database(facts: SparkFacts, name: str) -> None:
+    """Make a database in Spark's own catalog if it is not there."""
+    if not has_database(facts, name):
+        frame_of_plan(
+            facts, facts.parser.parsePlan(f"CREATE DATABASE IF NOT EXISTS {quote_name(name)}")
+        ).collect()
+
+
+def frame_of_plan(facts: SparkFacts, plan: Any) -> DataFrame:
+    """Return a plan that Spark's parser made as a DataFrame; a command is carried out by that."""
+    from pyspark.sql import DataFrame as Frame  # noqa: PLC0415
+
+    jvm: Any = facts.spark._jvm  # noqa: SLF001
+    home = jvm.org.apache.spark.sql.classic if facts.version >= (4, 0) else jvm.org.apache.spark.sql
+    return Frame(home.Dataset.ofRows(session_of(facts), plan), facts.spark)
+
+
+def plan_of(frame: DataFrame) -> Any:
+    """Return a DataFrame's analysed plan."""
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+
+
+def thrown_in_java(spark: SparkSession, error: HiveAcidError) -> Exception:
+    """Return an error of ours as what makes Java throw one of its own with the same text.
+
+    Spark's ``AnalysisException`` is a checked exception that the parser's methods do not declare: a proxy must not
+    throw it. PySpark shows these as ``pyspark.errors.IllegalArgumentException`` and
+    ``UnsupportedOperationException``.
+    """
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
+
+    lang: Any = spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
+    unsupported = isinstance(error, UnsupportedFeatureError)
+    kind = lang.UnsupportedOperationException if unsupported else lang.IllegalArgumentException
+    message = f"[{error.getCondition()}] {error}"
+    thrown: Exception = Py4JJavaError(message, kind(message))
+    return thrown
+
+
+def as_thrown(error: Exception) -> Exception:
+    """Return an error that PySpark made of a Java exception as what makes Java throw that exception again."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
+
+    origin = getattr(error, "_origin", None)
+    if origin is None:
+        return error
+    thrown: Exception = Py4JJavaError(str(error), origin)
+    return thrown

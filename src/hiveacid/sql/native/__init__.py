@@ -1,0 +1,1 @@
+"""Spark's own ``spark.sql`` on transactional tables: a session, and a parser inside of Spark (classic sessions)."""

@@ -1,0 +1,73 @@
+"""`configure`: Spark's session builder with what hiveacid needs, and with its SQL built in if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.errors import ConfigError
+from hiveacid.spark import session
+
+if TYPE_CHECKING:
+    from hiveacid.sql.native.session import NativeSession
+
+
+def configure(
+    builder: Any,
+    *,
+    native: bool = False,
+    warehouse: str | None = None,
+    store: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Any:
+    """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
+
+    ``native``: the session's own ``spark.sql`` takes every statement on transactional tables of ``warehouse`` and
+    ``store`` (as for `connect`), and hands the others to Spark untouched. Classic sessions only.
+    Also makes Python workers use this interpreter (Spark's default is whatever ``python3`` is on the PATH).
+    Raises ConfigError for a warehouse, store or settings without ``native``.
+    """
+    configured = session.configure(builder)
+    if native:
+        return NativeBuilder(configured, warehouse, store, settings)
+    if warehouse is not None or store is not None or settings:
+        raise ConfigError("warehouse, store and settings are for native=True; else they belong to connect()")
+    return configured
+
+
+class NativeBuilder:
+    """``SparkSession.builder`` whose ``getOrCreate`` gives a `NativeSession`; all else is Spark's."""
+
+    def __init__(
+        self, builder: Any, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
+    ) -> None:
+        """Remember where the tables are."""
+        self._builder = builder
+        self._place = (warehouse, store, settings)
+
+    def getOrCreate(self) -> NativeSession:  # noqa: N802 - Spark's name
+        """Return the session; the one that is there if it is native already.
+
+        Raises UnsupportedFeatureError on Spark Connect, ConfigError where the native session that is there uses
+        another warehouse, and what `connect` raises.
+        """
+        from hiveacid.sql.native.session import NativeSession, opened  # noqa: PLC0415 - needs pyspark
+
+        plain = self._builder.getOrCreate()
+        if not isinstance(plain, NativeSession):
+            return opened(plain, *self._place)
+        if plain.place != self._place:
+            raise ConfigError("this application has a native session on another warehouse: stop it first")
+        return plain
+
+    def __getattr__(self, name: str) -> Any:
+        """Hand what Spark's builder knows to it; go on as this builder."""
+        held = getattr(self._builder, name)
+        if not callable(held):
+            return held
+
+        def handed(*args: Any, **kwargs: Any) -> Any:
+            answer = held(*args, **kwargs)
+            return self if answer is self._builder else answer
+
+        return handed

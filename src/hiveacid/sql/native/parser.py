@@ -1,0 +1,161 @@
+"""The parser inside of Spark: where statements come by that no `NativeSession` saw (streams, JVM code)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.core.model import TableName
+from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
+from hiveacid.spark.inside import as_thrown, frame_of_plan, plan_of, thrown_in_java
+from hiveacid.sql import statements as s
+from hiveacid.sql.binding import EXPRESSION, QUERY
+from hiveacid.sql.hidden import HIDDEN
+from hiveacid.sql.native.door import Door, judged, with_our_tables
+from hiveacid.sql.ownership import Judged, Owner
+from hiveacid.sql.parameters import has_parameters
+from hiveacid.sql.tokens import mentions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid.sql.session import AcidSession
+
+# How long the views of a plan that Spark analyses after we are done stay at least, in seconds.
+_KEPT = 60.0
+
+
+class NativeParser:
+    """Spark's ``ParserInterface`` around the one that was there: takes over what names a table of ours.
+
+    Spark calls it on threads of its own, so it keeps a connection a thread, and transactions of several statements
+    cannot be begun here. Every method that it does not know goes to the parser that was there.
+    """
+
+    def __init__(self, door: Door, spark: SparkSession, parser: Any) -> None:
+        """Serve one session of the JVM; ``spark`` is a plain Python object around it."""
+        self._door = door
+        self._spark = spark
+        self._parser = parser
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._views: list[tuple[float, ExitStack]] = []
+
+    def parsePlan(self, text: str) -> Any:  # noqa: N802 - Spark's name
+        """Return the plan of a statement; one of ours is carried out by that."""
+        return self._taken(text, self._parser.parsePlan)
+
+    def parseQuery(self, text: str) -> Any:  # noqa: N802
+        """Return the plan of a query."""
+        return self._taken(text, self._parser.parseQuery)
+
+    def parsePlanWithParameters(self, text: str, parameters: Any) -> Any:  # noqa: N802
+        """Return the plan of a statement with parameters (Spark 4.1 and later)."""
+        return self._taken(text, lambda bound: self._parser.parsePlanWithParameters(bound, parameters))
+
+    def parseExpression(self, text: str) -> Any:  # noqa: N802
+        """Return an expression; subqueries in it may read our tables."""
+
+        def parse() -> Any:
+            if self._door.passes(text) or "select" not in text.lower():
+                return self._parser.parseExpression(text)
+            return self._parser.parseExpression(self._bound(text, EXPRESSION))
+
+        return self._shielded(parse)
+
+    def parseMultipartIdentifier(self, text: str) -> Any:  # noqa: N802
+        """Return a name's parts; that of a table of ours is refused, since Spark would look for its own."""
+
+        def parse() -> Any:
+            parts = self._parser.parseMultipartIdentifier(text)
+            if self._door.open and parts.size() <= 2:  # noqa: PLR2004 - database and table
+                self._refuse_ours([str(parts.apply(place)).lower() for place in range(parts.size())])
+            return parts
+
+        return self._shielded(parse)
+
+    def _refuse_ours(self, parts: list[str]) -> None:
+        context = self._connection().context
+        name = TableName(parts[0] if len(parts) > 1 else context.database, parts[-1])
+        if context.catalog.get_table(name) is not None:
+            raise UnsupportedFeatureError(
+                f"{name} is a transactional table: read it by sql('SELECT ...') or spark.table, and write to it by "
+                "sql('INSERT INTO ...') or spark.acid.table(...).insert(frame)"
+            )
+
+    def _taken(self, text: str, parse: Callable[[str], Any]) -> Any:
+        def plan() -> Any:
+            if self._door.passes(text):
+                return parse(text)
+            session = self._connection()
+            found = judged(session, text)
+            if isinstance(found.statement, s.StartTransaction | s.Commit | s.Rollback):
+                raise UnsupportedFeatureError(
+                    "transactions of several statements need the session that getOrCreate() returned"
+                )
+            if found.owner is Owner.SPARK_READING_OURS:
+                return parse(self._bound(text, QUERY))
+            if found.owner is Owner.OURS and has_parameters(text):
+                return parse(self._bound_query(found, text))
+            if found.owner is Owner.OURS:
+                return plan_of(session.sql(text))
+            if isinstance(found.statement, s.ShowTables):
+                theirs = frame_of_plan(session.context.facts, parse(text))
+                return plan_of(with_our_tables(session, found.statement, theirs))
+            return parse(text)
+
+        return self._shielded(plan)
+
+    def _bound_query(self, found: Judged, text: str) -> str:
+        """Return a query whose parameters Spark will fill in."""
+        if not isinstance(found.statement, s.Query) or mentions(text, HIDDEN):
+            raise UnsupportedFeatureError(
+                "parameters of this statement need the session that getOrCreate() returned, or acid.sql"
+            )
+        return self._bound(text, QUERY)
+
+    def _bound(self, text: str, before: str) -> str:
+        """Return a text with our tables bound to views that outlast Spark's analysis."""
+        now = time.monotonic()
+        with self._lock:
+            old = [stack for made, stack in self._views if now - made > _KEPT]
+            self._views = [(made, stack) for made, stack in self._views if now - made <= _KEPT]
+        for stack in old:
+            stack.close()
+        stack = ExitStack()
+        binder = stack.enter_context(self._connection().binder())
+        bound = binder.bind(s.Slice(text), before)
+        with self._lock:
+            self._views.append((now, stack))
+        return bound.text
+
+    def _connection(self) -> AcidSession:
+        if not hasattr(self._local, "connection"):
+            self._local.connection = self._door.connection(self._spark, self._parser)
+        connection: AcidSession = self._local.connection
+        return connection
+
+    def _shielded(self, parse: Callable[[], Any]) -> Any:
+        """Let errors reach Java as exceptions of Spark's own kinds."""
+        try:
+            return parse()
+        except HiveAcidError as error:
+            raise thrown_in_java(self._spark, error) from error
+        except Exception as error:
+            raise as_thrown(error) from error
+
+    def __getattr__(self, name: str) -> Any:
+        """Hand every other method of this Spark, or the next one, to the parser that was there."""
+        if not name.startswith(("parse", "split")):
+            raise AttributeError(name)
+
+        def handed(*args: Any) -> Any:
+            return self._shielded(lambda: getattr(self._parser, name)(*args))
+
+        return handed
+
+    class Java:  # noqa: D106 - what Py4J asks for
+        implements = ("org.apache.spark.sql.catalyst.parser.ParserInterface",)

@@ -1,0 +1,174 @@
+"""`NativeSession`: a Spark session whose own ``sql`` and ``table`` know transactional tables."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.sql import SparkSession
+from pyspark.sql.catalog import Catalog
+from pyspark.sql.readwriter import DataFrameReader
+
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.inside import current_database, inject_parser
+from hiveacid.spark.session import SparkFacts
+from hiveacid.spark.views import is_temporary_view
+from hiveacid.sql import statements as s
+from hiveacid.sql.native.door import Door, judged, with_our_tables
+from hiveacid.sql.native.parser import NativeParser
+from hiveacid.sql.ownership import Owner
+from hiveacid.sql.session import AcidSession, connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+Place: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | None]
+
+
+class NativeSession(SparkSession):
+    """Spark's session; statements that name a transactional table are carried out by hiveacid.
+
+    Made by ``hiveacid.configure(SparkSession.builder, native=True, warehouse=...).getOrCreate()``. Threads may
+    share it; a transaction (START TRANSACTION) belongs to the thread that began it.
+    """
+
+    def __init__(self, plain: SparkSession, door: Door, place: Place) -> None:
+        """Wrap a session whose parser was put in place by `opened`."""
+        super().__init__(plain.sparkContext, plain._jsparkSession)  # noqa: SLF001
+        self._door = door
+        self._parser = door.parser_of(plain._jsparkSession)  # noqa: SLF001
+        self._local = threading.local()
+        self.place = place
+
+    @property
+    def acid(self) -> AcidSession:
+        """The connection of this session and thread: ``spark.acid.table("db.t").merge(...)``."""
+        if not hasattr(self._local, "acid"):
+            self._local.acid = self._door.connection(self, self._parser)
+        acid: AcidSession = self._local.acid
+        return acid
+
+    def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - Spark's name
+        """Run a statement: as Spark does, and on transactional tables as `AcidSession.sql` does.
+
+        Raises the errors of `hiveacid.errors` for the latter.
+        """
+        if kwargs or not self._door.open:
+            return super().sql(sqlQuery, args, **kwargs)
+        if getattr(self._local, "inside", False):  # hiveacid's own, on the way of a statement of ours
+            return self._sparks(sqlQuery, args)
+        self._local.inside = True
+        try:
+            return self._shared(sqlQuery, args)
+        finally:
+            self._local.inside = False
+
+    def _shared(self, text: str, args: Any) -> DataFrame:
+        found = judged(self.acid, text)
+        if found.owner is Owner.OURS:
+            return self.acid.sql(text, args)
+        if found.owner is Owner.SPARK_READING_OURS:
+            with self.acid.binder() as binder:
+                return self._sparks(binder.bind(s.Slice(text)).text, args)
+        answer = self._sparks(text, args)
+        if isinstance(found.statement, s.ShowTables):
+            return with_our_tables(self.acid, found.statement, answer)
+        return answer
+
+    def _sparks(self, text: str, args: Any) -> DataFrame:
+        """Run what Spark is to carry out as it stands."""
+        with self._door.passing(text):
+            return super().sql(text, args)
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
+        """Return a table, ours at its present snapshot."""
+        return self.acid.table(tableName).to_df() if _is_ours(self, tableName) else super().table(tableName)
+
+    @property
+    def read(self) -> DataFrameReader:
+        """Spark's reader, whose ``table`` knows ours."""
+        return _Reader(self)
+
+    @property
+    def catalog(self) -> Catalog:
+        """Spark's catalog, whose ``tableExists`` knows ours."""
+        return _Catalog(self)
+
+    def newSession(self) -> NativeSession:  # noqa: N802 - Spark's name
+        """Return a session with its own views, settings and current database, on the same tables."""
+        plain = SparkSession(self.sparkContext, self._jsparkSession.newSession())
+        return NativeSession(plain, self._door, self.place)
+
+    def close(self) -> None:
+        """Give Spark its SQL back and end the connection; Spark goes on."""
+        self._door.open = False
+        self._door.root.close()
+        SparkSession._instantiatedSession = SparkSession(self.sparkContext, self._jsparkSession)  # noqa: SLF001
+
+    def stop(self) -> None:
+        """End the connection and Spark."""
+        self.close()
+        super().stop()
+
+
+class _Reader(DataFrameReader):
+    def __init__(self, spark: NativeSession) -> None:
+        super().__init__(spark)
+        self._native = spark
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
+        return (
+            self._native.table(tableName) if _is_ours(self._native, tableName) else super().table(tableName)
+        )
+
+
+class _Catalog(Catalog):
+    def __init__(self, spark: NativeSession) -> None:
+        super().__init__(spark)
+        self._native = spark
+
+    def tableExists(self, tableName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803 - Spark's names
+        full = tableName if dbName is None else f"{dbName}.{tableName}"
+        return _is_ours(self._native, full) or super().tableExists(tableName, dbName)
+
+
+def opened(
+    spark: SparkSession, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
+) -> NativeSession:
+    """Return a session around ``spark`` on a warehouse; later sessions of the application know its tables, too.
+
+    Raises UnsupportedFeatureError on Spark Connect, and what `connect` raises.
+    """
+    if not SparkFacts(spark).classic:
+        raise UnsupportedFeatureError("native=True needs a classic session: on Spark Connect use acid.sql")
+    root = connect(spark, warehouse, store, settings)
+    door = Door(root)
+    try:
+        inject_parser(spark, lambda session, parser: _parser(door, spark, session, parser))
+        native = NativeSession(spark, door, (warehouse, store, settings))
+        door.mirror(native.acid.context.facts)
+    except BaseException:
+        door.open = False
+        root.close()
+        raise
+    SparkSession._instantiatedSession = native  # noqa: SLF001 - what SparkSession.builder.getOrCreate() returns
+    return native
+
+
+def _is_ours(spark: NativeSession, name: str) -> bool:
+    """Tell whether ``[database.]table`` is a table of ours; Spark's temporary views come first."""
+    parts = name.replace("`", "").lower().split(".")
+    facts = spark.acid.context.facts
+    if len(parts) > 2 or (len(parts) == 1 and is_temporary_view(facts, parts[0])):  # noqa: PLR2004
+        return False
+    spark.acid.context.database = current_database(facts)
+    return spark.acid.context.catalog.get_table(spark.acid.context.resolve(name)) is not None
+
+
+def _parser(door: Door, spark: SparkSession, session: Any, parser: Any) -> Any:
+    if not door.open:
+        return parser
+    door.remember(session, parser)
+    return NativeParser(door, SparkSession(spark.sparkContext, session), parser)

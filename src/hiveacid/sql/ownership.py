@@ -1,0 +1,187 @@
+"""Whose statement is it: this project's, or Spark's own? What lets both share one ``spark.sql``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from hiveacid.config.keys import REGISTRY
+from hiveacid.core.model import TableName
+from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
+from hiveacid.spark.inside import makes_hive_tables
+from hiveacid.spark.views import is_temporary_view
+from hiveacid.sql import statements as s
+from hiveacid.sql.binding import QUERY, relations_of
+from hiveacid.sql.grammar import parse
+from hiveacid.sql.tokens import Token, TokenKind, tokenize
+
+if TYPE_CHECKING:
+    from hiveacid.sql.session import AcidSession
+
+_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
+_BEFORE_TABLES = frozenset(
+    {"FROM", "JOIN", "TABLE", "INTO", "UPDATE", "USING", "OVERWRITE", "EXISTS", "ON"}
+) | {
+    "DESCRIBE",
+    "DESC",
+    "EXTENDED",
+    "FORMATTED",
+    "IN",
+    "TBLPROPERTIES",
+    "PARTITIONS",
+    "COLUMNS",
+    ",",
+}
+# Statements of ours that name no table, or need none.
+_ALWAYS_OURS = (
+    s.ShowTransactions,
+    s.ShowLocks,
+    s.ShowCompactions,
+    s.AbortTransactions,
+    s.AbortCompactions,
+    s.StartTransaction,
+    s.Commit,
+    s.Rollback,
+)
+_DATABASES = (s.CreateDatabase, s.DropDatabase, s.UseDatabase)
+
+
+class Owner(Enum):
+    """Who carries out a statement."""
+
+    OURS = auto()
+    SPARK = auto()
+    SPARK_READING_OURS = auto()  # Spark, with our tables bound to their snapshot
+    BOTH = auto()  # both have databases of one name
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A statement and who carries it out; ``statement`` is None where our grammar does not know it."""
+
+    owner: Owner
+    statement: s.Statement | None = None
+
+
+def judge(session: AcidSession, text: str) -> Judged:
+    """Tell who carries a statement out: this project whatever names one of its tables as target or source.
+
+    Raises ParseError, or what our grammar says, for a statement outside of it that names one of our tables where
+    Spark might change it behind our back; UnsupportedFeatureError for a view in Spark's catalog on our tables.
+    """
+    try:
+        tokens = tokenize(text)
+    except HiveAcidError:
+        return Judged(Owner.SPARK)
+    try:
+        statement = parse(text)
+    except HiveAcidError:
+        return _beyond(session, text, tokens)
+    return Judged(_owner(session, text, statement), statement)
+
+
+def _owner(session: AcidSession, text: str, statement: s.Statement) -> Owner:
+    if isinstance(statement, s.Query):
+        return Owner.OURS if _reads_ours(session, statement.text.text) else Owner.SPARK
+    if isinstance(statement, _ALWAYS_OURS):
+        return Owner.OURS
+    if isinstance(statement, _DATABASES):
+        return Owner.BOTH
+    if isinstance(statement, s.ShowTables):
+        return Owner.BOTH
+    if isinstance(statement, s.SetOption | s.ResetOption | s.ShowConf):
+        return Owner.OURS if statement.key is not None and REGISTRY.get(statement.key) else Owner.SPARK
+    if isinstance(statement, s.Explain):
+        inner = _owner(session, text, statement.statement)
+        return Owner.OURS if inner is Owner.OURS else _unless_read(session, text)
+    if isinstance(statement, s.CreateTemporaryView):
+        return Owner.OURS if _reads_ours(session, statement.query.text) else Owner.SPARK
+    if _only_ours(session, statement) or any(_is_ours(session, ref) for ref in _targets(statement)):
+        return Owner.OURS
+    return _unless_read(session, text)
+
+
+def _unless_read(session: AcidSession, text: str) -> Owner:
+    return Owner.SPARK_READING_OURS if _reads_ours(session, text) else Owner.SPARK
+
+
+def _only_ours(session: AcidSession, statement: s.Statement) -> bool:
+    """Tell whether a table is made that only this project can make.
+
+    Those are transactional ones and, where the session is without Hive support, those of Hive's grammar (STORED AS).
+    """
+    if not isinstance(statement, s.CreateTable | s.CreateTableLike):
+        return False
+    properties = {key.lower(): value for key, value in statement.properties}
+    if properties.get("transactional", "").lower() == "true":
+        return True
+    return statement.storage is not None and not makes_hive_tables(session.context.facts)
+
+
+def _targets(statement: s.Statement) -> Iterator[s.TableRef]:
+    """Yield the tables that a statement itself names (not those of the queries in it)."""
+    parts = statement.legs if isinstance(statement, s.MultiInsert) else (statement,)
+    for part in parts:
+        for one in fields(part):
+            value = getattr(part, one.name)
+            if isinstance(value, s.TableRef):
+                yield value
+
+
+def _is_ours(session: AcidSession, ref: s.TableRef) -> bool:
+    if ref.database is None and is_temporary_view(session.context.facts, ref.name):
+        return False
+    return session.context.catalog.get_table(ref.resolve(session.context.database)) is not None
+
+
+def _reads_ours(session: AcidSession, text: str) -> bool:
+    """Tell whether a text that Spark's parser takes reads a table of ours."""
+    tokens = tokenize(text)
+    if not any(token.keyword in {"FROM", "JOIN", "TABLE", "USING", "IDENTIFIER"} for token in tokens):
+        return False
+    try:
+        relations = relations_of(session.context.facts, s.Slice(text), QUERY)
+    except HiveAcidError:
+        # Not Spark's grammar (or a name that only Spark will know): Spark says so, unless it might be about ours.
+        return any(_named(session, tokens))
+    return any(
+        len(one.parts) <= 2  # noqa: PLR2004 - database and table
+        and _is_ours(session, s.TableRef(one.parts[0] if len(one.parts) > 1 else None, one.parts[-1]))
+        for one in relations
+    )
+
+
+def _beyond(session: AcidSession, text: str, tokens: list[Token]) -> Judged:
+    """Judge what our grammar does not know."""
+    ours = list(_named(session, tokens))
+    if not ours:
+        return Judged(Owner.SPARK)
+    words = [token.keyword for token in tokens]
+    if words[0] == "CREATE" and "VIEW" in words[:6] and not {"TEMPORARY", "TEMP"} & set(words[:6]):
+        raise UnsupportedFeatureError(
+            f"a view in Spark's catalog cannot read {ours[0]}: use CREATE TEMPORARY VIEW, or make the view in Hive"
+        )
+    if words[0] == "CACHE":
+        raise UnsupportedFeatureError(
+            f"CACHE TABLE would keep an old {ours[0]}: CREATE TEMPORARY VIEW v AS SELECT ..., then CACHE TABLE v"
+        )
+    if words[0] in {"CREATE", "DECLARE", "SET"} and _reads_ours(session, text):
+        return Judged(Owner.SPARK_READING_OURS)
+    parse(text)  # raises what is wrong with it
+    raise UnsupportedFeatureError(f"this statement cannot be run on {ours[0]}")
+
+
+def _named(session: AcidSession, tokens: list[Token]) -> Iterator[TableName]:
+    """Yield those of our tables whose names stand where a statement may name a table."""
+    for place, token in enumerate(tokens[:-1]):
+        if token.keyword not in _BEFORE_TABLES or tokens[place + 1].kind not in _NAMES:
+            continue
+        first, dot, second = (*tokens[place + 1 : place + 4], tokens[-1], tokens[-1])[:3]
+        qualified = dot.keyword == "." and second.kind in _NAMES
+        ref = s.TableRef(
+            first.name.lower() if qualified else None, (second if qualified else first).name.lower()
+        )
+        if _is_ours(session, ref):
+            yield ref.resolve(session.context.database)

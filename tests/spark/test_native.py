@@ -1,0 +1,213 @@
+"""Spark's own ``spark.sql`` on transactional tables, beside Spark's own tables, in every session it comes through."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    UnsupportedOperationException,
+)
+from pyspark.sql import SparkSession
+
+import hiveacid
+from hiveacid.errors import (
+    ConfigError,
+    NoSuchColumnError,
+    ParseError,
+    StatementError,
+    UnsupportedFeatureError,
+)
+from hiveacid.sql.native.session import NativeSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+
+
+@pytest.fixture
+def native(spark: SparkSession, tmp_path: Path) -> Iterator[NativeSession]:
+    session = hiveacid.configure(
+        spark.builder, native=True, warehouse=str(tmp_path / "warehouse")
+    ).getOrCreate()
+    assert isinstance(session, NativeSession)
+    yield session
+    session.sql("DROP TABLE IF EXISTS own")
+    session.close()
+    assert type(SparkSession.builder.getOrCreate()) is SparkSession
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_a_job_that_knows_only_spark(native: NativeSession, tmp_path: Path) -> None:
+    sql = native.sql
+    sql(f"CREATE TABLE t (id INT, v STRING) {ACID}")
+    sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    (changed,) = sql("UPDATE t SET v = 'x' WHERE id = 1").collect()
+    assert changed["num_affected_rows"] == 1
+    sql("DELETE FROM t WHERE id = 2")
+    sql(f"CREATE TABLE own USING parquet LOCATION '{tmp_path / 'own'}' AS SELECT * FROM t")
+    sql("INSERT INTO own SELECT id + 10, v FROM t")
+    sql(
+        "MERGE INTO t USING own s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'm' WHEN NOT MATCHED THEN INSERT *"
+    )
+    live = [(1, "m"), (3, "m"), (11, "x"), (13, "c")]
+    assert rows(sql("SELECT * FROM t")) == live
+    assert rows(sql("SELECT t.id, own.v FROM default.t JOIN own ON t.id = own.id")) == [
+        (1, "x"), (3, "c"), (11, "x"), (13, "c"),
+    ]  # fmt: skip
+    assert rows(native.table("t")) == rows(native.read.table("default.t")) == live
+    assert native.catalog.tableExists("t")
+    assert native.catalog.tableExists("own")
+    assert not native.catalog.tableExists("nowhere")
+    assert {("default", "t", False), ("default", "own", False)} <= {*map(tuple, sql("SHOW TABLES").collect())}
+    assert hiveacid.connect(native) is native.acid
+    assert len(native.acid.table("t").to_df().where("id > 10").collect()) == 2
+    assert native.sql("SELECT id FROM t").sparkSession is native
+    # one snapshot in a view, and beside it what came later
+    sql("CREATE TEMPORARY VIEW before AS SELECT * FROM t")
+    sql("INSERT OVERWRITE t SELECT * FROM t WHERE id = 1")
+    assert rows(sql("SELECT * FROM before")) == live
+    sql("DROP VIEW before")
+    assert rows(sql("SELECT * FROM t")) == [(1, "m")]
+
+
+def test_explain_carries_nothing_out(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.sql("INSERT INTO t VALUES (1)")
+    for statement in ("INSERT INTO t VALUES (2)", "UPDATE t SET id = 3", "DELETE FROM t", "SELECT * FROM t"):
+        assert native.sql(f"EXPLAIN {statement}").collect()
+    assert rows(native.table("t")) == [(1,)]
+
+
+def test_databases_are_those_of_both(native: NativeSession) -> None:
+    native.sql("CREATE DATABASE shop")
+    try:
+        native.sql(f"CREATE TABLE shop.s (id INT) {ACID}")
+        native.sql("USE shop")
+        native.sql("INSERT INTO s VALUES (7)")
+        assert rows(native.sql("SELECT * FROM s")) == rows(native.sql("SELECT * FROM shop.s")) == [(7,)]
+        shown = native.sql("SHOW TABLES").where("NOT isTemporary")
+        assert rows(shown) == [("shop", "s", False)]
+        assert native.newSession().sql("SELECT current_database()").first() == ("default",)
+    finally:
+        native.sql("USE default")
+        native.sql("DROP DATABASE shop CASCADE")
+    assert "shop" not in {row[0] for row in native.sql("SHOW DATABASES").collect()}
+    assert native.acid.context.catalog.get_database("shop") is None
+
+
+def test_parameters(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE t (id INT, v STRING, d DECIMAL(5,2)) {ACID}")
+    native.sql(
+        "INSERT INTO t VALUES (:id, :v, :d), (2, ':id', NULL)",
+        args={"id": 1, "v": "it's", "d": Decimal("1.50")},
+    )
+    native.sql("UPDATE t SET v = ? WHERE id = ?", args=["zwölf \\ '", 2])
+    assert rows(native.sql("SELECT id, v, d FROM t WHERE id <= :most", args={"most": 5})) == [
+        (1, "it's", Decimal("1.50")),
+        (2, "zwölf \\ '", None),
+    ]
+    assert rows(
+        native.sql("SELECT id FROM {frame} WHERE id > {least}", frame=native.table("t"), least=1)
+    ) == [(2,)]
+    with pytest.raises(StatementError, match=r":x \(line 1, column 19\)"):
+        native.sql("UPDATE t SET id = :x", args={"y": 1})
+    with pytest.raises(StatementError, match=r"has 2 parameters \(\?\), but got 1 values"):
+        native.sql("UPDATE t SET id = ? WHERE id = ?", args=[1])
+
+
+def test_errors_are_of_whom_the_statement_is(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    with pytest.raises(NoSuchColumnError, match="line 1, column 14") as caught:
+        native.sql("UPDATE t SET nothing = 1")
+    assert caught.value.getCondition() == "HIVEACID_10002"
+    with pytest.raises(AnalysisException, match="nowhere"):
+        native.sql("SELECT * FROM nowhere")
+    with pytest.raises(ParseException):
+        native.sql("SELEC 1")
+    with pytest.raises(ParseError):
+        native.sql("ALTER TABLE t SET SERDE 'x'")
+    for statement in (
+        "CREATE VIEW v AS SELECT * FROM t",
+        "CACHE TABLE c AS SELECT * FROM t",
+        "CACHE TABLE t",
+    ):
+        with pytest.raises(UnsupportedFeatureError, match=r"default\.t"):
+            native.sql(statement)
+    for write in ("insertInto", "saveAsTable"):
+        with pytest.raises(UnsupportedOperationException, match="transactional table"):
+            getattr(native.range(1).write.mode("append"), write)("default.t")
+    assert rows(native.table("t")) == []
+
+
+def test_sessions_that_know_nothing_of_us(native: NativeSession) -> None:
+    """Streams, JVM code, a session made of the JVM's: they meet the parser inside of Spark."""
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    plain = SparkSession(native.sparkContext, native._jsparkSession)
+    assert plain.sql("INSERT INTO t VALUES (1)").first()["num_inserted_rows"] == 1
+    assert rows(plain.sql("SELECT id FROM t WHERE id = :one", args={"one": 1})) == [(1,)]
+    assert rows(plain.range(3).where("id IN (SELECT id FROM t)")) == [(1,)]
+    assert ("default", "t", False) in {*map(tuple, plain.sql("SHOW TABLES").collect())}
+    with pytest.raises(
+        IllegalArgumentException, match=r"\[HIVEACID_10002\] default\.t has no column nothing"
+    ):
+        plain.sql("UPDATE t SET nothing = 1")
+    with pytest.raises(UnsupportedOperationException, match="getOrCreate"):
+        plain.sql("START TRANSACTION")
+    with pytest.raises(ParseException):
+        plain.sql("SELEC 1")
+
+    seen = []
+
+    def batch(frame: DataFrame, number: int) -> None:
+        frame.sparkSession.sql(f"INSERT INTO t VALUES ({10 + number})")
+        seen.append(frame.sparkSession.sql("SELECT count(*) FROM t").first()[0])
+
+    query = native.readStream.format("rate").load().writeStream.foreachBatch(batch).trigger(once=True).start()
+    query.awaitTermination(120)
+    assert query.exception() is None
+    assert seen == [2]
+    assert rows(native.newSession().sql("SELECT * FROM t")) == [(1,), (10,)]
+
+
+def test_threads_and_their_transactions(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.sql("START TRANSACTION")
+    native.sql("INSERT INTO t VALUES (100)")
+    counts: list[int] = []
+
+    def work(first: int) -> None:
+        for number in (first, first + 1):
+            native.sql(f"INSERT INTO t VALUES ({number})")
+            counts.append(native.sql("SELECT count(*) FROM t").first()[0])
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in (1, 3, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(300)
+    assert len(counts) == 6
+    assert max(counts) == 6  # not the row of the transaction that is open in this thread
+    assert rows(native.sql("SELECT * FROM t")) == [(100,)]
+    native.sql("COMMIT")
+    assert rows(native.sql("SELECT * FROM t")) == [(n,) for n in (1, 2, 3, 4, 5, 6, 100)]
+
+
+def test_one_application_one_warehouse(native: NativeSession, tmp_path: Path) -> None:
+    same = hiveacid.configure(SparkSession.builder, native=True, warehouse=str(tmp_path / "warehouse"))
+    assert same.appName("again").getOrCreate() is native
+    with pytest.raises(ConfigError, match="another warehouse"):
+        hiveacid.configure(SparkSession.builder, native=True, warehouse=str(tmp_path / "other")).getOrCreate()
+    with pytest.raises(ConfigError, match="native=True"):
+        hiveacid.configure(SparkSession.builder, warehouse="wh")
