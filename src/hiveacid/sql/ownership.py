@@ -92,7 +92,8 @@ def _owner(session: AcidSession, text: str, statement: s.Statement) -> Owner:
     if isinstance(statement, s.ShowTables):
         return Owner.BOTH
     if isinstance(statement, s.SetOption | s.ResetOption | s.ShowConf):
-        return Owner.OURS if statement.key is not None and REGISTRY.get(statement.key) else Owner.SPARK
+        key = (statement.key or "").lower()
+        return Owner.OURS if key in REGISTRY or key.startswith("hiveacid.") else Owner.SPARK
     if isinstance(statement, s.Explain):
         inner = _owner(session, text, statement.statement)
         return Owner.OURS if inner is Owner.OURS else _unless_read(session, text)
