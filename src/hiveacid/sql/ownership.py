@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from hiveacid.config import keys
 from hiveacid.config.keys import REGISTRY
 from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
@@ -111,13 +112,16 @@ def _unless_read(session: AcidSession, text: str) -> Owner:
 def _only_ours(session: AcidSession, statement: s.Statement) -> bool:
     """Tell whether a table is made that only this project can make.
 
-    Those are transactional ones and, where the session is without Hive support, those of Hive's grammar (STORED AS).
+    Those are transactional ones (``hive.create.as.acid`` makes all so that name no provider of Spark's) and, where the session is without Hive support, those of Hive's grammar (STORED AS).
     """
     if not isinstance(statement, s.CreateTable | s.CreateTableLike):
         return False
     properties = {key.lower(): value for key, value in statement.properties}
     if properties.get("transactional", "").lower() == "true":
         return True
+    settings = session.context.settings
+    if settings.get(keys.CREATE_AS_ACID) or settings.get(keys.CREATE_AS_INSERT_ONLY):
+        return not statement.external
     return statement.storage is not None and not makes_hive_tables(session.context.facts)
 
 

@@ -157,5 +157,7 @@ class NativeParser:
 
         return handed
 
-    class Java:  # noqa: D106 - what Py4J asks for
+    class Java:
+        """What Py4J asks for: the interface that this is one of."""
+
         implements = ("org.apache.spark.sql.catalyst.parser.ParserInterface",)
