@@ -93,6 +93,8 @@ def judged(session: AcidSession, text: str) -> Judged:
         case s.DropDatabase(name=name) if context.catalog.get_database(name) is not None:
             execute(session, found.statement)
             make_database(context.facts, name)
+        case s.ResetOption(key=None):
+            execute(session, found.statement)
         case s.UseDatabase(name=name) if context.catalog.get_database(name) is not None:
             make_database(context.facts, name)
     return found
