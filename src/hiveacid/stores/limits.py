@@ -33,7 +33,8 @@ class Limits:
         """Read them from a session's settings."""
         history = {
             "succeeded": settings.get(keys.HISTORY_SUCCEEDED),
-            "failed": settings.get(keys.HISTORY_FAILED),
+            # or the initiator could not count them (CompactionTxnHandler.getFailedCompactionRetention)
+            "failed": max(settings.get(keys.HISTORY_FAILED), settings.get(keys.FAILED_COMPACTS_THRESHOLD)),
             "did not initiate": settings.get(keys.HISTORY_DID_NOT_INITIATE),
             "refused": settings.get(keys.HISTORY_REFUSED),
         }

@@ -117,6 +117,23 @@ def test_no_auto_compaction(scene: Scene) -> None:
     assert scene.store.show_compactions() == ()
 
 
+def test_failures_are_kept_until_they_can_be_counted(scene: Scene) -> None:
+    """Whatever ``metastore.compactor.history.retention.failed`` says, as in Hive."""
+    scene.table()
+    scene.set("hive.compactor.history.retention.failed", "0")
+    scene.store.obey(scene.context.settings)
+    for _ in range(11):
+        scene.write()
+    look = initiator(scene)
+    for number in (1, 2):
+        assert only(look.step()).job is not None
+        scene.store.claim_compaction("w")
+        scene.store.end_compaction(number, "failed", "disk full")
+        scene.clock.advance(300)
+        scene.store.housekeep()
+    assert only(look.step()).decision.noted
+
+
 def test_two_failures_are_noted_once_and_tried_again_after_a_week(scene: Scene) -> None:
     scene.table()
     for _ in range(11):
