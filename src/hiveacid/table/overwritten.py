@@ -7,37 +7,37 @@ transactions that were there before have ended.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hiveacid.core.cleaning import CleaningPlan
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.snapshot import select
 from hiveacid.errors import FormatError, MissingDirectoryError
-from hiveacid.storage.listing import list_adopted, read_location
+from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata
 from hiveacid.table.cleaning_place import (
     carry_out,
     cleaning_delay,
-    find_place,
     keeping,
     must_not_clean,
     plan_place,
     ready_jobs,
     unsettled_txns,
 )
-from hiveacid.table.history import retention
+from hiveacid.table.layout import partition_name
+from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
     from hiveacid.ports import FileEntry
     from hiveacid.table.context import Context
 
-logger = logging.getLogger(__name__)
-
 _OVERLAP = 60_000  # ms: a commit is timed a little before others see it
 _PAUSE = 60_000  # ms between two looks at one place, however often it is written
 
+_Attempt = Callable[[str, Callable[[], list[str]]], None]
 _Place = tuple[TableName, str | None]
 _Files = frozenset[tuple[str, int, int]]
 _Found = tuple[TableDefinition, str, bool]
@@ -68,7 +68,7 @@ class Overwritten:
     _looked: dict[_Place, int] = field(default_factory=dict, init=False)
     _sightings: dict[_Place, Sighting] = field(default_factory=dict, init=False)
 
-    def step(self, attempt: Callable[[str, Callable[[], list[str]]], None]) -> None:
+    def step(self, attempt: _Attempt) -> None:
         """Do one turn: hand each piece of work to ``attempt``, with the name of its table.
 
         What fails is forgotten until the place is written again; the next compaction cleans it, too.
@@ -82,74 +82,105 @@ class Overwritten:
         due = self._changed.difference(self._sightings, self._looked)
         if due:  # where a compaction waits for the cleaner, that comes first
             due -= {(job.request.table, job.request.partition) for job in ready_jobs(self.context)}
-        for place in sorted(due, key=_order):
-            self._changed.discard(place)
-            self._looked[place] = now
-            attempt(str(place[0]), partial(self._look, place))
+        self._changed -= due
+        self._looked.update(dict.fromkeys(due, now))
+        for name, partitions in _by_table(due).items():
+            attempt(str(name), partial(self._look, name, partitions))
         if not self._sightings:
             return
         # In this order: a compaction that commits after the first question is unsettled in the second.
         min_open = store.min_open_txn_id()
-        now, delay = store.now(), cleaning_delay(self.context)
-        for place, sighting in list(self._sightings.items()):
-            kept = max(delay, retention(self.context.catalog.get_table(place[0])))
-            if sighting.txn_id < min_open and sighting.at <= now - 1000 * kept:
-                del self._sightings[place]
-                attempt(str(place[0]), partial(self._clean, place, sighting, min_open))
+        over = store.now() - 1000 * cleaning_delay(self.context)
+        ripe = [
+            place for place, seen in self._sightings.items() if seen.txn_id < min_open and seen.at <= over
+        ]
+        for name, partitions in _by_table(ripe).items():
+            attempt(str(name), partial(self._clean, name, partitions, min_open))
 
-    def _look(self, place: _Place) -> list[str]:
-        found = _find(self.context, *place)
-        if found is None:
+    def _look(self, name: TableName, partitions: Sequence[str | None]) -> list[str]:
+        places = _locations(self.context, name)
+        if places is None:
             return []
-        sighting, again = _sighting(self.context, place[0], found)
-        if sighting is not None:
-            self._sightings[place] = sighting
-        elif again:
-            self._changed.add(place)
+        table, known = places
+        for partition in partitions:
+            root, allowed = known.get(partition, (None, True))
+            if root is None:
+                continue
+            sighting, again = _sighting(self.context, table, root) if allowed else (None, True)
+            if sighting is not None:
+                self._sightings[name, partition] = sighting
+            elif again:
+                self._changed.add((name, partition))
         return []
 
-    def _clean(self, place: _Place, sighting: Sighting, min_open: TxnId) -> list[str]:
-        with keeping(self.context, place[0]) as kept:
+    def _clean(self, name: TableName, partitions: Sequence[str | None], min_open: TxnId) -> list[str]:
+        with keeping(self.context, name) as kept:
             if not kept:
-                self._changed.add(place)
+                return []  # somebody has it: the next turn
+            seen = {partition: self._sightings.pop((name, partition)) for partition in partitions}
+            places = _locations(self.context, name)
+            if places is None:
                 return []
-            return _clean(self.context, place, sighting, min_open)
+            table, known = places
+            unsettled = unsettled_txns(ready_jobs(self.context), min_open)
+            removed: list[str] = []
+            for partition, sighting in seen.items():
+                root, allowed = known.get(partition, (None, True))
+                if root is not None and allowed:
+                    removed += _clean(self.context, table, root, sighting, min_open, unsettled)
+            return removed
 
 
-def clean_overwritten(context: Context, attempt: Callable[[str, Callable[[], list[str]]], None]) -> None:
+def clean_overwritten(context: Context, attempt: _Attempt) -> None:
     """Remove what no transaction that is open now can read; ``attempt`` as in `Overwritten.step`."""
     Overwritten(context).step(attempt)
 
 
-def _order(place: _Place) -> tuple[TableName, str]:
-    return place[0], place[1] or ""
+def _by_table(places: Iterable[_Place]) -> Mapping[TableName, list[str | None]]:
+    found: dict[TableName, list[str | None]] = defaultdict(list)
+    for name, partition in sorted(places, key=lambda place: (place[0], place[1] or "")):
+        found[name].append(partition)
+    return found
 
 
-def _find(context: Context, name: TableName, partition: str | None) -> _Found | None:
+def _locations(
+    context: Context, name: TableName
+) -> tuple[TableDefinition, Mapping[str | None, tuple[str, bool]]] | None:
+    """Return a transactional table and its locations by partition, each with whether anything may be removed there."""
     table = context.catalog.get_table(name)
-    if table is None or table.kind is TableKind.PLAIN or (partition is None and table.partition_columns):
+    if table is None or table.kind is TableKind.PLAIN:
         return None
-    found = find_place(context, table, partition)
-    return None if found is None else (table, found[0], not must_not_clean(context, table, found[1]))
+    partitions = partitions_of(context, table)
+    if partitions is None:
+        return table, {None: (table.location, not must_not_clean(context, table, None))}
+    kept = must_not_clean(context, table, None)
+    return table, {
+        partition_name(table, one.values): (
+            one.location,
+            not kept and not (one.properties and must_not_clean(context, table, one)),
+        )
+        for one in partitions
+    }
 
 
-def _sighting(context: Context, name: TableName, found: _Found) -> tuple[Sighting | None, bool]:
+def _sighting(context: Context, table: TableDefinition, root: str) -> tuple[Sighting | None, bool]:
     """Return what is obsolete at a place, if anything is; and whether to look again though nobody writes there."""
-    table, root, allowed = found
-    if not allowed:
-        return None, True
     store = context.store
     now, txns = (
         store.now(),
         store.valid_txns(),
     )  # before the listing: what it hides, all who come now pass over
-    write_ids = store.valid_write_ids(txns, [name])[name]
+    write_ids = store.valid_write_ids(txns, [table.name])[table.name]
     settled = write_ids.compactor()
     try:
-        state = read_location(context.fs, table, root, None, settled, txns).state
-        files = _files(list_adopted(context.fs, table, root))
+        entries = list_adopted(context.fs, table, root)
+        metadata = read_metadata(context.fs, root, entries)
+        state = select(entries, settled, txns, metadata, adopted_txn_id=adopted_txn_id(table))
     except MissingDirectoryError:
         return None, False
+    except FormatError as error:
+        raise error.below(root) from error
+    files = _files(entries) if state.obsolete else {}
     obsolete = {path: files[path] for path in state.obsolete if path in files}
     if not obsolete:
         return None, settled.high_watermark < write_ids.high_watermark
@@ -166,21 +197,23 @@ def _files(entries: Iterable[FileEntry]) -> dict[str, _Files]:
     return {top: frozenset(some) for top, some in found.items()}
 
 
-def _clean(context: Context, place: _Place, sighting: Sighting, min_open: TxnId) -> list[str]:
-    found = _find(context, *place)
-    if found is None or not found[2]:
-        return []
-    table, root, _ = found
-    unsettled = unsettled_txns(ready_jobs(context), min_open)
+def _clean(
+    context: Context,
+    table: TableDefinition,
+    root: str,
+    seen: Sighting,
+    min_open: TxnId,
+    unsettled: set[TxnId],
+) -> list[str]:
     try:
         # a table that was dropped and made anew has directories of the same names: they hold other files
         files = _files(list_adopted(context.fs, table, root))
-        plan = plan_place(context, table, root, sighting.high_watermark, min_open, unsettled)
+        plan = plan_place(context, table, root, seen.high_watermark, min_open, unsettled)
     except MissingDirectoryError:
         return []
     except FormatError as error:
         raise error.below(root) from error
-    gone = {path for path, seen in sighting.obsolete.items() if files.get(path) == seen}
+    gone = {path for path, some in seen.obsolete.items() if files.get(path) == some}
     return carry_out(context, table, root, _only(plan, gone))
 
 
