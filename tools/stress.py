@@ -26,6 +26,7 @@ HISTORY = (
     "-m", "hiveacid.testing.history", "--clients", "8", "--longest", "{seconds}", "--transactions",
 )  # fmt: skip
 SIMULATION = ("-m", "hiveacid.testing.simulation", "--seeds")
+CHAOS = ("tools/stream_chaos.py", "{count}", "--kind")
 SLOW_OPENINGS = ("tools/slow_openings.py", "{count}")
 SERVERS: tuple[type[Server], ...] = (PostgresServer, MariadbServer)
 
@@ -63,6 +64,8 @@ CHECKS = (
         store="SQLite", caught=True,
     ),
     Check("spoilt directories, 300 each", ("tools/more_directories.py", "{count}"), 20, 8),
+    Check("streaming query, sink", (*CHAOS, "sink"), 180, 8),
+    Check("streaming query, merged, with copies", (*CHAOS, "merge", "--copies", "--seed", "1"), 120, 7),
     Check("simulation", (*SIMULATION, "{count}", "--first", "1000"), 500, 6),
 )  # fmt: skip
 
