@@ -101,7 +101,7 @@ def from_texts(texts: Any, columns: tuple[Column, ...]) -> Any:
 
 
 def cast(values: Any, of: Any) -> Any:
-    """Cast an array and what it holds; nothing is lost. Raises ArrowInvalid.
+    """Cast an array and what it holds; nothing is lost. Raises ArrowInvalid, SchemaMismatchError.
 
     Texts of times may have nine digits of a fraction if the last three are zeros (Hive prints so). What lies
     below a null struct or beside a slice is not looked at.
@@ -123,6 +123,11 @@ def cast(values: Any, of: Any) -> Any:
         return _cast_struct(values, of)
     if not types.is_timestamp(of):
         return values.cast(of)
+    if types.is_timestamp(have) and bool(have.tz) != bool(of.tz):
+        raise SchemaMismatchError(  # Arrow would take the wall clock for UTC's
+            f"times {'with' if have.tz else 'without'} a zone don't fit where the table's are "
+            f"{'with' if of.tz else 'without'} one: convert them before"
+        )
     try:
         return values.cast(of)
     except pa.ArrowInvalid:

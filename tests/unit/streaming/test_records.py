@@ -202,3 +202,17 @@ def test_records_tell_their_kind_but_text_does_not() -> None:
     assert isinstance(writer_for([{"n": 1}]), DictWriter)
     with pytest.raises(ConfigError, match="JsonWriter"):
         writer_for("1,2")
+
+
+@pytest.mark.parametrize(
+    ("have", "want"), [("Asia/Tokyo", "timestamp"), (None, "timestamp with local time zone")]
+)
+@pytest.mark.parametrize("around", ["{}", "array<{}>", "map<string,{}>", "struct<at:{}>"])
+def test_times_are_never_moved_to_another_zone_in_silence(have: str | None, want: str, around: str) -> None:
+    """At any depth: Arrow's cast would take a wall clock of Tokyo for one of Greenwich."""
+    of: Any = pa.timestamp("us", have)
+    kinds = {"a": pa.list_(of), "m": pa.map_(pa.string(), of), "s": pa.struct([("at", of)])}
+    given = {"a": [TIME], "m": [("k", TIME)], "s": {"at": TIME}}.get(around[0], TIME)
+    batch = pa.RecordBatch.from_arrays([pa.array([given], kinds.get(around[0], of))], ["c"])
+    with pytest.raises(SchemaMismatchError, match="convert them before"):
+        rows(ArrowWriter(), batch, (Column("c", around.format(want)),))

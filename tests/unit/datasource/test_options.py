@@ -1,0 +1,50 @@
+"""Options of format("hiveacid"): what is missing or odd is said, with what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hiveacid.datasource.options import Place, checkpoint_of, flag_of, query_of
+from hiveacid.errors import ConfigError, UnsupportedFeatureError
+
+
+def test_a_place() -> None:
+    assert Place.of({"table": " db.t ", "warehouse": "/wh"}) == Place("db.t", "/wh", None)
+    assert Place.of({"table": "t", "store": "postgresql+psycopg://h/d", "warehouse": "file:/wh"}).store
+    for options, message in (
+        ({"warehouse": "/wh"}, "table"),
+        ({"table": "t"}, "warehouse"),
+        ({"table": "t", "warehouse": "wh"}, "whole path"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            Place.of(options)
+
+
+def test_a_name_and_flags() -> None:
+    assert query_of({"queryname": "q"}) == "q"
+    assert query_of({"queryname": "q", "query_name": "r"}) == "r"
+    with pytest.raises(ConfigError, match="query_name"):
+        query_of({"query_name": " "})
+    assert [flag_of({"restart": text}, "restart") for text in ("TRUE", "false", "")] == [True, False, False]
+    assert not flag_of({}, "restart")
+    with pytest.raises(ConfigError, match="restart=perhaps"):
+        flag_of({"restart": "perhaps"}, "restart")
+
+
+def test_the_id_of_a_checkpoint(tmp_path: Path) -> None:
+    for place in (str(tmp_path), f"file:{tmp_path}", f"file://{tmp_path}"):
+        with pytest.raises(ConfigError, match="can't be read"):
+            checkpoint_of({"checkpointlocation": place})
+    (tmp_path / "metadata").write_text(json.dumps({"id": "one"}))
+    for place in (str(tmp_path), f"file:{tmp_path}", f"file://{tmp_path}"):
+        assert checkpoint_of({"checkpointlocation": place}) == "one"
+    (tmp_path / "metadata").write_text("{")
+    with pytest.raises(ConfigError, match="can't be read"):
+        checkpoint_of({"checkpointlocation": str(tmp_path)})
+    with pytest.raises(ConfigError, match="checkpointLocation"):
+        checkpoint_of({})
+    with pytest.raises(UnsupportedFeatureError, match="s3://b/c"):
+        checkpoint_of({"checkpointlocation": "s3://b/c"})
