@@ -79,6 +79,7 @@ class Bench:
     scratch: Path
     jvm: int
     log: Path
+    end: float  # on the monotonic clock: from then on each pair is run once
 
     def run(self, action: Callable[[], object]) -> Run:
         """Do something and see what it costs."""
@@ -158,8 +159,10 @@ def rewritten(bench: Bench, source: Path, files: int) -> None:
 def pairs(
     bench: Bench, kind: str, original: Path, flat: Path, files: int, runs: int
 ) -> Iterator[tuple[Run, Run]]:
-    """Alternate compactions of the same files and plain rewritings."""
+    """Alternate compactions of the same files and plain rewritings, at least once."""
     for nth in range(runs):
+        if nth and time.monotonic() > bench.end:
+            break
         name = f"{original.name}_{kind}_{nth}"
         bench.again(original, name)
         compaction = bench.run(lambda name=name: bench.acid.table(name).compact(kind))  # type: ignore[misc]
@@ -185,22 +188,23 @@ def figure(kind: str, rows: int, found: Sequence[tuple[Run, Run]]) -> Figure:
 
 
 def measure(bench: Bench, sizes: Sequence[int], runs: int) -> Iterator[Figure]:
-    """Yield a figure a size of major compactions, and one of minor compactions."""
+    """Yield a figure of minor compactions, and one a size of major compactions."""
+    few = max(sizes) // 10
+    original, flat = small_deltas(bench, "small", few), bench.scratch / "small"
+    sales(bench.spark, 0, few, SMALL).write.option("compression", "zlib").orc(str(flat))
+    list(pairs(bench, "minor", original, flat, 1, 1))  # warms up
+    yield figure("minor", few, list(pairs(bench, "minor", original, flat, 1, runs)))
     for rows in sizes:
         original, flat = changed_table(bench, f"s{rows}", rows), bench.scratch / f"flat{rows}"
         live = bench.acid.table(f"s{rows}").to_df()
         live.coalesce(FILES).write.option("compression", "zlib").orc(str(flat))
         del live
         if rows == sizes[0]:
-            list(pairs(bench, "major", original, flat, FILES, 1))  # warms up
+            list(pairs(bench, "major", original, flat, FILES, 1))
         count = runs if rows == max(sizes) else 1
         yield figure("major", rows, list(pairs(bench, "major", original, flat, FILES, count)))
         shutil.rmtree(original)
         shutil.rmtree(flat)
-    rows = max(sizes) // 10
-    original, flat = small_deltas(bench, "small", rows), bench.scratch / "small"
-    sales(bench.spark, 0, rows, SMALL).write.option("compression", "zlib").orc(str(flat))
-    yield figure("minor", rows, list(pairs(bench, "minor", original, flat, 1, runs)))
 
 
 def show(console: Console, figures: Sequence[Figure]) -> None:
@@ -256,6 +260,7 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=8, help="afterwards nothing is repeated any more")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     console = Console(width=140)
@@ -264,7 +269,8 @@ def main() -> None:
         spark = session(scratch / "gc.log")
         jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr] # noqa: SLF001
         with hiveacid.connect(spark, warehouse=str(scratch / "warehouse")) as acid:
-            bench = Bench(spark, acid, scratch, jvm, scratch / "gc.log")
+            end = time.monotonic() + 60 * arguments.minutes
+            bench = Bench(spark, acid, scratch, jvm, scratch / "gc.log", end)
             sizes = [arguments.rows // 10, arguments.rows * 3 // 10, arguments.rows]
             figures = []
             for one in measure(bench, sizes, arguments.runs):

@@ -296,8 +296,8 @@ TARGET_FILE_SIZE = size(
 UNSORTED_FILE_SIZE = size(
     "hiveacid.compactor.unsorted.file.size",
     "8388608",
-    "Files of at least so many bytes are not sorted again by a compaction, where their rows lie below all others "
-    "of their bucket: a base, and large deltas on top of it.",
+    "Files of at least so many bytes (an eighth of them for a file that is most of its bucket) are not sorted again "
+    "by a compaction, where their rows lie below all others of their bucket: a base, and large deltas on top of it.",
 )
 
 

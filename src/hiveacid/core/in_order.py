@@ -21,6 +21,8 @@ Key = tuple[int, int, int]
 
 _FEW = 8
 """So many small files may lie below large ones; each becomes a stripe, and many small stripes are slow to read."""
+_PART = 8
+"""A file with most of its bucket's bytes counts as large from this part of the size on."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class KeyedFile:
 
 
 def passed_on(files: Sequence[KeyedFile], large: int) -> frozenset[str]:
-    """Return the paths of the files whose rows need no sorting; ``large``: bytes from which that is worth it.
+    """Return the paths of the files whose rows need no sorting.
+
+    ``large``: bytes from which that is worth it (an eighth of them for a file that holds three quarters of its bucket).
 
     Nothing is returned where a file holds rows of several buckets: they end up in several files.
     """
@@ -63,7 +67,12 @@ def _lowest(files: Sequence[KeyedFile], large: int) -> Sequence[KeyedFile]:
         apart += 1
     is_whole = apart + 1 == len(ordered)
     below = ordered if is_whole else ordered[:apart]
-    last = max((place for place, file in enumerate(below, 1) if file.size >= large), default=0)
-    if sum(file.size < large for file in below[:last]) <= _FEW:
+    total = sum(file.size for file in files)
+
+    def is_large(file: KeyedFile) -> bool:
+        return file.size >= large or (file.size * _PART >= large and file.size * 4 >= total * 3)
+
+    last = max((place for place, file in enumerate(below, 1) if is_large(file)), default=0)
+    if sum(not is_large(file) for file in below[:last]) <= _FEW:
         return below[:last]
-    return list(takewhile(lambda file: file.size >= large, below))
+    return list(takewhile(is_large, below))

@@ -21,6 +21,13 @@ def test_a_base_below_small_deltas_is_not_sorted_and_they_are() -> None:
     }
 
 
+def test_a_base_that_is_most_of_its_bucket_counts_as_large_much_earlier() -> None:
+    deltas = [file("delta_6", SMALL, 6, 6), file("delta_7", 3, 7, 7)]
+    assert passed_on([file("base_5", 13, 1, 5), *deltas], LARGE) == {"base_5"}
+    assert passed_on([file("base_5", 12, 1, 5), *deltas], LARGE) == set()
+    assert passed_on([file("base_5", 90, 1, 5), file("delta_8", 40, 8, 8)], LARGE) == set()
+
+
 def test_many_small_files_below_a_large_one_are_sorted_with_it() -> None:
     small = [file(f"delta_{n}", SMALL, n, n) for n in range(2, 20)]
     first, last = file("base_1", LARGE, 1, 1), file("delta_20", LARGE, 20, 20)
