@@ -74,6 +74,10 @@ def test_a_job_that_knows_only_spark(native: NativeSession, tmp_path: Path) -> N
     assert hiveacid.connect(native) is native.acid
     assert len(native.acid.table("t").to_df().where("id > 10").collect()) == 2
     assert native.sql("SELECT id FROM t").sparkSession is native
+    # files that need no sorting are compacted by a session of Spark's beside this one
+    sql("SET hiveacid.compactor.unsorted.file.size=1")
+    sql("ALTER TABLE t COMPACT 'major' AND WAIT")
+    assert rows(sql("SELECT * FROM t")) == live
     # one snapshot in a view, and beside it what came later
     sql("CREATE TEMPORARY VIEW before AS SELECT * FROM t")
     sql("INSERT OVERWRITE t SELECT * FROM t WHERE id = 1")

@@ -82,9 +82,11 @@ class SparkFacts:
         """
         if not self.classic:
             return None
+        from pyspark.sql import SparkSession as Plain  # noqa: PLC0415 - classic only
+
         context: Any = self.spark.sparkContext
         copy: Any = self.spark._jsparkSession.cloneSession()  # noqa: SLF001
-        session = type(self.spark)(context, copy)
+        session = Plain(context, copy)
         for key, value in (("maxPartitionBytes", part or _ONE_FILE), ("openCostInBytes", _ONE_FILE)):
             session.conf.set(f"spark.sql.files.{key}", str(value))
         session.conf.unset("spark.sql.files.maxPartitionNum")
