@@ -149,9 +149,17 @@ def test_errors_are_of_whom_the_statement_is(native: NativeSession) -> None:
     ):
         with pytest.raises(UnsupportedFeatureError, match=r"default\.t"):
             native.sql(statement)
-    for write in ("insertInto", "saveAsTable"):
+    for name in ("t", "default.t", "spark_catalog.default.t"):
+        for write in ("insertInto", "saveAsTable"):
+            with pytest.raises(UnsupportedOperationException, match="transactional table"):
+                getattr(native.range(1).write.mode("append"), write)(name)
         with pytest.raises(UnsupportedOperationException, match="transactional table"):
-            getattr(native.range(1).write.mode("append"), write)("default.t")
+            native.range(1).writeTo(name).create()
+    with pytest.raises(ParseError, match="at most two parts"):
+        native.sql("INSERT INTO spark_catalog.default.t VALUES (1)")
+    assert rows(native.sql("SELECT id FROM spark_catalog.default.t")) == []
+    native.sql("REFRESH TABLE t")
+    native.catalog.refreshTable("t")
     assert rows(native.table("t")) == []
 
 

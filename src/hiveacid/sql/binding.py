@@ -20,6 +20,7 @@ from hiveacid.sql.placing import Edit, Placed, whole_place
 from hiveacid.sql.relations import Relation as Span
 from hiveacid.sql.relations import table_spans
 from hiveacid.sql.tokens import Token, TokenKind, tokenize
+from hiveacid.sql.values import SPARK_CATALOG
 from hiveacid.table.acid_table import Scan, scan_frame
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Binder:
     def _ours(self, piece: Slice, relation: Relation) -> TableName | None:
         """Return the table of our catalog that a name means, None if it is Spark's."""
         facts, catalog, parts = self.context.facts, self.context.catalog, relation.parts
+        if len(parts) == 3 and parts[0] == SPARK_CATALOG:  # noqa: PLR2004 - catalog, database, table
+            parts = parts[1:]
         if len(parts) == 1 and is_temporary_view(facts, parts[0]):
             return None
         if len(parts) <= 2:  # noqa: PLR2004 - database and table
@@ -210,7 +213,7 @@ def _edits(text: str, relation: Relation, view: str) -> list[Edit]:
     if relation.alias_at is not None:
         edits.append(Edit(relation.alias_at, relation.alias_at, f" AS {quote_name(relation.name)}"))
         if len(relation.parts) > 1:
-            edits += _qualifiers(tokenize(text), *relation.parts)
+            edits += _qualifiers(tokenize(text), *relation.parts[-2:])
     return edits
 
 

@@ -43,6 +43,7 @@ _READING: Mapping[type, Callable[[AcidSession, Any], DataFrame]] = {
     s.ShowConf: show.conf,
     s.SetOption: admin.set_option,
     s.ResetOption: admin.reset_option,
+    s.RefreshTable: admin.refresh,
     s.UseDatabase: ddl.use,
     s.StartTransaction: admin.start_transaction,
     s.Commit: admin.commit,

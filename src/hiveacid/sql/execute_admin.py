@@ -84,6 +84,12 @@ def _shown(session: AcidSession, key: str) -> str:
     return f"{key} is undefined" if value is None else f"{key}={value}"
 
 
+def refresh(session: AcidSession, statement: s.RefreshTable) -> DataFrame:
+    """REFRESH TABLE: every statement sees the present state anyway; the table has to exist."""
+    session.find(statement.table)
+    return nothing(session.context.facts)
+
+
 def reset_option(session: AcidSession, statement: s.ResetOption) -> DataFrame:
     """RESET key, or all settings of this session (Spark's own stay as they are)."""
     context = session.context

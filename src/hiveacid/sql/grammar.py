@@ -71,6 +71,7 @@ def _statement(cursor: Cursor) -> Statement:
         "COMMIT": admin.commit,
         "ROLLBACK": admin.rollback,
         "ABORT": admin.abort,
+        "REFRESH": admin.refresh,
         "MSCK": admin.repair,
         "ANALYZE": admin.analyze,
     }

@@ -8,6 +8,7 @@ from hiveacid.sql.statements import (
     AbortTransactions,
     AnalyzeTable,
     Commit,
+    RefreshTable,
     RepairTable,
     ResetOption,
     Rollback,
@@ -88,6 +89,12 @@ def _checked(cursor: Cursor, key: str) -> str:
     if len(name.split()) != 1 or "=" in name:
         cursor.refuse(f"not the name of a setting: {name}", cursor.last)
     return name
+
+
+def refresh(cursor: Cursor) -> RefreshTable:
+    """Parse behind REFRESH."""
+    cursor.take("TABLE")
+    return RefreshTable(cursor.table())
 
 
 def repair(cursor: Cursor) -> RepairTable:

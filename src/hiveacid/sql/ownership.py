@@ -17,6 +17,7 @@ from hiveacid.sql import statements as s
 from hiveacid.sql.binding import QUERY, relations_of
 from hiveacid.sql.grammar import parse
 from hiveacid.sql.tokens import Token, TokenKind, tokenize
+from hiveacid.sql.values import SPARK_CATALOG
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
@@ -151,11 +152,15 @@ def _reads_ours(session: AcidSession, text: str) -> bool:
     except HiveAcidError:
         # Not Spark's grammar (or a name that only Spark will know): Spark says so, unless it might be about ours.
         return any(_named(session, tokens))
-    return any(
-        len(one.parts) <= 2  # noqa: PLR2004 - database and table
-        and _is_ours(session, s.TableRef(one.parts[0] if len(one.parts) > 1 else None, one.parts[-1]))
-        for one in relations
-    )
+    return any(_is_ours(session, ref) for one in relations if (ref := _ref(one.parts)) is not None)
+
+
+def _ref(parts: tuple[str, ...]) -> s.TableRef | None:
+    """Return a table that may be ours."""
+    names = parts[1:] if len(parts) == 3 and parts[0] == SPARK_CATALOG else parts  # noqa: PLR2004 - catalog first
+    if len(names) > 2:  # noqa: PLR2004 - database and table
+        return None
+    return s.TableRef(names[0] if len(names) > 1 else None, names[-1])
 
 
 def _beyond(session: AcidSession, text: str, tokens: list[Token]) -> Judged:
@@ -183,10 +188,11 @@ def _named(session: AcidSession, tokens: list[Token]) -> Iterator[TableName]:
     for place, token in enumerate(tokens[:-1]):
         if token.keyword not in _BEFORE_TABLES or tokens[place + 1].kind not in _NAMES:
             continue
-        first, dot, second = (*tokens[place + 1 : place + 4], tokens[-1], tokens[-1])[:3]
-        qualified = dot.keyword == "." and second.kind in _NAMES
-        ref = s.TableRef(
-            first.name.lower() if qualified else None, (second if qualified else first).name.lower()
-        )
-        if _is_ours(session, ref):
+        parts = [tokens[place + 1].name.lower()]
+        for dot, name in zip(tokens[place + 2 :: 2], tokens[place + 3 :: 2], strict=False):
+            if dot.keyword != "." or name.kind not in _NAMES:
+                break
+            parts.append(name.name.lower())
+        ref = _ref(tuple(parts))
+        if ref is not None and _is_ours(session, ref):
             yield ref.resolve(session.context.database)

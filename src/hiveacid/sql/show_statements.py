@@ -163,6 +163,13 @@ class ResetOption:
 
 
 @dataclass(frozen=True)
+class RefreshTable:
+    """REFRESH [TABLE] t: nothing is cached that could be old."""
+
+    table: TableRef
+
+
+@dataclass(frozen=True)
 class RepairTable:
     """MSCK [REPAIR] TABLE t [ADD | DROP | SYNC PARTITIONS]; ``mode`` is add, drop or sync."""
 

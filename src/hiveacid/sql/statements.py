@@ -52,6 +52,7 @@ from hiveacid.sql.show_statements import (
     DescribeDatabase,
     DescribeHistory,
     DescribeTable,
+    RefreshTable,
     RepairTable,
     ResetOption,
     Rollback,
@@ -113,6 +114,7 @@ __all__ = [
     "PartitionSpec",
     "Properties",
     "Query",
+    "RefreshTable",
     "RenamePartition",
     "RenameTable",
     "RepairTable",
@@ -207,6 +209,7 @@ Statement: TypeAlias = (
     | SetOption
     | ResetOption
     | Explain
+    | RefreshTable
     | RepairTable
     | AnalyzeTable
 )

@@ -12,6 +12,9 @@ from hiveacid.core.model import TableName
 
 Properties: TypeAlias = tuple[tuple[str, str], ...]
 
+SPARK_CATALOG = "spark_catalog"
+"""What Spark calls the catalog that names without one are looked for in; ours are found by that name, too."""
+
 
 @dataclass(frozen=True)
 class Slice:

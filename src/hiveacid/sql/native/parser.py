@@ -18,6 +18,7 @@ from hiveacid.sql.native.door import Door, judged, with_our_tables
 from hiveacid.sql.ownership import Judged, Owner
 from hiveacid.sql.parameters import has_parameters
 from hiveacid.sql.tokens import mentions
+from hiveacid.sql.values import SPARK_CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,13 +72,17 @@ class NativeParser:
 
         def parse() -> Any:
             parts = self._parser.parseMultipartIdentifier(text)
-            if self._door.open and parts.size() <= 2:  # noqa: PLR2004 - database and table
+            if self._door.open:
                 self._refuse_ours([str(parts.apply(place)).lower() for place in range(parts.size())])
             return parts
 
         return self._shielded(parse)
 
     def _refuse_ours(self, parts: list[str]) -> None:
+        if len(parts) == 3 and parts[0] == SPARK_CATALOG:  # noqa: PLR2004
+            parts = parts[1:]
+        if len(parts) > 2:  # noqa: PLR2004 - database and table
+            return
         context = self._connection().context
         name = TableName(parts[0] if len(parts) > 1 else context.database, parts[-1])
         if context.catalog.get_table(name) is not None:

@@ -19,6 +19,7 @@ from hiveacid.sql.native.door import Door, judged, with_our_tables
 from hiveacid.sql.native.parser import NativeParser
 from hiveacid.sql.ownership import Owner
 from hiveacid.sql.session import AcidSession, connect
+from hiveacid.sql.values import SPARK_CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -133,6 +134,10 @@ class _Catalog(Catalog):
         full = tableName if dbName is None else f"{dbName}.{tableName}"
         return _is_ours(self._native, full) or super().tableExists(tableName, dbName)
 
+    def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803 - Spark's names
+        if not _is_ours(self._native, tableName):
+            super().refreshTable(tableName)
+
 
 def opened(
     spark: SparkSession, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
@@ -159,12 +164,12 @@ def opened(
 
 def _is_ours(spark: NativeSession, name: str) -> bool:
     """Tell whether ``[database.]table`` is a table of ours; Spark's temporary views come first."""
-    parts = name.replace("`", "").lower().split(".")
+    parts = name.replace("`", "").lower().removeprefix(f"{SPARK_CATALOG}.").split(".")
     facts = spark.acid.context.facts
     if len(parts) > 2 or (len(parts) == 1 and is_temporary_view(facts, parts[0])):  # noqa: PLR2004
         return False
     spark.acid.context.database = current_database(facts)
-    return spark.acid.context.catalog.get_table(spark.acid.context.resolve(name)) is not None
+    return spark.acid.context.catalog.get_table(spark.acid.context.resolve(".".join(parts))) is not None
 
 
 def _parser(door: Door, spark: SparkSession, session: Any, parser: Any) -> Any:
