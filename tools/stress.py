@@ -33,7 +33,7 @@ SERVERS: tuple[type[Server], ...] = (PostgresServer, MariadbServer)
 
 @dataclass(frozen=True)
 class Check:
-    """A check: arguments of Python, ``{count}`` how much of it to do.
+    """A check: arguments of Python, ``{count}`` how much of it to do (of the soak: seconds).
 
     ``store``: what kind of store it needs; the URL of an empty one stands in the variable HIVEACID_STORE. ``caught``: a bug is planted, and the check has to find it.
     """
@@ -66,6 +66,7 @@ CHECKS = (
     Check("spoilt directories, 300 each", ("tools/more_directories.py", "{count}"), 20, 8),
     Check("streaming query, sink", (*CHAOS, "sink"), 180, 8),
     Check("streaming query, merged, with copies", (*CHAOS, "merge", "--copies", "--seed", "1"), 120, 7),
+    Check("soak: services that die", ("tools/soak.py", "{count}"), 300, 10, store="PostgreSQL"),
     Check("simulation", (*SIMULATION, "{count}", "--first", "1000"), 500, 6),
 )  # fmt: skip
 

@@ -43,7 +43,7 @@ SETTINGS = {
 }
 CONF = {
     "spark.master": "local[1]",
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "512m",
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
