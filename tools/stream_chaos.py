@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,13 @@ def read(place: Path, store: SqlStore) -> list[tuple[int, int]]:
     (txn_id,) = store.open_txns(CLIENT)
     try:
         valid = store.valid_write_ids(store.take_snapshot(txn_id), [NAME])[NAME]
-        found = read_table(place / "wh" / "t", valid.to_string())
+        while True:
+            try:
+                found = read_table(place / "wh" / "t", valid.to_string())
+                break
+            except FileNotFoundError as error:  # it walks hidden directories, too, which come and go
+                if "/." not in str(error.filename):
+                    raise
     finally:
         store.abort_txns([txn_id], "read")
     return [row[3] for rows in found.values() for row in rows]
@@ -170,7 +177,8 @@ class Chaos:
     def kill_all(self) -> None:
         """Kill -9 every process of every copy."""
         for process in self.running:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # one that was fenced has ended
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         self.running.clear()
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hiveacid.core.streams import StreamKey
 from hiveacid.datasource import can_register, register
+from hiveacid.spark.session import SparkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,9 +72,43 @@ def test_every_batch_once(acid: AcidSession, tmp_path: Path) -> None:
     (tmp_path / "check" / "commits" / ".2.crc").unlink(missing_ok=True)
     run(acid, tmp_path, schema)
     assert rows(acid, "SELECT id FROM t ORDER BY id") == want
+    progress = acid.context.store.stream_progress(StreamKey(acid.table("t").name, "events"))
+    assert progress is not None
+    assert (progress.epoch, progress.batch_id) == (3, 2)  # three runs, each one writer in all its batches
     location = Path(acid.table("t").definition.location)
     assert [path.name for path in location.iterdir() if path.name.startswith(".hiveacid")] == []
     assert acid.context.store.show_locks() == ()
+
+
+def test_values_are_those_of_an_insert(spark: SparkSession, acid: AcidSession, tmp_path: Path) -> None:
+    """In a session whose time zone is not the JVM's: a TIMESTAMP is what its clock shows."""
+    columns = (
+        "b BOOLEAN, t TINYINT, l BIGINT, f FLOAT, d DOUBLE, m DECIMAL(20,5), s STRING, day DATE, at TIMESTAMP, "
+        "a ARRAY<TIMESTAMP>, mp MAP<STRING, STRUCT<at: TIMESTAMP, n: INT>>"
+    )
+    event: dict[str, Any] = {
+        "b": True, "t": -128, "l": 1 << 62, "f": 1.5, "d": 0.1, "m": 12345678901234.56789, "s": "é", "day": "1969-12-31",
+        "at": "2024-07-01T12:00:00.123456Z", "a": ["1969-12-31T23:59:58.5Z", None],
+        "mp": {"k": {"at": "2024-01-01T00:00:00Z", "n": 1}},
+    }  # fmt: skip
+    before = spark.conf.get("spark.sql.session.timeZone")
+    assert before is not None
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+    try:
+        drop(tmp_path, 0, event, {})
+        for table in ("t", "inserted"):
+            acid.sql(f"CREATE TABLE {table} ({columns}) {ACID}")
+        if SparkFacts(spark).version < (4, 1):
+            with pytest.raises(Exception, match="no time zone with a TIMESTAMP"):
+                run(acid, tmp_path, columns)
+            return
+        run(acid, tmp_path, columns)
+        acid.table("inserted").insert(spark.read.schema(columns).json(str(tmp_path / "feed")))
+        found, want = (rows(acid, f"SELECT * FROM {table} ORDER BY l") for table in ("t", "inserted"))
+        assert found == want
+        assert found[1][-3] is not None
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def test_what_is_refused(spark: SparkSession, acid: AcidSession, tmp_path: Path) -> None:
