@@ -153,7 +153,10 @@ def select_changes(
             left_out.add(directory.path)
     kept = [entry for entry in entries if entry.path.partition("/")[0] not in left_out]
     state = select(kept, span.until, txns, metadata, adopted_txn_id=adopted_txn_id)
-    return _changed(state, span, sorted(overwrites, key=_write_id))
+    overwrites.sort(key=_write_id)
+    if not row_ids and overwrites:
+        _require_below(state, _write_id(overwrites[0]))
+    return _changed(state, span, overwrites)
 
 
 def _changed(state: AcidState, span: ChangeSpan, overwrites: Sequence[ListedDirectory]) -> ChangedState:
@@ -218,6 +221,14 @@ def _require_sources(name: DeltaName, directory: ListedDirectory, *, history_kep
     """Refuse rows of several write ids in one directory of a table without row ids."""
     if not name.visibility_txn_id or not history_kept:
         raise _gone(directory.path, name.max_write_id)
+
+
+def _require_below(state: AcidState, overwrite: WriteId) -> None:
+    """Refuse an overwrite that committed late below joined rows of which nobody knows the write ids."""
+    for directory in state.deltas:
+        name = directory.name
+        if isinstance(name, DeltaName) and _joins(name) and name.max_write_id > overwrite:
+            raise _gone(directory.path, name.max_write_id)
 
 
 def _is_committed(name: BaseName, txns: ValidTxnList | None, adopted: TxnId) -> bool:

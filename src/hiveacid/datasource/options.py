@@ -78,3 +78,21 @@ def checkpoint_of(options: Mapping[str, str]) -> str:
             f"the checkpoint's id can't be read from {file}: {error}; it tells a restart from a new checkpoint"
         ) from error
     return found
+
+
+def count_of(options: Mapping[str, str], name: str) -> int | None:
+    """Return a number from 1 on, None where it is not given. Raises ConfigError."""
+    text = options.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise ConfigError(f"{name}={text}: a number from 1 on")
+    return int(text)
+
+
+def choice_of(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    """Return one of the choices, by default the first. Raises ConfigError."""
+    text = options.get(name, choices[0]).strip().lower()
+    if text not in choices:
+        raise ConfigError(f"{name}={text}: one of {', '.join(choices)}")
+    return text

@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, DataSourceStreamWriter
 
 from hiveacid.datasource.sink import stream_writer
+from hiveacid.datasource.stream_source import source_schema, stream_reader
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -30,6 +31,14 @@ class HiveAcidDataSource(DataSource):
     def name(cls) -> str:
         """Return the format's name."""
         return "hiveacid"
+
+    def schema(self) -> StructType:
+        """Return the columns of a streaming query over the table (``datasource.stream_source``)."""
+        return source_schema(dict(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
+        """Return what reads the changes of the table."""
+        return stream_reader(dict(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
         """Return what writes the batches of a streaming query (``datasource.sink``)."""

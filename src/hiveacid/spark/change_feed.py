@@ -115,10 +115,15 @@ class _Rows:
 def _directory_write_id(group: FileGroup) -> SparkColumn:
     """Return the write id of an insert-only table's row; 0 for files older than the conversion.
 
-    Of directories with several write ids the first: they are read only where all of them are in the earlier snapshot.
+    Of directories with several write ids 0, too: they are read only where all of them are in the earlier snapshot.
     """
-    number = F.regexp_extract(top_directory(group), "^(?:base|delta)_([0-9]+)(?:_|$)", 1)
-    return F.when(number == "", F.lit(0).cast("bigint")).otherwise(number.cast("bigint")).alias(CURRENT)
+    top = top_directory(group)
+    low, high = (
+        F.nullif(F.regexp_extract(top, pattern, 1), F.lit("")).cast("bigint")
+        for pattern in ("^(?:base|delta)_([0-9]+)(?:_|$)", "^delta_[0-9]+_([0-9]+)(?:_|$)")
+    )
+    one = F.coalesce(high, low) == low
+    return F.coalesce(F.when(one, low), F.lit(0).cast("bigint")).alias(CURRENT)
 
 
 def _came_and_went(

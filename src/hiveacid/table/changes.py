@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableName
+    from hiveacid.ports import FileSystem
     from hiveacid.spark.originals import Numbered
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
@@ -115,7 +116,7 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     )
     kept = context.store.upkeep_is_ours()
     require_kept(table, span)
-    changed = locate_changes(context, table, partitions_of(context, table, txn), span, txn, kept=kept)
+    changed = locate_changes(context.fs, table, partitions_of(context, table, txn), span, txn, kept=kept)
     # a cleaner notes what it takes before it takes it: again, now that all is listed
     require_kept(context.require(table.name), span)
     found = survey(context, table, [one.location for one in changed], txn)
@@ -155,7 +156,7 @@ def require_kept(table: TableDefinition, span: ChangeSpan) -> None:
 
 
 def locate_changes(
-    context: Context,
+    fs: FileSystem,
     table: TableDefinition,
     partitions: Sequence[Partition] | None,
     span: ChangeSpan,
@@ -166,13 +167,13 @@ def locate_changes(
     """List the partitions (or the table) and decide what tells their changes; those without any are left out."""
 
     def look(root: str, partition: Partition | None) -> Changed:
-        entries = list_adopted(context.fs, table, root)
+        entries = list_adopted(fs, table, root)
         try:
             changes = select_changes(
                 entries,
                 span,
                 txn.snapshot(),
-                read_metadata(context.fs, root, entries),
+                read_metadata(fs, root, entries),
                 adopted_txn_id=adopted_txn_id(table),
                 row_ids=table.kind is TableKind.FULL_ACID,
                 history_kept=kept,

@@ -1,0 +1,153 @@
+"""The source: a streaming query over the changes of a table.
+
+Offsets and files are found in a process of the driver that lives as long as the query; the files are read by Python
+workers, stripe by stripe, as Arrow batches (``streaming.change_rows``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as T
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from hiveacid.core.types import Primitive, parse_type
+from hiveacid.datasource.options import Place, choice_of, count_of, flag_of
+from hiveacid.errors import ConfigError
+from hiveacid.spark.types import spark_type
+from hiveacid.streaming.change_rows import FileChanges, read_changes
+from hiveacid.streaming.change_source import ChangeSource, Offset, Reading
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TableDefinition
+
+_STARTS = ("latest", "earliest", "snapshot")
+
+
+def reading_of(options: Mapping[str, str]) -> Reading:
+    """Read the options of a source (docs/stream.md). Raises ConfigError."""
+    place = Place.of(options)
+    reading = Reading(
+        place.table,
+        place.warehouse,
+        place.store,
+        changes=flag_of(options, "changes"),
+        ignore_changes=flag_of(options, "ignore_changes"),
+        starting=choice_of(options, "starting", _STARTS),
+        starting_write_id=count_of(options, "starting_write_id"),
+        snapshot_where_gone=choice_of(options, "on_history_gone", ("fail", "snapshot")) == "snapshot",
+        max_write_ids=count_of(options, "max_write_ids_per_trigger"),
+        max_bytes=count_of(options, "max_bytes_per_trigger"),
+    )
+    if reading.starting_write_id is not None and "starting" in options:
+        raise ConfigError("starting and starting_write_id both say where to begin: give one")
+    if reading.changes and reading.ignore_changes:
+        raise ConfigError("changes and ignore_changes contradict each other: give one")
+    return reading
+
+
+def source_schema(options: Mapping[str, str]) -> T.StructType:
+    """Return the columns of a source: the table's, TIMESTAMP as a wall clock, and those of changes if asked."""
+    reading = reading_of(options)
+    source = ChangeSource(reading)
+    try:
+        table = source.definition()
+    finally:
+        source.close()
+    fields = [T.StructField(name, kind) for name, kind in _columns(table)]
+    if reading.changes:
+        taken = {"_change_type", "_write_id"}.intersection(name for name, _ in _columns(table))
+        if taken:
+            raise ConfigError(
+                f"{table.name} has a column {', '.join(sorted(taken))}: its changes can't be streamed"
+            )
+        fields += [T.StructField("_change_type", T.StringType()), T.StructField("_write_id", T.LongType())]
+    return T.StructType(fields)
+
+
+def _columns(table: TableDefinition) -> Iterator[tuple[str, T.DataType]]:
+    for column in (*table.columns, *table.partition_columns):
+        kind = parse_type(column.type)
+        if isinstance(kind, Primitive) and kind.name == "timestamp":
+            yield column.name, T.TimestampNTZType()
+        elif isinstance(kind, Primitive) and kind.name in ("char", "varchar"):
+            yield column.name, T.StringType()
+        else:
+            yield column.name, spark_type(kind)
+
+
+@dataclass
+class FilePartition(InputPartition):
+    """One file, for one task."""
+
+    file: FileChanges
+
+
+class _Reader(DataSourceStreamReader):
+    """Offsets and files, in the driver's process."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.reading = reading_of(options)
+        self.source: ChangeSource | None = None
+        self.target: Offset | None = None
+
+    def _open(self) -> ChangeSource:
+        if self.source is None:
+            self.source = ChangeSource(self.reading)
+        return self.source
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's
+        """Return where a new query begins."""
+        return self._open().first()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Return the files of a batch."""
+        return [FilePartition(file) for file in self._open().files(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read one file, in a task."""
+        assert isinstance(partition, FilePartition)  # noqa: S101 - made above
+        return read_changes(partition.file)
+
+    def commit(self, end: Offset) -> None:  # noqa: ARG002 - the offset says it all
+        """Let go of what the batch read."""
+        if self.source is not None:
+            self.source.release()
+
+    def stop(self) -> None:
+        """End everything."""
+        source, self.source = self.source, None
+        if source is not None:
+            source.close()
+
+
+class PlainReader(_Reader):
+    """For Spark 4.0 and 4.1, which don't say where a batch starts: without limits."""
+
+    def latestOffset(self) -> Offset:  # type: ignore[override] # noqa: N802 - of earlier Sparks
+        """Return where the next batch ends."""
+        return self._open().latest(None)
+
+
+def stream_reader(options: Mapping[str, str]) -> DataSourceStreamReader:
+    """Return the reader of a query. Raises ConfigError."""
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow  # noqa: PLC0415 - Spark 4.2
+    except ImportError:
+        reader = PlainReader(options)
+        if reader.reading.max_write_ids or reader.reading.max_bytes:
+            raise ConfigError(
+                "max_..._per_trigger needs a later Spark: this one does not say where a batch starts"
+            ) from None
+        return reader
+
+    class LimitedReader(_Reader, SupportsTriggerAvailableNow):
+        def latestOffset(self, start: Offset, limit: Any) -> Offset:  # noqa: ARG002, N802 - Spark's; the options limit
+            return self._open().latest(start, self.target)
+
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
+            self.target = self._open().latest(None)
+
+    return LimitedReader(options)

@@ -1,0 +1,359 @@
+"""Changes out of one file with pyarrow, stripe by stripe: what the tasks of a streaming query do.
+
+The keys of a stripe are read first; its other columns only where a row came or went. What pyarrow gives otherwise than
+Hive is refused by name: days before the Gregorian calendar, fractions of seconds within a day of 1970-01-01,
+times before 1677 or after 2262, zoned times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+
+from hiveacid.core.evolution import matching, recipe
+from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.names import LayoutLevel
+from hiveacid.core.originals import OriginalRows
+from hiveacid.core.types import Array, Field, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.core.write_ids import ValidWriteIdList
+from hiveacid.errors import BadFileError, UnsupportedFeatureError
+from hiveacid.orc.stored import arrow_type, as_stored
+from hiveacid.orc.summary import summarize
+from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.storage.local import LocalFileSystem
+from hiveacid.streaming.partial import PartOfFile
+from hiveacid.streaming.shape import cast
+
+_KEY = ("originalTransaction", "bucket", "rowId")
+_CURRENT = "currentTransaction"
+_NEVER = -1
+_V1 = 1 << 29  # bucket properties below are of codec version 0: the bucket alone
+_GREGORIAN = -141_418  # days: 1582-10-25, ten days after the calendar began
+_DAY = 86_400_000_000  # microseconds
+_SECOND = 1_000_000
+_WIDER = ("tinyint", "smallint", "int", "bigint")
+_TEXTS = frozenset({"string", "varchar", "char"})
+_PLAIN = frozenset({"boolean", *_WIDER, "float", "double", "string", "binary", "decimal"})
+_ROWS = 65_536  # of one batch
+
+
+@dataclass(frozen=True)
+class Events:
+    """Delete events of a location: their files, and the write ids of overwrites, ascending."""
+
+    files: tuple[str, ...] = ()
+    overwrites: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileChanges:
+    """One file of a span, for one task. ``length``: how much of it counts.
+
+    ``write_id``: of all its rows, where they have no ids (insert-only tables); ``raw``: the ids of its rows, where it
+    has no ACID columns. ``after``, ``until``: the span (``after`` None: all rows that are live at ``until``).
+    ``tell_deletes``: give them, too.
+    """
+
+    path: str
+    length: int
+    table: TableDefinition
+    level: LayoutLevel
+    partition: tuple[str | None, ...]
+    until: ValidWriteIdList
+    after: ValidWriteIdList | None
+    events: Events
+    write_id: int | None = None
+    raw: OriginalRows | None = None
+    tell_deletes: bool = False
+    with_type: bool = False
+
+
+def read_changes(file: FileChanges) -> Iterator[Any]:
+    """Yield record batches: the table's columns and, with ``with_type``, ``_change_type`` and ``_write_id``.
+
+    Raises UnsupportedFeatureError for what can't be read right, BadFileError.
+    """
+    source = PartOfFile(file.path, file.length)
+    try:
+        reader = orc.ORCFile(source)
+        tail = read_tail(LocalFileSystem(), file.path, file.length)
+        columns = _Columns.of(file, tail)
+        events = _read_events(file)
+        first = 0
+        for stripe in range(reader.nstripes):
+            keys = _keys(file, reader, stripe, tail.stripes[stripe].rows, first)
+            first += len(keys.write_ids)
+            came, went, ended = _judge(file, keys, events)
+            if came.any() or went.any():
+                yield from _batches(file, columns, reader, stripe, keys, came, went, ended)
+    except pa.ArrowInvalid as error:
+        raise UnsupportedFeatureError(
+            f"{file.path} holds what can't be read without Spark ({error}): read changes by t.changes()"
+        ) from error
+    except OSError as error:
+        raise BadFileError(
+            f"can't be read ({error}); was it cleaned while the query read it? Start the query again",
+            path=file.path,
+        ) from error
+    finally:
+        source.close()
+
+
+@dataclass(frozen=True)
+class _Keys:
+    write_ids: Any
+    ids: Any  # a table of the three parts of the key, None where rows have none
+
+
+def _keys(file: FileChanges, reader: Any, stripe: int, rows: int, first: int) -> _Keys:
+    if file.write_id is not None or file.raw is not None:
+        if file.raw is None:
+            return _Keys(np.full(rows, file.write_id, np.int64), None)
+        raw = file.raw
+        ids = pa.table(
+            {
+                _KEY[0]: np.full(rows, int(raw.write_id), np.int64),
+                _KEY[1]: np.full(rows, raw.bucket_property, np.int64),
+                _KEY[2]: np.arange(rows, dtype=np.int64) + first + raw.first_row_id,
+            }
+        )
+        return _Keys(np.full(rows, int(raw.write_id), np.int64), ids)
+    found = reader.read_stripe(stripe, columns=[*_KEY, _CURRENT])
+    ids, current = _key_table(found)
+    return _Keys(current, ids)
+
+
+def _key_table(found: Any) -> tuple[Any, Any]:
+    values = {
+        name: np.asarray(found.column(found.schema.get_field_index(name))).astype(np.int64)
+        for name in (*_KEY, _CURRENT)
+    }
+    write_id, bucket = values[_KEY[0]], values[_KEY[1]]
+    old = (write_id == 0) & (bucket >= 0) & (bucket < _V1)
+    values[_KEY[1]] = np.where(old, (bucket << 16) | _V1, bucket)
+    return pa.table({name: values[name] for name in _KEY}), values[_CURRENT]
+
+
+def _is_valid(write_ids: ValidWriteIdList, values: Any) -> Any:
+    exceptions = np.asarray([*write_ids.open, *write_ids.aborted], np.int64)
+    return (values <= int(write_ids.high_watermark)) & ~np.isin(values, exceptions)
+
+
+def _read_events(file: FileChanges) -> Any:
+    """Return one row for each key: the first new write id that ends it, and whether it was ended before."""
+    found = []
+    for path in file.events.files:
+        reader = orc.ORCFile(path)
+        for stripe in range(reader.nstripes):
+            ids, current = _key_table(reader.read_stripe(stripe, columns=[*_KEY, _CURRENT]))
+            valid = _is_valid(file.until, current)
+            before = _before(file, current)
+            ended = pa.array(current, mask=before)
+            found.append(
+                ids.append_column("ended", ended)
+                .append_column("before", pa.array(before.astype(np.int8)))
+                .filter(pa.array(valid))
+            )
+    if not found:
+        return None
+    return pa.concat_tables(found).group_by(list(_KEY)).aggregate([("ended", "min"), ("before", "max")])
+
+
+def _before(file: FileChanges, values: Any) -> Any:
+    return np.zeros(len(values), bool) if file.after is None else _is_valid(file.after, values)
+
+
+def _judge(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, Any, Any]:
+    """Return which rows came, which went, and by which write id."""
+    rows = len(keys.write_ids)
+    ended, dead = np.full(rows, _NEVER, np.int64), np.zeros(rows, bool)
+    if events is not None and keys.ids is not None:
+        numbered = keys.ids.append_column("at", pa.array(np.arange(rows, dtype=np.int64)))
+        met = numbered.join(events, list(_KEY), join_type="inner")
+        at = np.asarray(met.column("at"))
+        ended[at] = np.asarray(met.column("ended_min").fill_null(_NEVER))
+        dead[at] = np.asarray(met.column("before_max")) > 0
+    for overwrite in reversed(file.events.overwrites):
+        hit = (keys.write_ids < overwrite) & ((ended == _NEVER) | (ended > overwrite))
+        ended[hit] = overwrite
+    seen = _is_valid(file.until, keys.write_ids) & ~dead
+    if file.after is None:
+        return seen & (ended == _NEVER), np.zeros(rows, bool), ended
+    new = ~_is_valid(file.after, keys.write_ids)
+    unseen = new & (ended == keys.write_ids)
+    went = seen & (ended != _NEVER) & ~unseen if file.tell_deletes else np.zeros(rows, bool)
+    return seen & new & ~unseen, went, ended
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Where the table's columns are in a file: name in the file or None, type there, type of the table."""
+
+    found: tuple[tuple[str | None, HiveType, Column], ...]
+
+    @classmethod
+    def of(cls, file: FileChanges, tail: OrcTail) -> _Columns:
+        summary = summarize(tail)
+        if summary.has_events:
+            raise UnsupportedFeatureError(
+                f"{file.path} may hold update events of Hive 2 or older (ACID v1): compact the table by a major compaction first"
+            )
+        if summary.is_acid == (file.write_id is not None or file.raw is not None):
+            raise BadFileError(
+                "a file with row ids under the name of one without, or the other way round", path=file.path
+            )
+        table, fields = file.table, summary.schema.fields
+        names = [field.name for field in fields]
+        if len({name.lower() for name in names}) < len(names):
+            raise UnsupportedFeatureError(f"{file.path} has columns of one name: read changes by t.changes()")
+        wanted = recipe(table.columns, summary.schema, matching(table, file.level))
+        places = {name.lower(): field for name, field in zip(names, fields, strict=True)}
+        found: list[tuple[str | None, HiveType, Column]] = []
+        for column, source in zip(table.columns, wanted.columns, strict=True):
+            if source.problem is not None:
+                raise UnsupportedFeatureError(f"{file.path}: {source.problem}")
+            field = _field(source.name, places, fields, positional=wanted.positional is not None)
+            want = parse_type(column.type)
+            found.append((None, want, column) if field is None else (field.name, field.type, column))
+            _require_readable(file.path, column, want if field is None else field.type)
+        return cls(tuple(found))
+
+
+def _field(
+    name: str | None, places: dict[str, Field], fields: Sequence[Field], *, positional: bool
+) -> Field | None:
+    if name is None:
+        return None
+    return fields[int(name.removeprefix("c"))] if positional else places.get(name.lower())
+
+
+def require_readable(table: TableDefinition) -> None:
+    """Raise UnsupportedFeatureError, naming the column, for types that can't be read right without Spark."""
+    for column in table.columns:
+        _require_readable(str(table.name), column, parse_type(column.type))
+
+
+def _require_readable(where: str, column: Column, have: HiveType) -> None:
+    want = parse_type(column.type)
+    top = isinstance(want, Primitive) and want.name in ("date", "timestamp", "char", "varchar")
+    if not ((top and _converts(have, want)) or (_is_plain(want) and _converts(have, want))):
+        raise UnsupportedFeatureError(
+            f"{where}: column {column.name} is {column.type} (in the file {have}): it can't be read without Spark; read "
+            "changes by t.changes(), or compact the table where it was altered"
+        )
+
+
+def _is_plain(hive: HiveType) -> bool:
+    match hive:
+        case Primitive(name):
+            return name in _PLAIN
+        case Array(element):
+            return _is_plain(element)
+        case Map(key, value):
+            return _is_plain(key) and _is_plain(value)
+        case Struct(fields):
+            return all(_is_plain(one.type) for one in fields)
+    return False
+
+
+def _converts(have: HiveType, want: HiveType) -> bool:
+    if have == want:
+        return True
+    if not (isinstance(have, Primitive) and isinstance(want, Primitive)):
+        return False
+    if have.name in _TEXTS and want.name in _TEXTS:
+        return True
+    return have.name in _WIDER and want.name in _WIDER and _WIDER.index(have.name) <= _WIDER.index(want.name)
+
+
+def _batches(
+    file: FileChanges,
+    columns: _Columns,
+    reader: Any,
+    stripe: int,
+    keys: _Keys,
+    came: Any,
+    went: Any,
+    ended: Any,
+) -> Iterator[Any]:
+    asked = [name for name, _, _ in columns.found if name is not None]
+    acid = file.write_id is None and file.raw is None
+    whole = any("." in name for name in asked)
+    wanted = (["row"] if whole else [f"row.{name}" for name in asked]) if acid else asked
+    found = reader.read_stripe(stripe, columns=None if whole and not acid else wanted) if asked else None
+    for mask, kind, write_ids in ((went, "delete", ended), (came, "insert", keys.write_ids)):
+        places = np.flatnonzero(mask)
+        for begin in range(0, len(places), _ROWS):
+            at = pa.array(places[begin : begin + _ROWS])
+            rows = None if found is None else found.take(at)
+            yield _batch(file, columns, rows, kind, write_ids[at.to_numpy()], acid=acid)
+
+
+def _batch(file: FileChanges, columns: _Columns, rows: Any, kind: str, write_ids: Any, *, acid: bool) -> Any:
+    count = len(write_ids)
+    names, arrays = [], []
+    row = rows.column(rows.schema.get_field_index("row")) if acid and rows is not None else None
+    for name, have, column in columns.found:
+        want = parse_type(column.type)
+        if name is None:
+            values = pa.nulls(count, arrow_type(want))
+        else:
+            stored = row.field(name) if row is not None else rows.column(rows.schema.get_field_index(name))
+            values = _converted(file.path, column, stored, have, want)
+        names.append(column.name)
+        arrays.append(values)
+    for column, text in zip(file.table.partition_columns, file.partition, strict=True):
+        names.append(column.name)
+        arrays.append(_constant(column, text, count))
+    if file.with_type:
+        names += ["_change_type", "_write_id"]
+        arrays += [pa.array([kind]).take(pa.array(np.zeros(count, np.int64))), pa.array(write_ids)]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _constant(column: Column, text: str | None, count: int) -> Any:
+    want = parse_type(column.type)
+    of = arrow_type(want)
+    if text is None:
+        return pa.nulls(count, of)
+    one = as_stored(cast(pa.array([text], pa.string()), of), want)
+    return one.take(pa.array(np.zeros(count, np.int64)))
+
+
+def _converted(path: str, column: Column, values: Any, have: HiveType, want: HiveType) -> Any:
+    of = arrow_type(want)
+    if isinstance(want, Primitive) and want.name == "timestamp":
+        micros = pc.floor_temporal(values, unit="microsecond").cast(of)
+        _require_far_from_epoch(path, column, micros.cast(pa.int64()))
+        return micros
+    if isinstance(want, Primitive) and want.name == "date":
+        _require_gregorian(path, column, values.cast(pa.int32()))
+        return values.cast(of)
+    return (
+        as_stored(values.cast(of), want) if have != want or isinstance(want, Primitive) else values.cast(of)
+    )
+
+
+def _require_far_from_epoch(path: str, column: Column, micros: Any) -> None:
+    """Refuse fractions near 1970: where the writer's zone lies on the other side of it they are a second off."""
+    near = pc.and_(pc.greater(micros, -_DAY), pc.less(micros, _DAY))
+    whole = pc.equal(pc.multiply(pc.divide(micros, _SECOND), _SECOND), micros)
+    if pc.any(pc.and_(near, pc.invert(whole))).as_py():
+        _refuse_value(path, column, "a time within a day of 1970-01-01 with a fraction of a second")
+
+
+def _require_gregorian(path: str, column: Column, days: Any) -> None:
+    if pc.any(pc.less(days, _GREGORIAN)).as_py():
+        _refuse_value(path, column, "a day before the Gregorian calendar (1582-10-25)")
+
+
+def _refuse_value(path: str, column: Column, what: str) -> None:
+    raise UnsupportedFeatureError(
+        f"{path}: column {column.name} holds {what}, which can't be read right without Spark: read changes by t.changes()"
+    )

@@ -1,0 +1,427 @@
+"""Where a streaming query is in a table's changes, and what there is to read next: the driver's side, without Spark.
+
+An offset is a valid write-id list (an empty text: before everything, so that a snapshot comes first) and when the
+table was made. Batches end at lists: a transaction that commits late comes with a later batch, once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.catalog.opening import open_store
+from hiveacid.config import Settings, keys
+from hiveacid.core.changes import ChangedState, ChangeSpan, in_reach, plan_span
+from hiveacid.core.listing import DataFile
+from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
+from hiveacid.core.names import BaseName, DeltaName, LayoutLevel, parse_directory
+from hiveacid.core.originals import OriginalRows, number_originals
+from hiveacid.core.snapshot import AcidDirectory
+from hiveacid.core.storage_formats import FileKind, file_kind
+from hiveacid.core.write_ids import ValidWriteIdList, parse_write_id_list
+from hiveacid.errors import (
+    ConfigError,
+    HiveAcidError,
+    NotEnoughHistoryError,
+    NotTransactionalError,
+    UnsupportedFeatureError,
+)
+from hiveacid.heartbeats import Heartbeats
+from hiveacid.orc.summary import summarize
+from hiveacid.orc.tail import read_tail
+from hiveacid.ports import Start, TxnKind
+from hiveacid.spark.change_feed import Changed
+from hiveacid.storage.listing import HISTORY_FROM, Location, list_locations
+from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.streams import flushed
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.hms.address import is_metastore
+from hiveacid.streaming.change_rows import Events, FileChanges, require_readable
+from hiveacid.table.changes import locate_changes, require_kept
+from hiveacid.table.context import require_table
+from hiveacid.transaction import Transaction, Transactions, this_client
+
+if TYPE_CHECKING:
+    from hiveacid.ports import TransactionStore
+
+logger = logging.getLogger(__name__)
+
+Offset = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a streaming query asks for; see docs/stream.md for the options."""
+
+    table: str
+    warehouse: str | None
+    store: str | None
+    changes: bool = False
+    ignore_changes: bool = False
+    starting: str = "latest"
+    starting_write_id: int | None = None
+    snapshot_where_gone: bool = False
+    max_write_ids: int | None = None
+    max_bytes: int | None = None
+
+
+@dataclass
+class ChangeSource:
+    """Finds offsets and files. ``close`` ends what it holds: a store, and the transaction that keeps files."""
+
+    reading: Reading
+    fs: LocalFileSystem = field(default_factory=LocalFileSystem)
+    _store: Any = field(default=None, init=False)
+    _transactions: Transactions | None = field(default=None, init=False)
+    _held: Transaction | None = field(default=None, init=False)
+    _settings: Settings = field(default_factory=lambda: Settings.of({}), init=False)
+
+    @property
+    def store(self) -> Any:
+        """Open the store at its first use. Raises UnsupportedFeatureError for a Hive Metastore."""
+        if self._store is None:
+            if is_metastore(self.reading.store):
+                raise UnsupportedFeatureError(
+                    "streams out of tables of a Hive Metastore are not supported yet: read t.changes() from time to time"
+                )
+            clock = SystemClock()
+            self._store, _ = open_store(self.reading.warehouse, self.reading.store, self._settings, clock)
+            beats = Heartbeats(self._store, self._settings.get(keys.TXN_TIMEOUT) / 2)
+            self._transactions = Transactions(
+                self._store, beats, clock, this_client("hiveacid stream source")
+            )
+        return self._store
+
+    def definition(self) -> TableDefinition:
+        """Return the table, if its changes can be read here. Raises NoSuchTableError, UnsupportedFeatureError …."""
+        database, _, name = self.reading.table.strip().replace("`", "").rpartition(".")
+        table = require_table(self.store, TableName((database or "default").lower(), name.lower()))
+        if table.kind is TableKind.PLAIN:
+            raise NotTransactionalError(f"{table.name} is not transactional: nobody knows its changes")
+        if file_kind(table.storage) is not FileKind.ORC:
+            raise UnsupportedFeatureError(f"{table.name} is not stored as ORC: read changes by t.changes()")
+        require_readable(table)
+        return table
+
+    def present(self, table: TableDefinition) -> ValidWriteIdList:
+        """Return the valid write-id list as of now."""
+        store: TransactionStore = self.store
+        return store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
+
+    def first(self) -> Offset:
+        """Return where a new query begins, as its options say."""
+        table, reading = self.definition(), self.reading
+        if reading.starting_write_id is not None:
+            return _offset(table, self.present(table).at(WriteId(max(0, reading.starting_write_id - 1))))
+        if reading.starting == "snapshot":
+            return _offset(table, None)
+        if reading.starting == "earliest":
+            return _offset(table, self.present(table).at(WriteId(int(table.property(HISTORY_FROM) or 0))))
+        return _offset(table, self.present(table))
+
+    def latest(self, start: Offset | None, target: Offset | None = None) -> Offset:
+        """Return where the next batch ends: at the present (or ``target``), or as far as the limits let it go.
+
+        Spark asks once the last batch is done. Its files are let go here: when a query ends Spark kills this process.
+        """
+        self.release()
+        table = self.definition()
+        end = self.present(table) if target is None else _list_of(table, target)
+        if end is None or start is None or not (self.reading.max_write_ids or self.reading.max_bytes):
+            return _offset(table, end)
+        begin = _list_of(table, start)
+        if begin is None:
+            return _offset(table, end)
+        span = plan_span(begin, end, self.present(table))
+        return _offset(table, self._limited(table, span))
+
+    def _limited(self, table: TableDefinition, span: ChangeSpan) -> ValidWriteIdList:
+        begin, end = span.after, span.until
+        new = [
+            one
+            for one in (*begin.open, *range(begin.high_watermark + 1, end.high_watermark + 1))
+            if span.is_new(one)
+        ]
+        taken = new[: self.reading.max_write_ids or len(new)]
+        if self.reading.max_bytes and taken:
+            taken = taken[: self._fitting(table, taken, self.reading.max_bytes)]
+        if len(taken) == len(new):
+            return end
+        top = max(int(begin.high_watermark), taken[-1])
+        chosen = set(taken)
+        known = {*begin.aborted, *end.aborted}
+        later = range(begin.high_watermark + 1, top + 1)
+        waiting = [one for one in (*begin.open, *later) if one not in known and one not in chosen]
+        return ValidWriteIdList(
+            table.name,
+            WriteId(top),
+            tuple(WriteId(one) for one in waiting),
+            tuple(one for one in known if one <= top),
+        )
+
+    def _fitting(self, table: TableDefinition, write_ids: Sequence[int], limit: int) -> int:
+        """Return how many write ids make up a batch: one at least, else as many as stay within the limit."""
+        sizes = dict.fromkeys(write_ids, 0)
+        for root in self._roots(table):
+            for entry in self.fs.list_tree(root):
+                name = None if entry.is_dir else _directory_name(entry.path)
+                if name is None:
+                    continue
+                low, high = (
+                    (name.write_id, name.write_id)
+                    if isinstance(name, BaseName)
+                    else (name.min_write_id, name.max_write_id)
+                )
+                if isinstance(name, DeltaName) and name.visibility_txn_id and low in sizes and low != high:
+                    continue  # what it was made of is counted, or lies in it: the first write id stands for it
+                if low in sizes:
+                    sizes[low] += entry.size
+        total = 0
+        for count, one in enumerate(write_ids):
+            total += sizes[one]
+            if count and total > limit:
+                return count
+        return len(write_ids)
+
+    def _roots(self, table: TableDefinition) -> list[str]:
+        if not table.partition_columns:
+            return [table.location]
+        return [one.location for one in self.store.list_partitions(table.name)]
+
+    def files(self, start: Offset, end: Offset) -> list[FileChanges]:
+        """Return the files that tell what lies between two offsets, and keep the cleaner from those still in use.
+
+        Raises NotEnoughHistoryError (unless a snapshot is wanted then), UnsupportedFeatureError where rows went and
+        the query does not say what to do with them.
+        """
+        table = self.definition()
+        begin, until = _list_of(table, start), _list_of(table, end)
+        if until is None:
+            raise ConfigError("the offset of a batch's end holds no valid write-id list")
+        self.release()
+        assert self._transactions is not None  # noqa: S101 - opened by `definition`
+        self._held = txn = self._transactions.begin(self._settings, TxnKind.READ_ONLY, start=Start())
+        try:
+            return self._found(table, txn, begin, until)
+        except BaseException:
+            self.release()
+            raise
+
+    def _found(
+        self,
+        table: TableDefinition,
+        txn: Transaction,
+        begin: ValidWriteIdList | None,
+        until: ValidWriteIdList,
+    ) -> list[FileChanges]:
+        if begin is not None:
+            try:
+                return self._changed(table, txn, begin, until)
+            except NotEnoughHistoryError:
+                if not self.reading.snapshot_where_gone:
+                    raise
+                logger.warning("%s: changes are gone, the whole table is given again", table.name)
+        return self._snapshot(table, txn, until)
+
+    def _changed(
+        self, table: TableDefinition, txn: Transaction, begin: ValidWriteIdList, until: ValidWriteIdList
+    ) -> list[FileChanges]:
+        span = plan_span(begin, until, txn.valid_write_ids(table.name))
+        require_kept(table, span)
+        partitions = self.store.list_partitions(table.name) if table.partition_columns else None
+        changed = locate_changes(self.fs, table, partitions, span, txn, kept=True)
+        require_kept(require_table(self.store, table.name), span)
+        reading = self.reading
+        if not (reading.changes or reading.ignore_changes):
+            _require_inserts(table, [(one.location, one.changes) for one in changed])
+        found: list[FileChanges] = []
+        for one in [self._reached(some, span) for some in changed]:
+            events = Events(
+                self._paths(one.location, one.changes.state.delete_deltas),
+                tuple(map(int, one.changes.overwrites)),
+            )
+            base = self._template(table, one.location, span.until, span.after, events, tell=reading.changes)
+            found += [
+                file
+                for directory, file in self._rows(table, one.location, base)
+                if reading.changes or _may_be_new(directory, span)
+            ]
+        return found
+
+    def _reached(self, one: Changed, span: ChangeSpan) -> Changed:
+        """Leave out what no event reaches."""
+        at, files = one.location, self._files(one.changes.state.delete_deltas)
+        known = [summarize(read_tail(self.fs, self._path(at, file), file.size)) for file in files]
+        reach = [some.write_id for some in known if some.rows]
+        spans = [some for some in reach if some is not None]
+        if not spans or len(spans) < len(reach):
+            return one
+        changes = in_reach(
+            one.changes, span, min(some.low for some in spans), max(some.high for some in spans)
+        )
+        return Changed(replace(at, state=changes.state), changes)
+
+    def _snapshot(
+        self, table: TableDefinition, txn: Transaction, until: ValidWriteIdList
+    ) -> list[FileChanges]:
+        present = txn.valid_write_ids(table.name)
+        span = plan_span(until, until, present)
+        require_kept(table, span)
+        partitions = self.store.list_partitions(table.name) if table.partition_columns else None
+        found: list[FileChanges] = []
+        for at in list_locations(self.fs, table, partitions, span.until, txn.snapshot()):
+            events = Events(self._paths(at, at.state.delete_deltas))
+            base = self._template(table, at, span.until, None, events, tell=False)
+            found += [file for _, file in self._rows(table, at, base)]
+        txn.require_protection()
+        require_kept(require_table(self.store, table.name), span)
+        return found
+
+    def _template(
+        self,
+        table: TableDefinition,
+        at: Location,
+        until: ValidWriteIdList,
+        after: ValidWriteIdList | None,
+        events: Events,
+        *,
+        tell: bool,
+    ) -> FileChanges:
+        level = LayoutLevel(table.property(keys.LAYOUT_LEVEL.name) or self._settings.get(keys.LAYOUT_LEVEL))
+        values = () if at.partition is None else at.partition.values
+        return FileChanges(
+            "",
+            0,
+            table,
+            level,
+            values,
+            until,
+            after,
+            events,
+            tell_deletes=tell,
+            with_type=self.reading.changes,
+        )
+
+    def _rows(
+        self, table: TableDefinition, at: Location, base: FileChanges
+    ) -> list[tuple[AcidDirectory | None, FileChanges]]:
+        found: list[tuple[AcidDirectory | None, FileChanges]] = []
+        if table.kind is TableKind.INSERT_ONLY:
+            for directory in at.state.row_directories:
+                found += [
+                    (
+                        directory,
+                        replace(base, path=self._path(at, one), length=one.size, write_id=_single(directory)),
+                    )
+                    for one in directory.files
+                ]
+            found += [
+                (None, replace(base, path=self._path(at, one), length=one.size, write_id=0))
+                for one in at.state.originals
+            ]
+            return found
+        for directory in at.state.row_directories:
+            if not directory.raw:
+                found += [
+                    (directory, replace(base, path=self._path(at, one), length=length))
+                    for one in directory.acid_files
+                    if (length := self._length(at, one))
+                ]
+            if directory.raw is not False:
+                found += [
+                    (directory, self._raw(at, base, one))
+                    for one in self._numbered(at, directory.raw_files, directory)
+                ]
+        found += [(None, self._raw(at, base, one)) for one in self._numbered(at, at.state.originals, None)]
+        return found
+
+    def _raw(self, at: Location, base: FileChanges, one: OriginalRows) -> FileChanges:
+        return replace(base, path=self._path(at, one.file), length=one.file.size, raw=one)
+
+    def _numbered(
+        self, at: Location, files: Sequence[DataFile], directory: AcidDirectory | None
+    ) -> Sequence[OriginalRows]:
+        if not files:
+            return ()
+        counts = {one.path: read_tail(self.fs, self._path(at, one), one.size).number_of_rows for one in files}
+        return number_originals(files, counts, directory)
+
+    def _length(self, at: Location, file: DataFile) -> int:
+        if file.flush_length_path is None:
+            return file.size
+        return flushed(self.fs, self._path(at, file), f"{at.root}/{file.flush_length_path}", file.size).length
+
+    def _path(self, at: Location, file: DataFile) -> str:
+        return f"{at.root}/{file.path}"
+
+    def _files(self, directories: Sequence[AcidDirectory]) -> list[DataFile]:
+        return [one for directory in directories for one in directory.acid_files]
+
+    def _paths(self, at: Location, directories: Sequence[AcidDirectory]) -> tuple[str, ...]:
+        return tuple(self._path(at, one) for one in self._files(directories))
+
+    def release(self) -> None:
+        """Let the cleaner have what the last batch read."""
+        held, self._held = self._held, None
+        if held is not None and not held.ended:
+            try:
+                held.commit()
+            except HiveAcidError:
+                logger.warning("read transaction %s could not be ended", held.txn_id, exc_info=True)
+
+    def close(self) -> None:
+        """End everything; the source may be used again."""
+        self.release()
+        if self._transactions is not None:
+            self._transactions.heartbeats.close()
+        if self._store is not None:
+            self._store.close()
+        self._store = self._transactions = None
+
+
+def _offset(table: TableDefinition, write_ids: ValidWriteIdList | None) -> Offset:
+    return {"write_ids": "" if write_ids is None else write_ids.to_string(), "made": table.created_at}
+
+
+def _list_of(table: TableDefinition, offset: Mapping[str, Any]) -> ValidWriteIdList | None:
+    if offset.get("made") != table.created_at:
+        raise ConfigError(
+            f"{table.name} was dropped and made anew since the query's offset: begin it with a new checkpoint"
+        )
+    text = str(offset.get("write_ids") or "")
+    return parse_write_id_list(text) if text else None
+
+
+def _directory_name(path: str) -> BaseName | DeltaName | None:
+    top, slash, _ = path.partition("/")
+    return None if not slash or top.startswith((".", "_")) else parse_directory(top)
+
+
+def _single(directory: AcidDirectory) -> int:
+    """Return the write id of an insert-only directory's rows; 0 where compaction joined several (all known before)."""
+    name = directory.name
+    if isinstance(name, BaseName):
+        return int(name.write_id)
+    return int(name.min_write_id) if name.min_write_id == name.max_write_id else 0
+
+
+def _may_be_new(directory: AcidDirectory | None, span: ChangeSpan) -> bool:
+    if directory is None:
+        return False
+    name = directory.name
+    if isinstance(name, BaseName):
+        return span.is_new(name.write_id)
+    return span.any_new(name.min_write_id, name.max_write_id)
+
+
+def _require_inserts(table: TableDefinition, changed: Sequence[tuple[Location, ChangedState]]) -> None:
+    for at, one in changed:
+        if one.deletes:
+            where = "" if at.partition is None else f" (partition {', '.join(map(str, at.partition.values))})"
+            raise UnsupportedFeatureError(
+                f"rows of {table.name}{where} were deleted, updated or overwritten, and the query reads inserts only: set "
+                '.option("changes", "true") to read them as changes, or .option("ignore_changes", "true") to read '
+                "inserted rows (those of updates, too) and pass over deletes"
+            )
