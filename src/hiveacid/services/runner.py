@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from hiveacid.config import keys
 from hiveacid.core.queue import Service
-from hiveacid.errors import HiveAcidError
+from hiveacid.errors import CompactionError, HiveAcidError
 
 if TYPE_CHECKING:
     from hiveacid.services.services import Services
@@ -85,7 +85,7 @@ class Runner:
             self._run_worker(worker)
         if services.cleaner is not None:
             pause = settings.get(keys.CLEANER_RUN_INTERVAL)
-            self._run(f"{services.name}.cleaner", "cleaner", services.cleaner.step, pause)
+            self._run(f"{services.name}.cleaner", "cleaner", self._clean, pause)
         self._threads.append(threading.Thread(target=self._announce, name=_ANNOUNCER, daemon=True))
         for thread in self._threads:
             thread.start()
@@ -127,6 +127,13 @@ class Runner:
         ):
             for worker in self._services.workers:
                 self._bells[worker.name].set()
+
+    def _clean(self) -> None:
+        """Clean; a turn in which something could not be cleaned is a failed one, though the rest was."""
+        cleaner = self._services.cleaner
+        errors = () if cleaner is None else cleaner.step().errors
+        if errors:
+            raise CompactionError(f"{len(errors)} could not be cleaned: {errors[0]}")
 
     def _run_worker(self, worker: Worker) -> None:
         settings = self._services.context.settings

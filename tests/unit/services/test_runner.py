@@ -14,11 +14,12 @@ import pytest
 from scene import Scene, T
 
 from hiveacid.core.queue import CompactionRequest, Service
-from hiveacid.errors import ConfigError, StoreUnavailableError
+from hiveacid.errors import ConfigError, StorageError, StoreUnavailableError
 from hiveacid.ports import TxnKind
 from hiveacid.services.endpoint import Endpoint, collect, exposition, health
 from hiveacid.services.logs import log_to
 from hiveacid.services.runner import Loop, Runner
+from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.testing.samples import CLIENT
 
@@ -66,6 +67,22 @@ def test_a_turn_that_fails_does_not_end_a_service(scene: Scene, monkeypatch: pyt
         until(lambda: any(loop.turns for loop in runner.loops.values()))
         (loop,) = runner.loops.values()
     assert (loop.failures, loop.error) == (2, None)
+
+
+def test_what_cannot_be_cleaned_is_counted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or nobody hears of it: the cleaner goes on with everything else."""
+    scene.table()
+    scene.write()
+    scene.compact()
+
+    def fail(_: LocalFileSystem, path: str) -> None:
+        raise StorageError(f"{path} is on fire")
+
+    monkeypatch.setattr(LocalFileSystem, "delete_tree", fail)
+    with Runner(scene.services(initiator=False, housekeeper=False)) as runner:
+        until(lambda: all(loop.failures == 1 for loop in runner.loops.values()))
+        (loop,) = runner.loops.values()
+    assert "1 could not be cleaned: compaction 1 of default.t: " in (loop.error or "")
 
 
 def _raise_next(errors: object) -> list[object]:
