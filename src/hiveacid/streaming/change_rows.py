@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
@@ -32,7 +31,6 @@ from hiveacid.streaming.shape import cast
 
 _KEY = ("originalTransaction", "bucket", "rowId")
 _CURRENT = "currentTransaction"
-_NEVER = -1
 _V1 = 1 << 29  # bucket properties below are of codec version 0: the bucket alone
 _GREGORIAN = -141_418  # days: 1582-10-25, ten days after the calendar began
 _DAY = 86_400_000_000  # microseconds
@@ -90,7 +88,7 @@ def read_changes(file: FileChanges) -> Iterator[Any]:
             keys = _keys(file, reader, stripe, tail.stripes[stripe].rows, first)
             first += len(keys.write_ids)
             came, went, ended = _judge(file, keys, events)
-            if came.any() or went.any():
+            if pc.any(pc.or_(came, went)).as_py():
                 yield from _batches(file, columns, reader, stripe, keys, came, went, ended)
     except pa.ArrowInvalid as error:
         raise UnsupportedFeatureError(
@@ -112,37 +110,41 @@ class _Keys:
 
 
 def _keys(file: FileChanges, reader: Any, stripe: int, rows: int, first: int) -> _Keys:
-    if file.write_id is not None or file.raw is not None:
-        if file.raw is None:
-            return _Keys(np.full(rows, file.write_id, np.int64), None)
+    if file.write_id is not None:
+        return _Keys(_same(file.write_id, rows), None)
+    if file.raw is not None:
         raw = file.raw
-        ids = pa.table(
-            {
-                _KEY[0]: np.full(rows, int(raw.write_id), np.int64),
-                _KEY[1]: np.full(rows, raw.bucket_property, np.int64),
-                _KEY[2]: np.arange(rows, dtype=np.int64) + first + raw.first_row_id,
-            }
-        )
-        return _Keys(np.full(rows, int(raw.write_id), np.int64), ids)
-    found = reader.read_stripe(stripe, columns=[*_KEY, _CURRENT])
-    ids, current = _key_table(found)
+        write_ids = _same(int(raw.write_id), rows)
+        number = pc.add(_count(rows), first + raw.first_row_id)
+        parts = (write_ids, _same(raw.bucket_property, rows), number)
+        return _Keys(write_ids, pa.table(dict(zip(_KEY, parts, strict=True))))
+    ids, current = _key_table(reader.read_stripe(stripe, columns=[*_KEY, _CURRENT]))
     return _Keys(current, ids)
 
 
+def _same(value: int, rows: int) -> Any:
+    return pa.repeat(pa.scalar(value, pa.int64()), rows)
+
+
+def _count(rows: int) -> Any:
+    """Return 0, 1, 2 …."""
+    return pc.subtract(pc.cumulative_sum(_same(1, rows)), 1)
+
+
 def _key_table(found: Any) -> tuple[Any, Any]:
-    values = {
-        name: np.asarray(found.column(found.schema.get_field_index(name))).astype(np.int64)
-        for name in (*_KEY, _CURRENT)
-    }
-    write_id, bucket = values[_KEY[0]], values[_KEY[1]]
-    old = (write_id == 0) & (bucket >= 0) & (bucket < _V1)
-    values[_KEY[1]] = np.where(old, (bucket << 16) | _V1, bucket)
-    return pa.table({name: values[name] for name in _KEY}), values[_CURRENT]
+    write_id, bucket, row_id, current = (
+        found.column(found.schema.get_field_index(name)).cast(pa.int64()) for name in (*_KEY, _CURRENT)
+    )
+    low = pc.and_(pc.greater_equal(bucket, 0), pc.less(bucket, _V1))
+    translated = pc.bit_wise_or(pc.shift_left(pc.if_else(low, bucket, 0), 16), _V1)
+    bucket = pc.if_else(pc.and_(pc.equal(write_id, 0), low), translated, bucket)
+    return pa.table(dict(zip(_KEY, (write_id, bucket, row_id), strict=True))), current
 
 
 def _is_valid(write_ids: ValidWriteIdList, values: Any) -> Any:
-    exceptions = np.asarray([*write_ids.open, *write_ids.aborted], np.int64)
-    return (values <= int(write_ids.high_watermark)) & ~np.isin(values, exceptions)
+    exceptions = pa.array([int(one) for one in (*write_ids.open, *write_ids.aborted)], pa.int64())
+    known = pc.less_equal(values, int(write_ids.high_watermark))
+    return pc.and_(known, pc.invert(pc.is_in(values, value_set=exceptions)))
 
 
 def _read_events(file: FileChanges) -> Any:
@@ -152,43 +154,41 @@ def _read_events(file: FileChanges) -> Any:
         reader = orc.ORCFile(path)
         for stripe in range(reader.nstripes):
             ids, current = _key_table(reader.read_stripe(stripe, columns=[*_KEY, _CURRENT]))
-            valid = _is_valid(file.until, current)
             before = _before(file, current)
-            ended = pa.array(current, mask=before)
-            found.append(
-                ids.append_column("ended", ended)
-                .append_column("before", pa.array(before.astype(np.int8)))
-                .filter(pa.array(valid))
-            )
+            events = ids.append_column("ended", pc.if_else(before, pa.scalar(None, pa.int64()), current))
+            events = events.append_column("before", before.cast(pa.int8()))
+            found.append(events.filter(_is_valid(file.until, current)))
     if not found:
         return None
     return pa.concat_tables(found).group_by(list(_KEY)).aggregate([("ended", "min"), ("before", "max")])
 
 
 def _before(file: FileChanges, values: Any) -> Any:
-    return np.zeros(len(values), bool) if file.after is None else _is_valid(file.after, values)
+    if file.after is None:
+        return pa.repeat(pa.scalar(False), len(values))  # noqa: FBT003 - a value
+    return _is_valid(file.after, values)
 
 
 def _judge(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, Any, Any]:
-    """Return which rows came, which went, and by which write id."""
+    """Return which rows came, which went, and by which write id (NULL: none)."""
     rows = len(keys.write_ids)
-    ended, dead = np.full(rows, _NEVER, np.int64), np.zeros(rows, bool)
+    never, seen = pa.nulls(rows, pa.int64()), _is_valid(file.until, keys.write_ids)
+    ended = never
     if events is not None and keys.ids is not None:
-        numbered = keys.ids.append_column("at", pa.array(np.arange(rows, dtype=np.int64)))
-        met = numbered.join(events, list(_KEY), join_type="inner")
-        at = np.asarray(met.column("at"))
-        ended[at] = np.asarray(met.column("ended_min").fill_null(_NEVER))
-        dead[at] = np.asarray(met.column("before_max")) > 0
-    for overwrite in reversed(file.events.overwrites):
-        hit = (keys.write_ids < overwrite) & ((ended == _NEVER) | (ended > overwrite))
-        ended[hit] = overwrite
-    seen = _is_valid(file.until, keys.write_ids) & ~dead
+        numbered = keys.ids.append_column("at", _count(rows))
+        met = numbered.join(events, list(_KEY), join_type="left outer").sort_by("at").combine_chunks()
+        ended = pa.concat_arrays([never.slice(0, 0), *met.column("ended_min").chunks])
+        dead = pa.concat_arrays(met.column("before_max").chunks)
+        seen = pc.and_(seen, pc.equal(dead.fill_null(0), 0))
+    for overwrite in file.events.overwrites:
+        first = pc.min_element_wise(ended, pa.scalar(overwrite, pa.int64()))
+        ended = pc.if_else(pc.less(keys.write_ids, overwrite), first, ended)
+    gone, none = pc.is_valid(ended), pa.repeat(pa.scalar(False), rows)  # noqa: FBT003 - a value
     if file.after is None:
-        return seen & (ended == _NEVER), np.zeros(rows, bool), ended
-    new = ~_is_valid(file.after, keys.write_ids)
-    unseen = new & (ended == keys.write_ids)
-    went = seen & (ended != _NEVER) & ~unseen if file.tell_deletes else np.zeros(rows, bool)
-    return seen & new & ~unseen, went, ended
+        return pc.and_(seen, pc.invert(gone)), none, ended
+    new = pc.invert(_is_valid(file.after, keys.write_ids))
+    told = pc.and_(seen, pc.invert(pc.and_(new, pc.equal(ended, keys.write_ids).fill_null(False))))  # noqa: FBT003
+    return pc.and_(told, new), pc.and_(told, gone) if file.tell_deletes else none, ended
 
 
 @dataclass(frozen=True)
@@ -288,11 +288,11 @@ def _batches(
     wanted = (["row"] if whole else [f"row.{name}" for name in asked]) if acid else asked
     found = reader.read_stripe(stripe, columns=None if whole and not acid else wanted) if asked else None
     for mask, kind, write_ids in ((went, "delete", ended), (came, "insert", keys.write_ids)):
-        places = np.flatnonzero(mask)
+        places = pc.indices_nonzero(mask)
         for begin in range(0, len(places), _ROWS):
-            at = pa.array(places[begin : begin + _ROWS])
+            at = places.slice(begin, _ROWS)
             rows = None if found is None else found.take(at)
-            yield _batch(file, columns, rows, kind, write_ids[at.to_numpy()], acid=acid)
+            yield _batch(file, columns, rows, kind, write_ids.take(at), acid=acid)
 
 
 def _batch(file: FileChanges, columns: _Columns, rows: Any, kind: str, write_ids: Any, *, acid: bool) -> Any:
@@ -313,7 +313,7 @@ def _batch(file: FileChanges, columns: _Columns, rows: Any, kind: str, write_ids
         arrays.append(_constant(column, text, count))
     if file.with_type:
         names += ["_change_type", "_write_id"]
-        arrays += [pa.array([kind]).take(pa.array(np.zeros(count, np.int64))), pa.array(write_ids)]
+        arrays += [pa.repeat(kind, count), write_ids]
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
@@ -323,7 +323,7 @@ def _constant(column: Column, text: str | None, count: int) -> Any:
     if text is None:
         return pa.nulls(count, of)
     one = as_stored(cast(pa.array([text], pa.string()), of), want)
-    return one.take(pa.array(np.zeros(count, np.int64)))
+    return pa.repeat(one[0], count)
 
 
 def _converted(path: str, column: Column, values: Any, have: HiveType, want: HiveType) -> Any:
