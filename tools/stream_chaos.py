@@ -232,15 +232,21 @@ class Chaos:
         """Say how much there was, and how late."""
         delays = [seen - written for seen, written in zip(self.seen, self.model.written, strict=True)]
         calm = [
-            delay
-            for delay, seen, written in zip(delays, self.seen, self.model.written, strict=True)
-            if bisect.bisect(self.kills, written - LATEST / 6) == bisect.bisect(self.kills, seen)
-            and written > self.model.written[0] + LATEST / 6
+            seen - written
+            for seen, written in zip(self.seen, self.model.written, strict=True)
+            if self._at_work(written)
+            and bisect.bisect(self.kills, written) == bisect.bisect(self.kills, seen)
         ]
         return (
             f"{self.model.kind}: {len(self.model.written)} files, {len(self.kills)} strikes, {self.reads} snapshots: every "
             f"event once; delay in all {percentiles(delays)}; undisturbed {percentiles(calm)} ({len(calm)} files)"
         )
+
+    def _at_work(self, moment: float) -> bool:
+        """Tell whether the query had delivered something since it was last started."""
+        struck = bisect.bisect(self.kills, moment)
+        first = bisect.bisect(self.seen, self.kills[struck - 1] if struck else 0.0)
+        return first < len(self.seen) and self.seen[first] < moment
 
 
 def percentiles(values: list[float]) -> str:
