@@ -117,6 +117,7 @@ def select(
     metadata: Mapping[str, str] | None = None,
     *,
     adopted_txn_id: TxnId = NO_VISIBILITY,
+    row_ids: bool = True,
 ) -> AcidState:
     """Decide what of a table's or partition's location a snapshot reads.
 
@@ -124,7 +125,9 @@ def select(
     every ``_v`` directory as committed (a copy of a directory of which no transaction is known).
     ``adopted_txn_id``: visibility ids up to it belong to another engine and count as committed; the store
     that adopted the table gives higher transaction ids only. ``metadata``: texts of the ``_metadata_acid``
-    files named by ``listing.metadata_paths``, by directory path.
+    files named by ``listing.metadata_paths``, by directory path. ``row_ids``: False for an insert-only table, whose
+    rows don't tell their write ids: a delta that joins some of this snapshot with later ones is then left
+    out (pending), and what it was made of is read.
 
     Raises BadDirectoryNameError, BadFileError (``_metadata_acid``), NotEnoughHistoryError when a compacted
     base has swallowed what this snapshot must not see.
@@ -134,7 +137,7 @@ def select(
     visible: list[ListedDirectory] = []
     halves = _halves(listing.directories)
     for directory in listing.directories:
-        if directory.path in halves:
+        if directory.path in halves or (not row_ids and _reaches_beyond(directory.name, write_ids)):
             continue
         txn_id = directory.name.visibility_txn_id
         if txn_id <= adopted_txn_id or txns is None or txns.is_valid(txn_id):
@@ -165,6 +168,11 @@ def select(
         ),
         halves=tuple(sorted(halves)),
     )
+
+
+def _reaches_beyond(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> bool:
+    """Tell whether a delta joins write ids below and above the high watermark."""
+    return isinstance(name, DeltaName) and name.min_write_id <= write_ids.high_watermark < name.max_write_id
 
 
 def _halves(directories: Iterable[ListedDirectory]) -> set[str]:

@@ -84,7 +84,14 @@ def read_location(
         return Location(root, AcidState(None, (), (), tuple(plain_files(entries, table))), partition)
     try:
         metadata = read_metadata(fs, root, entries)
-        state = select(entries, write_ids, txns, metadata, adopted_txn_id=adopted_txn_id(table))
+        state = select(
+            entries,
+            write_ids,
+            txns,
+            metadata,
+            adopted_txn_id=adopted_txn_id(table),
+            row_ids=table.kind is TableKind.FULL_ACID,
+        )
     except FormatError as error:
         raise error.below(root) from error
     return Location(root, without_moved(table, state), partition)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
+from hiveacid.core.names import DeltaName, parse_directory
 from hiveacid.core.write_ids import ValidWriteIdList
 from hiveacid.errors import (
     CatalogError,
@@ -65,6 +66,8 @@ def read_snapshot(
     locations = locate(context, table, partitions, write_ids, txn)
     if as_of is not None:  # a cleaner notes what it takes before it takes it: again, now that all is listed
         _require_history(context.require(table.name), as_of)
+        if table.kind is TableKind.INSERT_ONLY and not context.store.upkeep_is_ours():
+            _require_sources(table, locations, as_of)
     warn_of_foreign(table, locations, txn)
     frame = frame_of(context, table, locations, write_ids, txn, argument=argument, changing=changing)
     return with_char_marks(table, frame)
@@ -77,6 +80,17 @@ def _require_history(table: TableDefinition, as_of: WriteId) -> None:
             f"{table.name} as of write id {as_of}: what it held then was compacted or overwritten, and cleaned; "
             f"the earliest state that is whole is write id {earliest}"
         )
+
+
+def _require_sources(table: TableDefinition, locations: Sequence[Location], as_of: WriteId) -> None:
+    """Refuse where another engine's cleaner, which leaves no note, may have taken what later deltas were made of."""
+    for location in locations:
+        for path in location.state.pending:
+            name = parse_directory(path)
+            if isinstance(name, DeltaName) and name.min_write_id <= as_of < name.max_write_id:
+                raise NotEnoughHistoryError(
+                    f"{table.name} as of write id {as_of}: {location.root}/{path} joins it with later ones"
+                )
 
 
 def locate(

@@ -399,3 +399,15 @@ def test_ten_thousand_directories_take_well_under_a_second() -> None:
     found = select(entries, write_ids, None)
     assert time.process_time() - start < 0.8
     assert len(found.deltas) + len(found.aborted) // 2 == 5000
+
+
+def test_rows_without_ids_are_not_read_out_of_a_delta_that_reaches_beyond_the_snapshot() -> None:
+    """As of write id 2 of an insert-only table, beside the minor compaction of 1 to 4."""
+    entries = listing("delta_1_1_0", "delta_2_2_0", "delta_3_3_0", "delta_4_4_0", "delta_1_4_v9")
+    as_of = parse_write_id_list("db.t:2:9223372036854775807::")
+    assert read(select(entries, as_of, None)) == ["delta_1_4_v9"]  # full ACID: its rows tell their write ids
+    found = select(entries, as_of, None, row_ids=False)
+    assert read(found) == ["delta_1_1_0", "delta_2_2_0"]
+    assert found.pending == ("delta_1_4_v9", "delta_3_3_0", "delta_4_4_0")
+    whole = parse_write_id_list("db.t:4:9223372036854775807:3:")
+    assert read(select(entries, whole, None, row_ids=False)) == ["delta_1_4_v9"]
