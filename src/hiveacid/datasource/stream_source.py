@@ -19,6 +19,7 @@ from hiveacid.errors import ConfigError
 from hiveacid.spark.types import spark_type
 from hiveacid.streaming.change_rows import FileChanges, read_changes
 from hiveacid.streaming.change_source import ChangeSource, Offset, Reading
+from hiveacid.streaming.pairing import read_paired
 
 if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition
@@ -34,6 +35,7 @@ def reading_of(options: Mapping[str, str]) -> Reading:
         place.warehouse,
         place.store,
         changes=flag_of(options, "changes"),
+        key=tuple(name.strip().lower() for name in options.get("key", "").split(",") if name.strip()),
         ignore_changes=flag_of(options, "ignore_changes"),
         starting=choice_of(options, "starting", _STARTS),
         starting_write_id=count_of(options, "starting_write_id"),
@@ -43,6 +45,8 @@ def reading_of(options: Mapping[str, str]) -> Reading:
     )
     if reading.starting_write_id is not None and "starting" in options:
         raise ConfigError("starting and starting_write_id both say where to begin: give one")
+    if reading.key and not reading.changes:
+        raise ConfigError("key pairs the changes of a row: it needs changes=true")
     if reading.changes and reading.ignore_changes:
         raise ConfigError("changes and ignore_changes contradict each other: give one")
     return reading
@@ -57,6 +61,7 @@ def source_schema(options: Mapping[str, str]) -> T.StructType:
     finally:
         source.close()
     fields = [T.StructField(name, kind) for name, kind in _columns(table)]
+    _check_key(table, reading.key)
     if reading.changes:
         taken = {"_change_type", "_write_id"}.intersection(name for name, _ in _columns(table))
         if taken:
@@ -76,6 +81,23 @@ def _columns(table: TableDefinition) -> Iterator[tuple[str, T.DataType]]:
             yield column.name, T.StringType()
         else:
             yield column.name, spark_type(kind)
+
+
+def _check_key(table: TableDefinition, key: tuple[str, ...]) -> None:
+    kinds = {column.name: parse_type(column.type) for column in (*table.columns, *table.partition_columns)}
+    for name in key:
+        if name not in kinds:
+            raise ConfigError(f"key: {table.name} has no column {name}")
+        if not isinstance(kinds[name], Primitive):
+            raise ConfigError(f"key: column {name} of {table.name} is no simple value")
+
+
+@dataclass
+class BatchPartition(InputPartition):
+    """All files of a batch, for one task: what belongs together may be in any of them."""
+
+    files: tuple[FileChanges, ...]
+    key: tuple[str, ...]
 
 
 @dataclass
@@ -104,10 +126,15 @@ class _Reader(DataSourceStreamReader):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the files of a batch."""
-        return [FilePartition(file) for file in self._open().files(start, end)]
+        files = self._open().files(start, end)
+        if self.reading.key and files:
+            return [BatchPartition(tuple(files), self.reading.key)]
+        return [FilePartition(file) for file in files]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read one file, in a task."""
+        """Read one file, or a whole batch, in a task."""
+        if isinstance(partition, BatchPartition):
+            return read_paired(partition.files, partition.key)
         assert isinstance(partition, FilePartition)  # noqa: S101 - made above
         return read_changes(partition.file)
 

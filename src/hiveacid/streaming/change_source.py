@@ -59,6 +59,7 @@ class Reading:
     warehouse: str | None
     store: str | None
     changes: bool = False
+    key: tuple[str, ...] = ()
     ignore_changes: bool = False
     starting: str = "latest"
     starting_write_id: int | None = None
