@@ -20,14 +20,14 @@ from hiveacid.sql.placing import Edit, Placed, whole_place
 from hiveacid.sql.relations import Relation as Span
 from hiveacid.sql.relations import table_spans
 from hiveacid.sql.tokens import Token, TokenKind, tokenize
-from hiveacid.sql.values import SPARK_CATALOG
+from hiveacid.sql.values import table_ref
 from hiveacid.table.acid_table import Scan, scan_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.spark.session import SparkFacts
-    from hiveacid.sql.values import Slice
+    from hiveacid.sql.values import Slice, TableRef
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
 
@@ -85,15 +85,10 @@ class Binder:
 
     def _ours(self, piece: Slice, relation: Relation) -> TableName | None:
         """Return the table of our catalog that a name means, None if it is Spark's."""
-        facts, catalog, parts = self.context.facts, self.context.catalog, relation.parts
-        if len(parts) == 3 and parts[0] == SPARK_CATALOG:  # noqa: PLR2004 - catalog, database, table
-            parts = parts[1:]
-        if len(parts) == 1 and is_temporary_view(facts, parts[0]):
-            return None
-        if len(parts) <= 2:  # noqa: PLR2004 - database and table
-            name = TableName(parts[0] if len(parts) > 1 else self.context.database, parts[-1])
-            if catalog.get_table(name) is not None:
-                return name
+        facts, parts = self.context.facts, relation.parts
+        name = table_of_ours(self.context, table_ref(parts))
+        if name is not None:
+            return name
         if (parts[0] in _FILE_FORMATS and len(parts) > 1) or spark_knows(facts, parts):
             return None
         line, column = whole_place(piece, *position(piece.text, relation.start))
@@ -152,6 +147,14 @@ def _bound(made: Binder) -> Iterator[Binder]:
         yield made
     finally:
         made.drop_views()
+
+
+def table_of_ours(context: Context, ref: TableRef | None) -> TableName | None:
+    """Return the table of our catalog that a name means, None if it is Spark's; temporary views come first."""
+    if ref is None or (ref.database is None and is_temporary_view(context.facts, ref.name)):
+        return None
+    name = ref.resolve(context.database)
+    return name if context.catalog.get_table(name) is not None else None
 
 
 def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]:

@@ -12,30 +12,20 @@ from hiveacid.config.keys import REGISTRY
 from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.inside import makes_hive_tables
-from hiveacid.spark.views import is_temporary_view
 from hiveacid.sql import statements as s
-from hiveacid.sql.binding import QUERY, relations_of
+from hiveacid.sql.binding import QUERY, relations_of, table_of_ours
 from hiveacid.sql.grammar import parse
 from hiveacid.sql.tokens import Token, TokenKind, tokenize
-from hiveacid.sql.values import SPARK_CATALOG
+from hiveacid.sql.values import table_ref
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
 
 _NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _BEFORE_TABLES = frozenset(
-    {"FROM", "JOIN", "TABLE", "INTO", "UPDATE", "USING", "OVERWRITE", "EXISTS", "ON"}
-) | {
-    "DESCRIBE",
-    "DESC",
-    "EXTENDED",
-    "FORMATTED",
-    "IN",
-    "TBLPROPERTIES",
-    "PARTITIONS",
-    "COLUMNS",
-    ",",
-}
+    {"FROM", "JOIN", "TABLE", "INTO", "UPDATE", "USING", "OVERWRITE", "EXISTS", "ON", "IN", ","}
+    | {"DESCRIBE", "DESC", "EXTENDED", "FORMATTED", "TBLPROPERTIES", "PARTITIONS", "COLUMNS"}
+)
 # Statements of ours that name no table, or need none.
 _ALWAYS_OURS = (
     s.ShowTransactions,
@@ -101,7 +91,9 @@ def _owner(session: AcidSession, text: str, statement: s.Statement) -> Owner:
         return Owner.OURS if inner is Owner.OURS else _unless_read(session, text)
     if isinstance(statement, s.CreateTemporaryView):
         return Owner.OURS if _reads_ours(session, statement.query.text) else Owner.SPARK
-    if _only_ours(session, statement) or any(_is_ours(session, ref) for ref in _targets(statement)):
+    if _only_ours(session, statement) or any(
+        table_of_ours(session.context, ref) is not None for ref in _targets(statement)
+    ):
         return Owner.OURS
     return _unless_read(session, text)
 
@@ -113,7 +105,8 @@ def _unless_read(session: AcidSession, text: str) -> Owner:
 def _only_ours(session: AcidSession, statement: s.Statement) -> bool:
     """Tell whether a table is made that only this project can make.
 
-    Those are transactional ones (``hive.create.as.acid`` makes all so that name no provider of Spark's) and, where the session is without Hive support, those of Hive's grammar (STORED AS).
+    Those are transactional ones (``hive.create.as.acid`` makes all so that name no provider of Spark's) and, where
+    the session is without Hive support, those of Hive's grammar (STORED AS).
     """
     if not isinstance(statement, s.CreateTable | s.CreateTableLike):
         return False
@@ -136,12 +129,6 @@ def _targets(statement: s.Statement) -> Iterator[s.TableRef]:
                 yield value
 
 
-def _is_ours(session: AcidSession, ref: s.TableRef) -> bool:
-    if ref.database is None and is_temporary_view(session.context.facts, ref.name):
-        return False
-    return session.context.catalog.get_table(ref.resolve(session.context.database)) is not None
-
-
 def _reads_ours(session: AcidSession, text: str) -> bool:
     """Tell whether a text that Spark's parser takes reads a table of ours."""
     tokens = tokenize(text)
@@ -152,15 +139,7 @@ def _reads_ours(session: AcidSession, text: str) -> bool:
     except HiveAcidError:
         # Not Spark's grammar (or a name that only Spark will know): Spark says so, unless it might be about ours.
         return any(_named(session, tokens))
-    return any(_is_ours(session, ref) for one in relations if (ref := _ref(one.parts)) is not None)
-
-
-def _ref(parts: tuple[str, ...]) -> s.TableRef | None:
-    """Return a table that may be ours."""
-    names = parts[1:] if len(parts) == 3 and parts[0] == SPARK_CATALOG else parts  # noqa: PLR2004 - catalog first
-    if len(names) > 2:  # noqa: PLR2004 - database and table
-        return None
-    return s.TableRef(names[0] if len(names) > 1 else None, names[-1])
+    return any(table_of_ours(session.context, table_ref(one.parts)) is not None for one in relations)
 
 
 def _beyond(session: AcidSession, text: str, tokens: list[Token]) -> Judged:
@@ -193,6 +172,6 @@ def _named(session: AcidSession, tokens: list[Token]) -> Iterator[TableName]:
             if dot.keyword != "." or name.kind not in _NAMES:
                 break
             parts.append(name.name.lower())
-        ref = _ref(tuple(parts))
-        if ref is not None and _is_ours(session, ref):
-            yield ref.resolve(session.context.database)
+        ours = table_of_ours(session.context, table_ref(parts))
+        if ours is not None:
+            yield ours

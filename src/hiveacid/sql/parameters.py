@@ -16,12 +16,13 @@ _INTEGER = range(-(2**31), 2**31)
 _LONG = range(-(2**63), 2**63)
 
 
-def with_arguments(text: str, args: Arguments | None) -> str:
+def with_arguments(text: str, args: Arguments | None, *, escapes: bool = True) -> str:
     """Return the text with every ``:name`` (``args`` maps names) or ``?`` (a sequence) replaced by its literal.
 
     Strings, quoted names and comments are left alone. Raises StatementError, with the marker's place, for one
     without an argument, and for a sequence of another length; UnsupportedFeatureError for values that have no
-    literal.
+    literal. ``escapes``: False where Spark leaves backslashes in strings alone (``spark.sql.parser.
+    escapedStringLiterals``).
     """
     if not args:
         return text
@@ -36,7 +37,7 @@ def with_arguments(text: str, args: Arguments | None) -> str:
                 f"no value is given for the parameter :{name}", line=marker.line, column=marker.column
             )
         value = args[name] if isinstance(args, Mapping) else args[place]
-        parts += [text[at : marker.start], literal(value)]
+        parts += [text[at : marker.start], literal(value, escapes=escapes)]
         at = end
     return "".join([*parts, text[at:]])
 
@@ -58,15 +59,18 @@ def has_parameters(text: str) -> bool:
     return bool(_markers(tokens, named=True) or _markers(tokens, named=False))
 
 
-def literal(value: object) -> str:
+def literal(value: object, *, escapes: bool = True) -> str:
     """Return the SQL text of a Python value, with the type that ``pyspark.sql.functions.lit`` gives it.
 
-    Raises UnsupportedFeatureError for a value that has none.
+    ``escapes`` as in `with_arguments`. Raises UnsupportedFeatureError for a value that has none.
     """
     if isinstance(value, list | tuple):
-        return f"array({', '.join(map(literal, value))})"
+        return f"array({', '.join(literal(one, escapes=escapes) for one in value)})"
     if isinstance(value, dict):
-        return f"map({', '.join(literal(one) for pair in value.items() for one in pair)})"
+        ones = (one for pair in value.items() for one in pair)
+        return f"map({', '.join(literal(one, escapes=escapes) for one in ones)})"
+    if isinstance(value, str):
+        return _text(value, escapes=escapes)
     found = _number(value) if isinstance(value, int | float | Decimal) else _other(value)
     if found is None:
         raise UnsupportedFeatureError(
@@ -92,8 +96,6 @@ def _other(value: object) -> str | None:
     match value:
         case None:
             return "NULL"
-        case str():
-            return quoted(value)
         case bytes() | bytearray():
             return f"X'{bytes(value).hex()}'"
         case dt.datetime():
@@ -104,6 +106,7 @@ def _other(value: object) -> str | None:
     return None
 
 
-def quoted(text: str) -> str:
-    """Return a string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _text(value: str, *, escapes: bool) -> str:
+    if escapes or not {"\\", "'"} & {*value}:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return f"CAST(X'{value.encode().hex()}' AS STRING)"

@@ -81,7 +81,15 @@ class AcidSession(Connection):
         number of the text's first line, for messages. Raises ParseError with line and column for a text outside
         of the grammar; any error means that the statement changed nothing.
         """
-        return execute(self, parse(with_arguments(substituted(self.context.facts, text), args), first_line))
+        return execute(self, parse(self._with_arguments(text, args), first_line))
+
+    def _with_arguments(self, text: str, args: Arguments | None) -> str:
+        facts = self.context.facts
+        text = substituted(facts, text)
+        if not args:
+            return text
+        kept = facts.spark.conf.get("spark.sql.parser.escapedStringLiterals")
+        return with_arguments(text, args, escapes=str(kept).lower() != "true")
 
     def adopt(
         self,

@@ -5,6 +5,7 @@ Names are lower case, as Hive keeps them. Places never take part in comparisons.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -46,6 +47,14 @@ class TableRef:
     def __str__(self) -> str:
         """Return ``db.table`` or ``table``, for messages."""
         return self.name if self.database is None else f"{self.database}.{self.name}"
+
+
+def table_ref(parts: Sequence[str]) -> TableRef | None:
+    """Return what the parts of a name mean, a first of three being Spark's own catalog; None for any other catalog."""
+    names = parts[1:] if len(parts) == 3 and parts[0] == SPARK_CATALOG else parts  # noqa: PLR2004 - catalog first
+    if len(names) > 2:  # noqa: PLR2004 - database and table
+        return None
+    return TableRef(names[0] if len(names) > 1 else None, names[-1])
 
 
 @dataclass(frozen=True)

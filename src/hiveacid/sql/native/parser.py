@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
+from hiveacid.spark.catalyst import items
 from hiveacid.spark.inside import as_thrown, frame_of_plan, plan_of, thrown_in_java
 from hiveacid.sql import statements as s
 from hiveacid.sql.binding import EXPRESSION, QUERY
@@ -18,7 +18,7 @@ from hiveacid.sql.native.door import Door, judged, with_our_tables
 from hiveacid.sql.ownership import Judged, Owner
 from hiveacid.sql.parameters import has_parameters
 from hiveacid.sql.tokens import mentions
-from hiveacid.sql.values import SPARK_CATALOG
+from hiveacid.sql.values import table_ref
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,18 +73,17 @@ class NativeParser:
         def parse() -> Any:
             parts = self._parser.parseMultipartIdentifier(text)
             if self._door.open:
-                self._refuse_ours([str(parts.apply(place)).lower() for place in range(parts.size())])
+                self._refuse_ours([str(part).lower() for part in items(parts)])
             return parts
 
         return self._shielded(parse)
 
     def _refuse_ours(self, parts: list[str]) -> None:
-        if len(parts) == 3 and parts[0] == SPARK_CATALOG:  # noqa: PLR2004
-            parts = parts[1:]
-        if len(parts) > 2:  # noqa: PLR2004 - database and table
+        ref = table_ref(parts)
+        if ref is None:
             return
         context = self._connection().context
-        name = TableName(parts[0] if len(parts) > 1 else context.database, parts[-1])
+        name = ref.resolve(context.database)
         if context.catalog.get_table(name) is not None:
             raise UnsupportedFeatureError(
                 f"{name} is a transactional table: read it by sql('SELECT ...') or spark.table, and write to it by "

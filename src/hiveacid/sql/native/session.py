@@ -6,23 +6,28 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.readwriter import DataFrameReader
 
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.catalyst import items
 from hiveacid.spark.inside import current_database, inject_parser
+from hiveacid.spark.relations import substituted
 from hiveacid.spark.session import SparkFacts
-from hiveacid.spark.views import is_temporary_view
 from hiveacid.sql import statements as s
+from hiveacid.sql.binding import table_of_ours
 from hiveacid.sql.native.door import Door, judged, with_our_tables
 from hiveacid.sql.native.parser import NativeParser
 from hiveacid.sql.ownership import Owner
 from hiveacid.sql.session import AcidSession, connect
-from hiveacid.sql.values import SPARK_CATALOG
+from hiveacid.sql.values import table_ref
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableName
 
 
 Place: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | None]
@@ -67,6 +72,7 @@ class NativeSession(SparkSession):
             self._local.inside = False
 
     def _shared(self, text: str, args: Any) -> DataFrame:
+        text = substituted(self.acid.context.facts, text)
         found = judged(self.acid, text)
         if found.owner is Owner.OURS:
             return self.acid.sql(text, args)
@@ -85,7 +91,18 @@ class NativeSession(SparkSession):
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
         """Return a table, ours at its present snapshot."""
-        return self.acid.table(tableName).to_df() if _is_ours(self, tableName) else super().table(tableName)
+        ours = self.table_of_ours(tableName)
+        return super().table(tableName) if ours is None else self.acid.table(ours).to_df()
+
+    def table_of_ours(self, name: str) -> TableName | None:
+        """Return the table of ours that a name, as Spark takes it, means; None if it is Spark's."""
+        try:
+            parts = [str(part).lower() for part in items(self._parser.parseMultipartIdentifier(name))]
+        except PySparkException:  # Spark says what is wrong with it
+            return None
+        context = self.acid.context
+        context.database = current_database(context.facts)
+        return table_of_ours(context, table_ref(parts))
 
     @property
     def read(self) -> DataFrameReader:
@@ -120,9 +137,8 @@ class _Reader(DataFrameReader):
         self._native = spark
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
-        return (
-            self._native.table(tableName) if _is_ours(self._native, tableName) else super().table(tableName)
-        )
+        ours = self._native.table_of_ours(tableName)
+        return super().table(tableName) if ours is None else self._native.table(tableName)
 
 
 class _Catalog(Catalog):
@@ -132,10 +148,10 @@ class _Catalog(Catalog):
 
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803 - Spark's names
         full = tableName if dbName is None else f"{dbName}.{tableName}"
-        return _is_ours(self._native, full) or super().tableExists(tableName, dbName)
+        return self._native.table_of_ours(full) is not None or super().tableExists(tableName, dbName)
 
     def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803 - Spark's names
-        if not _is_ours(self._native, tableName):
+        if self._native.table_of_ours(tableName) is None:
             super().refreshTable(tableName)
 
 
@@ -160,16 +176,6 @@ def opened(
         raise
     SparkSession._instantiatedSession = native  # noqa: SLF001 - what SparkSession.builder.getOrCreate() returns
     return native
-
-
-def _is_ours(spark: NativeSession, name: str) -> bool:
-    """Tell whether ``[database.]table`` is a table of ours; Spark's temporary views come first."""
-    parts = name.replace("`", "").lower().removeprefix(f"{SPARK_CATALOG}.").split(".")
-    facts = spark.acid.context.facts
-    if len(parts) > 2 or (len(parts) == 1 and is_temporary_view(facts, parts[0])):  # noqa: PLR2004
-        return False
-    spark.acid.context.database = current_database(facts)
-    return spark.acid.context.catalog.get_table(spark.acid.context.resolve(".".join(parts))) is not None
 
 
 def _parser(door: Door, spark: SparkSession, session: Any, parser: Any) -> Any:
