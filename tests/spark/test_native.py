@@ -131,6 +131,19 @@ def test_parameters(native: NativeSession) -> None:
         native.sql("UPDATE t SET id = ? WHERE id = ?", args=[1])
 
 
+def test_variables_and_escapes(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE t (v STRING) {ACID}")
+    native.sql("SET my.table=t")
+    native.sql("INSERT INTO ${my.table} VALUES ('${my.table}')")
+    assert rows(native.sql("SELECT * FROM ${my.table}")) == [("t",)]
+    native.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    try:
+        native.sql("INSERT OVERWRITE t VALUES (:v)", args={"v": "a\\n'b"})
+        assert rows(native.sql("SELECT * FROM t")) == [("a\\n'b",)]
+    finally:
+        native.conf.unset("spark.sql.parser.escapedStringLiterals")
+
+
 def test_errors_are_of_whom_the_statement_is(native: NativeSession) -> None:
     native.sql(f"CREATE TABLE t (id INT) {ACID}")
     with pytest.raises(NoSuchColumnError, match="line 1, column 14") as caught:

@@ -23,6 +23,11 @@ from hiveacid.core.snapshot import AcidDirectory, AcidState, select, to_read
 from hiveacid.core.write_ids import RangeResponse, ValidTxnList, ValidWriteIdList
 from hiveacid.errors import ConfigError, NotEnoughHistoryError
 
+CHANGE_TYPE = "_change_type"
+"""What the column of a change's kind is called: insert, delete, update_before or update_after."""
+WRITE_ID = "_write_id"
+"""What the column of the write id is called that a change was committed with."""
+
 
 @dataclass(frozen=True)
 class ChangeSpan:
@@ -160,9 +165,9 @@ def select_changes(
 
 
 def _changed(state: AcidState, span: ChangeSpan, overwrites: Sequence[ListedDirectory]) -> ChangedState:
-    events = any(_is_new(directory, span) for directory in state.delete_deltas)
+    events = any(may_be_new(directory, span) for directory in state.delete_deltas)
     if not events and not overwrites:
-        added = tuple(directory for directory in state.deltas if _is_new(directory, span))
+        added = tuple(directory for directory in state.deltas if may_be_new(directory, span))
         return ChangedState(AcidState(None, added, (), ()))
     bases = [to_read(directory, RangeResponse.ALL, compacted=False) for directory in overwrites]
     ids = {_write_id(directory) for directory in overwrites}
@@ -191,7 +196,7 @@ def in_reach(changed: ChangedState, span: ChangeSpan, low: int, high: int) -> Ch
     base = state.base
     if base is not None and isinstance(base.name, BaseName) and low > base.name.write_id:
         base = None
-    deltas = tuple(one for one in state.deltas if _is_new(one, span) or _meets(one, low, high))
+    deltas = tuple(one for one in state.deltas if may_be_new(one, span) or _meets(one, low, high))
     originals = state.originals if low <= 0 else ()
     return replace(changed, state=replace(state, base=base, deltas=deltas, originals=originals))
 
@@ -201,11 +206,9 @@ def _meets(directory: AcidDirectory, low: int, high: int) -> bool:
     return not isinstance(name, DeltaName) or (name.min_write_id <= high and low <= name.max_write_id)
 
 
-def _is_new(directory: AcidDirectory, span: ChangeSpan) -> bool:
-    name = directory.name
-    if isinstance(name, BaseName):
-        return span.is_new(name.write_id)
-    return span.any_new(name.min_write_id, name.max_write_id)
+def may_be_new(directory: AcidDirectory, span: ChangeSpan) -> bool:
+    """Tell whether one of the write ids that a directory is called by is new."""
+    return span.any_new(*directory.name.span)
 
 
 def _write_id(directory: ListedDirectory) -> WriteId:

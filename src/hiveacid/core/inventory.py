@@ -279,9 +279,7 @@ class _Judge:
         seen = name.visibility_txn_id <= self.snapshot.adopted_txn_id or txns is None
         if not seen and txns is not None and not txns.is_valid(name.visibility_txn_id):
             return _not_committed(name) + " yet"
-        low, high = (
-            (name.write_id,) * 2 if isinstance(name, BaseName) else (name.min_write_id, name.max_write_id)
-        )
+        low, high = name.span
         if low > write_ids.high_watermark:
             return f"{_ids(name, 'lies', 'lie')} above the table's last write id, {write_ids.high_watermark}"
         opened = [one for one in write_ids.open if low <= one <= high]

@@ -53,6 +53,11 @@ class BaseName:
         """Return the directory name at a layout level."""
         return f"base_{self.write_id:07d}" + _visibility(self.visibility_txn_id, level)
 
+    @property
+    def span(self) -> tuple[WriteId, WriteId]:
+        """Return the lowest and the highest write id that it is called by."""
+        return self.write_id, self.write_id
+
 
 @dataclass(frozen=True)
 class DeltaName:
@@ -70,6 +75,11 @@ class DeltaName:
         statement = "" if self.statement_id is None else f"_{self.statement_id:04d}"
         visibility = _visibility(self.visibility_txn_id, level)
         return f"{kind}_{self.min_write_id:07d}_{self.max_write_id:07d}{statement}{visibility}"
+
+    @property
+    def span(self) -> tuple[WriteId, WriteId]:
+        """Return the lowest and the highest write id that it is called by."""
+        return self.min_write_id, self.max_write_id
 
 
 @dataclass(frozen=True)

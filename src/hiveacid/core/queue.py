@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from hiveacid.core.model import TableName, TxnId, WriteId
 
 DEFAULT_POOL = "default"
+READY = "ready for cleaning"
+"""State of a job whose result counts, and whose sources the cleaner may remove."""
 """The pool of compaction jobs that name none."""
 
 

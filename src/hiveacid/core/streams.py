@@ -7,10 +7,16 @@ newest one wins (fencing, as Kafka's transactional producers do it).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hiveacid.core.model import TableName
-from hiveacid.errors import StreamCheckpointError, StreamFencedError, StreamReplayedError
+from hiveacid.errors import (
+    SchemaMismatchError,
+    StreamCheckpointError,
+    StreamFencedError,
+    StreamReplayedError,
+)
 
 MOST_WRITERS = 1000
 """Earlier writers that are remembered, so that one of them is not taken for a new one."""
@@ -65,8 +71,8 @@ def registered(
 ) -> StreamProgress:
     """Return the progress once a writer has registered; a writer that did before keeps its epoch.
 
-    ``restart``: batch ids of another checkpoint may begin anew (they may anyway while none was committed). Raises StreamCheckpointError where they would without
-    it, StreamFencedError for a writer that a newer one has replaced.
+    ``restart``: batch ids of another checkpoint may begin anew (they may anyway while none was committed). Raises
+    StreamCheckpointError where they would without it, StreamFencedError for a writer that a newer one has replaced.
     """
     if known is None:
         return StreamProgress(stream, checkpoint, 1, -1, ((writer, 1),))
@@ -121,3 +127,19 @@ def fenced(stream: StreamKey) -> str:
         f"another copy of stream {stream} was started after this one and has taken over; nothing of this batch is "
         "visible. Let one copy run: stop this query, or, if two were meant, give each a name of its own"
     )
+
+
+def require_columns(
+    table: TableName, brought: Sequence[str], known: Sequence[str], needed: Sequence[str], advice: str = ""
+) -> None:
+    """Refuse a feed (its columns' names in lower case) that lacks what is needed or brings what is not known.
+
+    ``advice``: what there is to do about it. Raises SchemaMismatchError.
+    """
+    missing = [name for name in needed if name not in brought]
+    extra = [name for name in brought if name not in known or brought.count(name) > 1]
+    if missing or extra:
+        raise SchemaMismatchError(
+            f"the feed's columns are not those of {table}: missing {', '.join(missing) or 'none'}, unknown or "
+            f"double {', '.join(dict.fromkeys(extra)) or 'none'}{advice}"
+        )

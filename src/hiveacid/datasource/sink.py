@@ -18,9 +18,10 @@ import pyarrow as pa
 from pyspark.sql import datasource as api
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
+from hiveacid.core.streams import require_columns
 from hiveacid.datasource.arrow import from_rows, wall_clock
 from hiveacid.datasource.options import Place, checkpoint_of, flag_of, query_of
-from hiveacid.errors import SchemaMismatchError, StorageError, UnsupportedFeatureError
+from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.streaming import Connection, QueryStream
 
@@ -138,15 +139,8 @@ def stream_writer(
 
 
 def _require_columns(table: TableDefinition, schema: StructType) -> None:
-    have = [name.lower() for name in schema.fieldNames()]
     wanted = [column.name for column in (*table.columns, *table.partition_columns)]
-    if sorted(have) != sorted(wanted):
-        missing = [name for name in wanted if name not in have]
-        extra = [name for name in have if name not in wanted or have.count(name) > 1]
-        raise SchemaMismatchError(
-            f"the feed's columns are not those of {table.name}: missing {', '.join(missing) or 'none'}, unknown or "
-            f"double {', '.join(dict.fromkeys(extra)) or 'none'}"
-        )
+    require_columns(table.name, [name.lower() for name in schema.fieldNames()], wanted, wanted)
 
 
 class _Ends(DataSourceStreamWriter):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from hiveacid.core.changes import CHANGE_TYPE, WRITE_ID
 from hiveacid.core.types import Primitive, parse_type
 from hiveacid.datasource.options import Place, choice_of, count_of, flag_of
 from hiveacid.errors import ConfigError
@@ -63,12 +64,12 @@ def source_schema(options: Mapping[str, str]) -> T.StructType:
     fields = [T.StructField(name, kind) for name, kind in _columns(table)]
     _check_key(table, reading.key)
     if reading.changes:
-        taken = {"_change_type", "_write_id"}.intersection(name for name, _ in _columns(table))
+        taken = {CHANGE_TYPE, WRITE_ID}.intersection(name for name, _ in _columns(table))
         if taken:
             raise ConfigError(
                 f"{table.name} has a column {', '.join(sorted(taken))}: its changes can't be streamed"
             )
-        fields += [T.StructField("_change_type", T.StringType()), T.StructField("_write_id", T.LongType())]
+        fields += [T.StructField(CHANGE_TYPE, T.StringType()), T.StructField(WRITE_ID, T.LongType())]
     return T.StructType(fields)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hiveacid.core.queue import READY
 from hiveacid.core.states import COMPACTION
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _queue(figures: StoreFigures) -> Iterator[Metric]:
     def ages(state: str, of: Callable[[Compaction], int | None]) -> float:
         return _age(now, (of(job) for job in jobs if job.state == state))
 
-    waiting, cleaning = ages("initiated", _enqueued), ages("ready for cleaning", _committed)
+    waiting, cleaning = ages("initiated", _enqueued), ages(READY, _committed)
     yield _gauge("compaction_oldest_enqueue_age_in_sec", "Age of the oldest job that waits.", waiting)
     yield _gauge(
         "compaction_oldest_working_age_in_sec", "Age of the oldest job at work.", ages("working", _started)

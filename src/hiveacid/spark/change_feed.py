@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from hiveacid.core.changes import ChangedState, ChangeSpan
+from hiveacid.core.changes import CHANGE_TYPE, WRITE_ID, ChangedState, ChangeSpan
 from hiveacid.core.model import TableKind
 from hiveacid.core.types import quote_name
 from hiveacid.spark.paths import top_directory
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from hiveacid.spark.paths import FileGroup
     from hiveacid.storage.listing import Location
 
-CHANGE_TYPE = "_change_type"
-WRITE_ID = "_write_id"
 _ENDED, _ENDED_BEFORE = "__hiveacid_ended", "__hiveacid_ended_before"
 
 

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from hiveacid.core.conflicts import Change
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service, is_covered
+from hiveacid.core.queue import (
+    DEFAULT_POOL,
+    READY,
+    ChangedPlace,
+    Compaction,
+    CompactionRequest,
+    Service,
+    is_covered,
+)
 from hiveacid.core.states import COMPACTION, end_compaction, fire
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.memory_state import MemoryPart, WrittenRow, alone
@@ -55,7 +63,7 @@ class MemoryQueue(MemoryPart):
         for number, one in sorted(self._state.compactions.items()):
             same = (one.request.table, one.request.partition) == (request.table, request.partition)
             covered = (
-                one.state == "ready for cleaning"
+                one.state == READY
                 and one.high_watermark == top
                 and is_covered(one.request.kind, request.kind)
             )
@@ -150,7 +158,7 @@ class MemoryQueue(MemoryPart):
         if next_txn_id is None:
             next_txn_id = one.next_txn_id
         commit_time = one.commit_time
-        if state == "ready for cleaning" and one.txn_id is None:
+        if state == READY and one.txn_id is None:
             next_txn_id = next_txn_id or TxnId(self._state.last_txn + 1)
             commit_time = self._clock.now()
         self._change(
@@ -172,7 +180,7 @@ class MemoryQueue(MemoryPart):
         found = [
             one
             for one in self._state.compactions.values()
-            if one.state == "ready for cleaning"
+            if one.state == READY
             and one.next_txn_id is not None
             and one.next_txn_id <= lowest
             and (one.commit_time or 0) <= now - int(delay * 1000)
@@ -184,7 +192,7 @@ class MemoryQueue(MemoryPart):
     def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
         """See :class:`hiveacid.ports.TransactionStore`."""
         one = self._compaction(compaction_id)
-        if one.state != "ready for cleaning":
+        if one.state != READY:
             raise refusals.not_ready_for_cleaning(compaction_id, one.state)
         until = self._clock.now() + int(wait * 1000)
         self._change(replace(one, error=checks.said(error), cleanings=one.cleanings + 1, clean_from=until))
@@ -248,9 +256,7 @@ class MemoryQueue(MemoryPart):
 
     def _of_txn(self, txn_id: TxnId) -> list[Compaction]:
         jobs = self._state.compactions.values()
-        return [
-            one for one in jobs if one.txn_id == txn_id and one.state in ("working", "ready for cleaning")
-        ]
+        return [one for one in jobs if one.txn_id == txn_id and one.state in ("working", READY)]
 
     def _revoke_compactions(self) -> None:
         """Queue again what a worker claimed and never came back to.

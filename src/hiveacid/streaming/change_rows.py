@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
+from hiveacid.core.changes import CHANGE_TYPE, WRITE_ID
 from hiveacid.core.evolution import matching, recipe
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.names import LayoutLevel
@@ -115,7 +116,7 @@ def _keys(file: FileChanges, reader: Any, stripe: int, rows: int, first: int) ->
     if file.raw is not None:
         raw = file.raw
         write_ids = _same(int(raw.write_id), rows)
-        number = pc.add(_count(rows), first + raw.first_row_id)
+        number = pc.add(numbers(rows), first + raw.first_row_id)
         parts = (write_ids, _same(raw.bucket_property, rows), number)
         return _Keys(write_ids, pa.table(dict(zip(_KEY, parts, strict=True))))
     ids, current = _key_table(reader.read_stripe(stripe, columns=[*_KEY, _CURRENT]))
@@ -126,7 +127,7 @@ def _same(value: int, rows: int) -> Any:
     return pa.repeat(pa.scalar(value, pa.int64()), rows)
 
 
-def _count(rows: int) -> Any:
+def numbers(rows: int) -> Any:
     """Return 0, 1, 2 …."""
     return pc.subtract(pc.cumulative_sum(_same(1, rows)), 1)
 
@@ -175,7 +176,7 @@ def _judge(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, Any, Any]:
     never, seen = pa.nulls(rows, pa.int64()), _is_valid(file.until, keys.write_ids)
     ended = never
     if events is not None and keys.ids is not None:
-        numbered = keys.ids.append_column("at", _count(rows))
+        numbered = keys.ids.append_column("at", numbers(rows))
         met = numbered.join(events, list(_KEY), join_type="left outer").sort_by("at").combine_chunks()
         ended = pa.concat_arrays([never.slice(0, 0), *met.column("ended_min").chunks])
         dead = pa.concat_arrays(met.column("before_max").chunks)
@@ -312,7 +313,7 @@ def _batch(file: FileChanges, columns: _Columns, rows: Any, kind: str, write_ids
         names.append(column.name)
         arrays.append(_constant(column, text, count))
     if file.with_type:
-        names += ["_change_type", "_write_id"]
+        names += [CHANGE_TYPE, WRITE_ID]
         arrays += [pa.repeat(kind, count), write_ids]
     return pa.RecordBatch.from_arrays(arrays, names=names)
 

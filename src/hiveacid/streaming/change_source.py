@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings, keys
-from hiveacid.core.changes import ChangedState, ChangeSpan, in_reach, plan_span
+from hiveacid.core.changes import ChangedState, ChangeSpan, in_reach, may_be_new, plan_span
 from hiveacid.core.listing import DataFile
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.names import BaseName, DeltaName, LayoutLevel, parse_directory
@@ -170,11 +170,7 @@ class ChangeSource:
                 name = None if entry.is_dir else _directory_name(entry.path)
                 if name is None:
                     continue
-                low, high = (
-                    (name.write_id, name.write_id)
-                    if isinstance(name, BaseName)
-                    else (name.min_write_id, name.max_write_id)
-                )
+                low, high = name.span
                 if isinstance(name, DeltaName) and name.visibility_txn_id and low in sizes and low != high:
                     continue  # what it was made of is counted, or lies in it: the first write id stands for it
                 if low in sizes:
@@ -247,7 +243,7 @@ class ChangeSource:
             found += [
                 file
                 for directory, file in self._rows(table, one.location, base)
-                if reading.changes or _may_be_new(directory, span)
+                if reading.changes or (directory is not None and may_be_new(directory, span))
             ]
         return found
 
@@ -406,15 +402,6 @@ def _single(directory: AcidDirectory) -> int:
     if isinstance(name, BaseName):
         return int(name.write_id)
     return int(name.min_write_id) if name.min_write_id == name.max_write_id else 0
-
-
-def _may_be_new(directory: AcidDirectory | None, span: ChangeSpan) -> bool:
-    if directory is None:
-        return False
-    name = directory.name
-    if isinstance(name, BaseName):
-        return span.is_new(name.write_id)
-    return span.any_new(name.min_write_id, name.max_write_id)
 
 
 def _require_inserts(table: TableDefinition, changed: Sequence[tuple[Location, ChangedState]]) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.streaming.change_rows import FileChanges, read_changes
-
-_KIND, _WRITE_ID = "_change_type", "_write_id"
+from hiveacid.core.changes import CHANGE_TYPE, WRITE_ID
+from hiveacid.streaming.change_rows import FileChanges, numbers, read_changes
 
 
 def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[Any]:
@@ -29,23 +28,19 @@ def paired(changes: Any, key: Sequence[str]) -> Any:
     They pair within one write id, where there is exactly one of each and no part of the key is NULL: the format itself
     keeps no link between the versions of a row. The same rule as in ``spark.change_feed``.
     """
-    kinds = changes.column(_KIND)
+    kinds = changes.column(CHANGE_TYPE)
     inserted = pc.equal(kinds, "insert")
-    same = [*key, _WRITE_ID]
+    same = [*key, WRITE_ID]
     keys = changes.select(same)
     counted = keys.append_column("inserts", inserted.cast(pa.int64()))
     counted = counted.append_column("deletes", pc.invert(inserted).cast(pa.int64()))
     counts = counted.group_by(same).aggregate([("inserts", "sum"), ("deletes", "sum")])
     # a NULL in the key meets nothing here, not even another one
     met = (
-        keys.append_column("at", _count(len(kinds))).join(counts, same, join_type="left outer").sort_by("at")
+        keys.append_column("at", numbers(len(kinds))).join(counts, same, join_type="left outer").sort_by("at")
     )
     once = [pc.equal(met.column(name), 1).fill_null(False) for name in ("inserts_sum", "deletes_sum")]  # noqa: FBT003
     named = pc.if_else(inserted, "update_after", "update_before")
     return changes.set_column(
-        changes.schema.get_field_index(_KIND), _KIND, pc.if_else(pc.and_(*once), named, kinds)
+        changes.schema.get_field_index(CHANGE_TYPE), CHANGE_TYPE, pc.if_else(pc.and_(*once), named, kinds)
     )
-
-
-def _count(rows: int) -> Any:
-    return pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
-from hiveacid.core.changes import ChangeSpan, in_reach, plan_span, select_changes
+from hiveacid.core.changes import CHANGE_TYPE, WRITE_ID, ChangeSpan, in_reach, plan_span, select_changes
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.types import quote_name
 from hiveacid.core.write_ids import ValidWriteIdList, parse_write_id_list
@@ -18,7 +18,7 @@ from hiveacid.errors import (
     NotTransactionalError,
     UnsupportedFeatureError,
 )
-from hiveacid.spark.change_feed import CHANGE_TYPE, WRITE_ID, Changed, feed, paired
+from hiveacid.spark.change_feed import Changed, feed, paired
 from hiveacid.spark.failures import translated
 from hiveacid.spark.lease import PlanWatch
 from hiveacid.spark.scan import ROW_ID, Source

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hiveacid.core.cleaning import seen_by_all
 from hiveacid.core.model import TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import PAIR_FILE, BaseName, is_hidden, is_layout
+from hiveacid.core.queue import READY
 from hiveacid.core.snapshot import select
 from hiveacid.errors import (
     CompactionError,
@@ -22,7 +23,6 @@ from hiveacid.spark.lease import let_go
 from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata, visibility
 from hiveacid.storage.staging import abandoned
 from hiveacid.table.cleaning_place import (
-    READY,
     carry_out,
     cleaning_delay,
     find_place,

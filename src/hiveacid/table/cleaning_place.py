@@ -12,6 +12,7 @@ from hiveacid.core.cleaning import CleaningPlan, plan_cleaning
 from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import PAIR_FILE
+from hiveacid.core.queue import READY
 from hiveacid.errors import StorageError
 from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-READY = "ready for cleaning"
 NO_CLEANUP = "no_cleanup"
 """Property of a table, partition or database: nothing is removed there (``MetaStoreUtils.isNoCleanUpSet``)."""
 

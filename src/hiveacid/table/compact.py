@@ -13,7 +13,7 @@ from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction import CompactionKind
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.names import LayoutLevel
-from hiveacid.core.queue import DEFAULT_POOL, CompactionRequest
+from hiveacid.core.queue import DEFAULT_POOL, READY, CompactionRequest
 from hiveacid.errors import (
     CompactionError,
     CompactionRefusedError,
@@ -27,7 +27,7 @@ from hiveacid.spark.failures import translated
 from hiveacid.spark.lease import let_go
 from hiveacid.spark.rebalance import MOST_BUCKETS, check_order
 from hiveacid.table.cleaning import clean_after, clean_job
-from hiveacid.table.compaction_job import READY, run_job
+from hiveacid.table.compaction_job import run_job
 from hiveacid.table.insert import static_values
 from hiveacid.table.layout import partition_name
 from hiveacid.table.read import partitions_of

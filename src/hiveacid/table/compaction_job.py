@@ -18,6 +18,7 @@ from hiveacid.core.compaction import CompactionKind, CompactionPlan, CompactionR
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.names import LayoutLevel
+from hiveacid.core.queue import READY
 from hiveacid.errors import (
     CompactionError,
     HiveAcidError,
@@ -48,7 +49,6 @@ _TURNS, _PAUSE = 240, 0.5  # how often a cleaner is waited for, and seconds in b
 
 logger = logging.getLogger(__name__)
 
-READY = "ready for cleaning"
 BUCKETED = "Cannot execute rebalancing compaction on bucketed tables."
 """Hive's words."""
 

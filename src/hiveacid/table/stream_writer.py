@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from hiveacid.catalog.ddl import alter
 from hiveacid.config import keys
 from hiveacid.core.model import TableKind
-from hiveacid.core.streams import StreamBatch, StreamKey, StreamProgress, refusal
+from hiveacid.core.streams import StreamBatch, StreamKey, StreamProgress, refusal, require_columns
 from hiveacid.core.types import quote_name
 from hiveacid.errors import (
     ConfigError,
@@ -196,15 +196,9 @@ class StreamWriter:
         """Return the table's columns that the feed brings. Raises SchemaMismatchError where it is another schema."""
         have, names = [name.lower() for name in frame.columns], _names(table)
         control = self._control()
-        extra = [name for name in have if name not in (*names, *control) or have.count(name) > 1]
-        missing = [name for name in (*self.options.merge_on, *control) if name not in have]
-        if not self.options.merge_schema:
-            missing += [name for name in names if name not in have and name not in missing]
-        if extra or missing:
-            raise SchemaMismatchError(
-                f"the feed's columns are not those of {self.table}: missing {', '.join(missing) or 'none'}, unknown or "
-                f"double {', '.join(dict.fromkeys(extra)) or 'none'}; merge_schema=True adds columns to the table"
-            )
+        needed = (*self.options.merge_on, *control, *(() if self.options.merge_schema else names))
+        advice = "; merge_schema=True adds columns to the table"
+        require_columns(self.table, have, (*names, *control), list(dict.fromkeys(needed)), advice)
         return [name for name in names if name in have]
 
     def _require_whole(self, table: TableDefinition, brought: list[str]) -> None:

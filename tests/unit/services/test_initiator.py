@@ -19,6 +19,15 @@ def only(findings: list[Finding]) -> Finding:
     return found
 
 
+def fail_twice(scene: Scene, look: Initiator) -> None:
+    for number in (1, 2):
+        assert only(look.step()).job is not None
+        scene.store.claim_compaction("w")
+        scene.store.end_compaction(number, "failed", "disk full")
+        scene.clock.advance(300)
+        scene.store.housekeep()
+
+
 def test_the_eleventh_delta_queues_a_job_with_its_reason(scene: Scene) -> None:
     """C10."""
     scene.table()
@@ -125,12 +134,7 @@ def test_failures_are_kept_until_they_can_be_counted(scene: Scene) -> None:
     for _ in range(11):
         scene.write()
     look = initiator(scene)
-    for number in (1, 2):
-        assert only(look.step()).job is not None
-        scene.store.claim_compaction("w")
-        scene.store.end_compaction(number, "failed", "disk full")
-        scene.clock.advance(300)
-        scene.store.housekeep()
+    fail_twice(scene, look)
     assert only(look.step()).decision.noted
 
 
@@ -139,11 +143,7 @@ def test_two_failures_are_noted_once_and_tried_again_after_a_week(scene: Scene) 
     for _ in range(11):
         scene.write()
     look = initiator(scene)
-    for number in (1, 2):
-        assert only(look.step()).job is not None
-        scene.store.claim_compaction("w")
-        scene.store.end_compaction(number, "failed", "disk full")
-        scene.clock.advance(300)
+    fail_twice(scene, look)
     for _ in range(3):
         found = only(look.step())
         assert found.decision.reason.startswith("Compaction is not initiated since last 2")

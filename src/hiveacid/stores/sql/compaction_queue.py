@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Connection, String, and_, bindparam, func, in
 
 from hiveacid.core import states
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.queue import DEFAULT_POOL, Compaction, CompactionRequest, is_covered
+from hiveacid.core.queue import DEFAULT_POOL, READY, Compaction, CompactionRequest, is_covered
 from hiveacid.core.states import COMPACTION, fire
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.limits import Limits
@@ -40,9 +40,7 @@ def enqueue_compaction(database: Database, request: CompactionRequest, initiator
         top = _compactor_high_watermark(connection, place)
         for other in connection.execute(_IN_QUEUE, place):
             covered = (
-                other.state == "ready for cleaning"
-                and other.high_watermark == top
-                and is_covered(other.kind, request.kind)
+                other.state == READY and other.high_watermark == top and is_covered(other.kind, request.kind)
             )
             if other.partition_name == request.partition and (covered or other.state in _UNDER_WAY):
                 raise refusals.scheduled(request, other.state, other.id)
@@ -76,7 +74,7 @@ _OF_TABLE = and_(
     compactions.c.database_name == bindparam("database_name"),
     compactions.c.table_name == bindparam("table_name"),
 )
-_IN_QUEUE = ALL.where(compactions.c.state.in_((*_UNDER_WAY, "ready for cleaning")), _OF_TABLE)
+_IN_QUEUE = ALL.where(compactions.c.state.in_((*_UNDER_WAY, READY)), _OF_TABLE)
 
 
 def _compactor_high_watermark(connection: Connection, place: dict[str, str]) -> int:
@@ -204,7 +202,7 @@ def end_compaction(
             values["ended"] = NOW
         if next_txn_id is not None:
             values["next_txn_id"] = next_txn_id
-        if to == "ready for cleaning" and one.txn_id is None:
+        if to == READY and one.txn_id is None:
             values["commit_time"] = NOW
             if next_txn_id is None and one.next_txn_id is None:
                 database.dialect.block_opens(connection)
@@ -223,7 +221,7 @@ def ready_to_clean(database: Database, delay: float) -> tuple[Compaction, ...]:
 
 
 _READY = ALL.where(
-    compactions.c.state == "ready for cleaning",
+    compactions.c.state == READY,
     compactions.c.next_txn_id <= func.coalesce(LOWEST_OPEN, TOP + 1),
     func.coalesce(compactions.c.commit_time, 0) <= NOW - bindparam("delay", type_=BigInteger),
     func.coalesce(compactions.c.clean_from, 0) <= NOW,
@@ -236,7 +234,7 @@ def retry_cleaning(database: Database, compaction_id: int, error: str, wait: flo
 
     def work(connection: Connection) -> None:
         one = hold_job(connection, compaction_id)
-        if one.state != "ready for cleaning":
+        if one.state != READY:
             raise refusals.not_ready_for_cleaning(compaction_id, one.state)
         until = int(connection.scalar(select(NOW), parameters) or 0) + int(wait * 1000)
         values = {"error": checks.said(error), "cleanings": one.cleanings + 1, "clean_from": until}

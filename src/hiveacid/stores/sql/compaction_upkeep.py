@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, or_, select
 
 from hiveacid.core.model import TxnId
+from hiveacid.core.queue import READY
 from hiveacid.core.states import COMPACTION, fire
 from hiveacid.stores import checks
 from hiveacid.stores.limits import Limits
@@ -45,7 +46,7 @@ def lost(
 
 _OF_TXNS = ALL.where(
     compactions.c.txn_id.in_(bindparam("ids", expanding=True)),
-    compactions.c.state.in_(("working", "ready for cleaning")),
+    compactions.c.state.in_(("working", READY)),
 )
 
 
