@@ -16,6 +16,17 @@ REGISTRY_HOSTS = re.compile(
 NEIGHBOUR = re.compile(r"\.\./shared")
 MACHINE_PATHS = re.compile(r"/(work|root|home/(?!somebody\b|user\b)\w+|tmp/w)/")
 LARGEST_FILE = 5_000_000  # bytes
+# What lies at the root, and nothing else: programs that were run there leave their checkpoints and databases.
+AT_THE_ROOT = frozenset(
+    {".ci", ".gitignore", "bench", "docs", "requirements", "src", "tests", "tools"}
+    | {"ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md", "STYLE.md"}
+    | {"Makefile", "mkdocs.yml", "pyproject.toml"}
+)
+# Left behind by Spark, Hive and streaming queries, wherever they were run.
+LEFTOVERS = frozenset(
+    {"metastore_db", "spark-warehouse", "derby.log", "commits", "offsets", "sources", "_spark_metadata"}
+    | {".hiveacid", "store.db"}
+)
 
 
 def lines_with(pattern: re.Pattern[str]) -> list[str]:
@@ -50,6 +61,14 @@ def test_pinned_requirements_have_hashes_and_no_addresses() -> None:
         pins = [line for line in joined.splitlines() if line.strip() and not line.startswith("#")]
         assert [line[:40] for line in pins if "==" not in line or "--hash=sha256:" not in line] == []
         assert path.with_suffix(".in").exists()
+
+
+def test_only_known_names_lie_at_the_root() -> None:
+    assert {name.partition("/")[0] for name in tracked_files()} - AT_THE_ROOT == set()
+
+
+def test_no_warehouse_database_or_checkpoint_was_left_behind() -> None:
+    assert [name for name in tracked_files() if LEFTOVERS.intersection(name.split("/"))] == []
 
 
 def test_no_lock_file_that_records_hosts() -> None:
