@@ -277,6 +277,9 @@ class TransactionStore(Protocol):
     def upkeep_is_ours(self) -> bool:
         """Tell whether this project's workers and cleaners do what is queued here; False: another engine's do."""
 
+    def require_jobs(self) -> None:
+        """Raise UnsupportedFeatureError where no worker of ours can ever get a job."""
+
     def changed_places(self, since: int = 0) -> tuple[ChangedPlace, ...]:
         """List where something was committed at or after ``since``, or aborted and not cleaned; by name."""
 

@@ -73,8 +73,8 @@ def services(
 ) -> None:
     """Compact and clean by itself, until SIGTERM or SIGINT.
 
-    Without --initiator, --workers, --cleaner or --housekeeper: all of them, with one worker. Several such
-    processes, on several machines, may share a store: no two of them take the same job. The log goes to
+    Without --initiator, --workers, --cleaner or --housekeeper: all of them, with one worker; with a Hive
+    Metastore a worker alone, for the rest is Hive's. Several such processes, on several machines, may share a store: no two of them take the same job. The log goes to
     standard error.
     """
     from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
@@ -90,12 +90,13 @@ def services(
     with errors_end(), place.session() as session:
         for name, value in pairs:
             session.set(name, value)
+        ours = every and session.context.store.upkeep_is_ours()
         made = Services(
             session,
-            initiator=initiator or every,
+            initiator=initiator or ours,
             workers=max(1, session.settings.get(keys.WORKER_THREADS)) if every else workers or 0,
-            cleaner=cleaner or (every and session.settings.get(keys.CLEANER_ON)),
-            housekeeper=housekeeper or every,
+            cleaner=cleaner or (ours and session.settings.get(keys.CLEANER_ON)),
+            housekeeper=housekeeper or ours,
             pool=pool,
         )
         if once:

@@ -288,6 +288,12 @@ PRIORITY = count(
     "0",
     "Jobs of a higher priority are taken first; may be a property of a table or a database, too.",
 )
+COMPACT_HERE = flag(
+    "hiveacid.compactor.here",
+    "false",
+    "With a Hive Metastore (4.x): COMPACT is done by this session at once. false: by whoever takes the request from the "
+    "metastore's queue, Hive's workers or `hiveacid services`.",
+)
 TARGET_FILE_SIZE = size(
     "hiveacid.compactor.target.file.size",
     "268435456",
@@ -383,6 +389,7 @@ SECTIONS: tuple[Section, ...] = (
             HISTORY_TIMEOUT,
             AUTO_COMPACT,
             PRIORITY,
+            COMPACT_HERE,
             TARGET_FILE_SIZE,
             UNSORTED_FILE_SIZE,
         ),

@@ -37,7 +37,9 @@ class Services:
         services.step()
 
     ``initiator``, ``cleaner``, ``housekeeper``: whether this process has one. ``workers``: how many, for the
-    pool ``pool``; `step` lets them work one after the other, ``runner.Runner`` at the same time.
+    pool ``pool``; `step` lets them work one after the other, ``runner.Runner`` at the same time. With a Hive
+    Metastore (4.x) there are workers only, which take jobs from its queue; the other services are Hive's own.
+    Raises UnsupportedFeatureError for others, and with a metastore of Hive 3.
     """
 
     def __init__(
@@ -51,10 +53,12 @@ class Services:
         pool: str = DEFAULT_POOL,
     ) -> None:
         context = connection.context
-        if not context.store.upkeep_is_ours():
+        if not context.store.upkeep_is_ours() and (initiator or cleaner or housekeeper):
             raise UnsupportedFeatureError(
-                "a Hive Metastore compacts and cleans by itself: see its initiator, workers and cleaner"
+                "a Hive Metastore has an initiator, a cleaner and housekeepers of its own; only workers can be ours "
+                "(hiveacid services --workers N)"
             )
+        context.store.require_jobs()
         self.context: Context = replace(context)  # settings of its own: those of the session may change
         self.name = f"{context.transactions.client.host}-{os.getpid()}"
         self.initiator = Initiator(self.context, f"{self.name}.initiator") if initiator else None

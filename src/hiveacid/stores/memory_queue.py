@@ -31,6 +31,9 @@ class MemoryQueue(MemoryPart):
         """See :class:`hiveacid.ports.TransactionStore`."""
         return self._clock.now()
 
+    def require_jobs(self) -> None:
+        """Do nothing: jobs are for whoever claims them."""
+
     def upkeep_is_ours(self) -> bool:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return True

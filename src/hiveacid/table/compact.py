@@ -12,8 +12,7 @@ from hiveacid.config import keys
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction import CompactionKind
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
-from hiveacid.core.names import LayoutLevel
-from hiveacid.core.queue import DEFAULT_POOL, READY, CompactionRequest
+from hiveacid.core.queue import DEFAULT_POOL, OWN_POOLS, READY, CompactionRequest
 from hiveacid.errors import (
     CompactionError,
     CompactionRefusedError,
@@ -21,7 +20,6 @@ from hiveacid.errors import (
     NoSuchPartitionError,
     NotTransactionalError,
     TransactionStateError,
-    UnsupportedFeatureError,
 )
 from hiveacid.spark.failures import translated
 from hiveacid.spark.lease import let_go
@@ -76,8 +74,6 @@ def compact(
     table = context.require(name)
     if table.kind is TableKind.PLAIN:
         raise NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
-    if context.layout_level(table) is LayoutLevel.HIVE3 and not context.store.upkeep_is_ours():
-        raise UnsupportedFeatureError(f"COMPACT on {name}: do it by ALTER TABLE … COMPACT in Hive 3")
     _check(context, table, options)
     targets = _targets(context, table, spec)
     requests = [_request(context, table, partition, wanted, options) for partition in targets]
@@ -141,12 +137,19 @@ def _request(
         table.name,
         partition_name(table, partition.values) if partition else None,
         kind.value,
-        pool=options.pool or settings.get(keys.WORKER_POOL) or DEFAULT_POOL,
+        pool=options.pool or _own_pool(context) or settings.get(keys.WORKER_POOL) or DEFAULT_POOL,
         priority=settings.get(keys.PRIORITY),
         buckets=options.buckets,
         order_by=options.order_by,
         properties=options.properties,
     )
+
+
+def _own_pool(context: Context) -> str | None:
+    """Return the name of a pool that nobody else's workers look into, where jobs of a metastore are done here."""
+    if context.store.upkeep_is_ours() or not context.settings.get(keys.COMPACT_HERE):
+        return None
+    return OWN_POOLS + secrets.token_hex(8)
 
 
 def _one(context: Context, request: CompactionRequest, *, wait: bool, alone: bool) -> CompactionReport:

@@ -1,25 +1,42 @@
-"""The metastore's compaction queue: we ask, Hive's workers do it."""
+"""The metastore's compaction queue: asking, looking, and the calls of a worker that is a process of its own (Hive 4)."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.queue import DEFAULT_POOL, Compaction, CompactionRequest
-from hiveacid.errors import CompactionRefusedError
+from hiveacid.core.queue import DEFAULT_POOL, OWN_POOLS, Compaction, CompactionRequest
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    CompactionRefusedError,
+    StoreError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
 from hiveacid.stores import checks
 from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.names import plain_partition, plain_table
 
 if TYPE_CHECKING:
     from hiveacid.stores.hms.client import MetastoreClient
+    from hiveacid.stores.hms.versions import Capabilities
 
 _KINDS = {"minor": 1, "major": 2, "rebalance": 3}  # CompactionType
 _NAMES = {number: name for name, number in _KINDS.items()}
+_LENGTH = re.compile(r"(\d+):")
+_LONGEST_ERROR = 500  # characters
+_JOB_OF_OURS = "hiveacid"
+"""What SHOW COMPACTIONS says in place of a Hadoop job."""
 
 
-def enqueue(client: MetastoreClient, request: CompactionRequest, initiator: str) -> Compaction:
-    """Queue a job; CompactionRefusedError while the same one waits or runs."""
+def enqueue(
+    client: MetastoreClient, can: Capabilities, request: CompactionRequest, initiator: str
+) -> Compaction:
+    """Queue a job; CompactionRefusedError while the same one waits or runs.
+
+    Raises UnsupportedFeatureError for what a queue of Hive 3 has no place for: it would be done without a word of it.
+    """
     checks.compaction(request)
     plain_table(request.table)
     asked = protocol.CompactionRequest(
@@ -28,18 +45,35 @@ def enqueue(client: MetastoreClient, request: CompactionRequest, initiator: str)
         partitionname=plain_partition(request.partition),
         type=_KINDS[request.kind],
         initiatorId=initiator,
+        properties=dict(request.properties) or None,
     )
+    if can.remote_workers:
+        asked.poolName = None if request.pool == DEFAULT_POOL else request.pool
+        asked.numberOfBuckets, asked.orderByClause = request.buckets, request.order_by
+    else:
+        _refuse_news(request)
     answer = client.call("compact2", asked)
-    if not answer.accepted:
+    # Hive 3 says so only by the state of the request that was there before
+    if answer.accepted is False:
         partition = "" if request.partition is None else f"/{request.partition}"
         raise CompactionRefusedError(
             answer.errormessage
             or f"Compaction is already scheduled with state='{answer.state}' and id={answer.id} "
             f"for {request.table}{partition}"
         )
-    return next(
-        (one for one in show(client) if one.id == answer.id), Compaction(answer.id, request, answer.state)
-    )
+    return find(client, answer.id) or Compaction(answer.id, request, answer.state)
+
+
+def _refuse_news(request: CompactionRequest) -> None:
+    if request.pool.startswith(OWN_POOLS):
+        raise UnsupportedFeatureError(
+            f"COMPACT of {request.table} here: the queue of a Hive 3 metastore gives jobs to Hive's own workers only; "
+            "leave out hiveacid.compactor.here, and they do it"
+        )
+    if request.kind == "rebalance" or request.pool != DEFAULT_POOL:
+        raise UnsupportedFeatureError(
+            f"COMPACT of {request.table}: a Hive 3 metastore knows neither 'rebalance' nor pools"
+        )
 
 
 def show(client: MetastoreClient) -> tuple[Compaction, ...]:
@@ -47,6 +81,112 @@ def show(client: MetastoreClient) -> tuple[Compaction, ...]:
     rows = client.call("show_compact", protocol.ShowCompactRequest()).compacts or ()
     found = [_row(one) for one in rows if one.type in _NAMES]
     return tuple(sorted(found, key=lambda one: one.id))
+
+
+def find(client: MetastoreClient, compaction_id: int) -> Compaction | None:
+    """Return a job of the queue or its history."""
+    return next((one for one in show(client) if one.id == compaction_id), None)
+
+
+def abort(client: MetastoreClient, compaction_id: int) -> None:
+    """End a job that waits; TransactionStateError if it does not."""
+    answer = client.call("abort_Compactions", protocol.AbortCompactionRequest(compactionIds=[compaction_id]))
+    said = (answer.abortedcompacts or {}).get(compaction_id)
+    if said is None or said.status != "Success":
+        raise TransactionStateError(f"compaction {compaction_id}: {said.message if said else 'is not known'}")
+
+
+def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | None:
+    """Take the next job of a pool: initiated -> working."""
+    request = protocol.FindNextCompactRequest(
+        workerId=worker, workerVersion=_JOB_OF_OURS, poolName=None if pool == DEFAULT_POOL else pool
+    )
+    try:
+        found = client.call("find_next_compact2", request).ci
+    except CommitStateUnknownError:
+        return next((job for job in show(client) if job.state == "working" and job.worker == worker), None)
+    if found is None or not found.id:
+        return None
+    if found.type not in _NAMES:
+        mark(client, "mark_failed", _struct(found.id, found), "not a compaction that hiveacid knows")
+        return None
+    return Compaction(
+        id=found.id,
+        request=CompactionRequest(
+            TableName(found.dbname, found.tablename),
+            found.partitionname,
+            _NAMES[found.type],
+            pool=found.poolname or DEFAULT_POOL,
+            buckets=found.numberOfBuckets or None,
+            order_by=found.orderByClause or None,
+            properties=properties(found.properties),
+        ),
+        state="working",
+        worker=worker,
+        claims=1,
+    )
+
+
+def start(client: MetastoreClient, job: Compaction, txn_id: TxnId, high_watermark: WriteId) -> None:
+    """Tell the cleaner, before a file is written, whose transaction's directories it has to look after."""
+    told = _struct(job.id, _raw(job))
+    told.highestWriteId = high_watermark
+    client.call("update_compactor_state", told, txn_id)
+    client.call("set_hadoop_jobid", _JOB_OF_OURS, job.id)
+
+
+def mark(client: MetastoreClient, call: str, told: Any, error: str | None = None) -> None:
+    """End a job; one whose end was told before, and whose answer was lost, is no error."""
+    told.errorMessage = None if error is None else error[:_LONGEST_ERROR]
+    before = find(client, told.id)
+    try:
+        client.call(call, told)
+    except StoreError:
+        now = find(client, told.id)
+        if now is None or before is None or now.state == before.state:
+            raise
+
+
+def told_of(job: Compaction) -> Any:
+    """Return a job as the metastore takes it."""
+    return _struct(job.id, _raw(job))
+
+
+def _raw(job: Compaction) -> Any:
+    return protocol.CompactionInfo(
+        dbname=job.request.table.database,
+        tablename=job.request.table.name,
+        partitionname=job.request.partition,
+        type=_KINDS[job.request.kind],
+        workerId=job.worker,
+        highestWriteId=job.high_watermark or 0,
+    )
+
+
+def _struct(number: int, raw: Any) -> Any:
+    made = protocol.CompactionInfo(
+        **{field[2]: getattr(raw, field[2]) for field in raw.thrift_spec if field is not None}
+    )
+    made.id = number
+    return made
+
+
+def properties(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Read what Hive keeps of WITH OVERWRITE TBLPROPERTIES (``StringableMap``): ``2:3:key5:value…``."""
+    if not text:
+        return ()
+    words: list[str] = []
+    place, wanted = 0, 1
+    while len(words) < wanted and (found := _LENGTH.match(text, place)):
+        place, length = found.end(), int(found.group(1))
+        if wanted == 1 and not words:
+            wanted = 1 + 2 * length
+            words.append("")
+            continue
+        words.append(text[place : place + length])
+        place += length
+    pairs = words[1:]
+    return tuple(sorted(zip(pairs[::2], pairs[1::2], strict=False)))
 
 
 def _row(one: Any) -> Compaction:

@@ -162,7 +162,11 @@ CompactionRequest = struct(
     (3, "partitionname", TEXT),
     (4, "type", I32),
     (5, "runas", TEXT),
+    (6, "properties", _PROPERTIES),
     (7, "initiatorId", TEXT),
+    (9, "poolName", TEXT),
+    (10, "numberOfBuckets", I32),
+    (11, "orderByClause", TEXT),
 )
 CompactionResponse = struct(
     "CompactionResponse", (1, "id", I64), (2, "state", TEXT), (3, "accepted", BOOL), (4, "errormessage", TEXT)
@@ -190,6 +194,38 @@ ShowCompactResponseElement = struct(
     (24, "hightestWriteId", I64),
 )
 ShowCompactResponse = struct("ShowCompactResponse", (1, "compacts", list_of(of(ShowCompactResponseElement))))
+CompactionInfo = struct(
+    "CompactionInfoStruct",
+    (1, "id", I64),
+    (2, "dbname", TEXT),
+    (3, "tablename", TEXT),
+    (4, "partitionname", TEXT),
+    (5, "type", I32),
+    (6, "runas", TEXT),
+    (7, "properties", TEXT),
+    (10, "workerId", TEXT),
+    (12, "highestWriteId", I64),
+    (13, "errorMessage", TEXT),
+    (17, "poolname", TEXT),
+    (18, "numberOfBuckets", I32),
+    (19, "orderByClause", TEXT),
+)
+OptionalCompactionInfo = struct("OptionalCompactionInfoStruct", (1, "ci", of(CompactionInfo)))
+FindNextCompactRequest = struct(
+    "FindNextCompactRequest", (1, "workerId", TEXT), (2, "workerVersion", TEXT), (3, "poolName", TEXT)
+)
+AbortCompactionRequest = struct("AbortCompactionRequest", (1, "compactionIds", _IDS))
+AbortCompactionElement = struct(
+    "AbortCompactionResponseElement", (1, "compactionId", I64), (2, "status", TEXT), (3, "message", TEXT)
+)
+AbortCompactResponse = struct(
+    "AbortCompactResponse",
+    (
+        1,
+        "abortedcompacts",
+        Kind(13, (I64.code, I64.arguments, 12, of(AbortCompactionElement).arguments, False)),
+    ),
+)
 
 # --- catalog --------------------------------------------------------------------------------------
 FieldSchema = struct("FieldSchema", (1, "name", TEXT), (2, "type", TEXT), (3, "comment", TEXT))
@@ -362,6 +398,19 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "show_locks": _call((1, "rqst", of(ShowLocksRequest)), answer=of(ShowLocksResponse)),
         "compact2": _call((1, "rqst", of(CompactionRequest)), answer=of(CompactionResponse), again=False),
         "show_compact": _call((1, "rqst", of(ShowCompactRequest)), answer=of(ShowCompactResponse)),
+        # A job that was given to nobody who heard of it is found again by its worker's name.
+        "find_next_compact2": _call(
+            (1, "rqst", of(FindNextCompactRequest)),
+            answer=of(OptionalCompactionInfo),
+            errors=(_META,),
+            again=False,
+        ),
+        "update_compactor_state": _call((1, "cr", of(CompactionInfo)), (2, "txn_id", I64)),
+        "set_hadoop_jobid": _call((1, "jobId", TEXT), (2, "cq_id", I64)),
+        "mark_compacted": _call((1, "cr", of(CompactionInfo)), errors=(_META,)),
+        "mark_failed": _call((1, "cr", of(CompactionInfo)), errors=(_META,)),
+        "mark_refused": _call((1, "cr", of(CompactionInfo)), errors=(_META,)),
+        "abort_Compactions": _call((1, "rqst", of(AbortCompactionRequest)), answer=of(AbortCompactResponse)),
         "get_all_databases": _call(answer=_TEXTS, errors=(_META,)),
         "get_database": _call((1, "name", TEXT), answer=of(Database), errors=(_NO_OBJECT, _META)),
         "create_database": _call(

@@ -9,7 +9,6 @@ from itertools import groupby
 from hiveacid.config import Settings
 from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId, WriteId
-from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service
 from hiveacid.core.streams import StreamBatch, StreamKey, StreamProgress
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, UnsupportedFeatureError
@@ -28,10 +27,11 @@ from hiveacid.ports import (
 )
 from hiveacid.stores import checks
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.hms import compactions, locks, protocol, txns
+from hiveacid.stores.hms import locks, protocol, txns
 from hiveacid.stores.hms.address import parse_address
 from hiveacid.stores.hms.catalog import MetastoreCatalog
 from hiveacid.stores.hms.client import MetastoreClient
+from hiveacid.stores.hms.jobs import MetastoreQueue
 from hiveacid.stores.hms.locks import OPERATIONS
 from hiveacid.stores.hms.names import plain_partition, plain_table, without_quotes
 from hiveacid.stores.hms.versions import capabilities_of
@@ -42,7 +42,7 @@ _STRENGTH = {"i": 0, "d": 1, "u": 2}
 _Place = tuple[TableName, str | None]
 
 
-class MetastoreStore(MetastoreCatalog):
+class MetastoreStore(MetastoreQueue, MetastoreCatalog):
     """Implements :class:`hiveacid.ports.TransactionStore` and :class:`hiveacid.ports.Catalog`.
 
     ``url``: ``thrift://host:9083[,host2]``. What a metastore has no call for is refused with UnsupportedFeatureError,
@@ -64,6 +64,7 @@ class MetastoreStore(MetastoreCatalog):
         self._limits = limits or Limits()
         self._who = Client(owner, "localhost", "hiveacid")
         self._guard = threading.Lock()
+        self._jobs = {}
         self._noted: dict[
             TxnId, dict[_Place, str]
         ] = {}  # what the metastore was told already; saves telling it twice
@@ -261,6 +262,7 @@ class MetastoreStore(MetastoreCatalog):
             self.add_written(txn_id, written)
             self._forget(written)
             wrote = bool(written) or bool(self._noted.get(txn_id))
+            self._compacted(txn_id)
             txns.commit(self.client, self.can, txn_id, wrote=wrote)
         except CommitStateUnknownError:
             raise  # what was made may be somebody's by now
@@ -268,8 +270,12 @@ class MetastoreStore(MetastoreCatalog):
             for name in made:
                 self.drop_table(name)
             raise
+        self._forget_txn(txn_id)
+
+    def _forget_txn(self, txn_id: TxnId) -> None:
         with self._guard:
             self._noted.pop(txn_id, None)
+        self._forget_job(txn_id)
 
     def _refuse_conversions(self, changes: CatalogChanges) -> None:
         for table in changes.altered:
@@ -294,9 +300,8 @@ class MetastoreStore(MetastoreCatalog):
         """See :class:`hiveacid.ports.TransactionStore`; a metastore keeps no reason."""
         del reason
         ended = txns.abort_txns(self.client, txn_ids)
-        with self._guard:
-            for txn_id in txn_ids:
-                self._noted.pop(txn_id, None)
+        for txn_id in txn_ids:
+            self._forget_txn(txn_id)
         return ended
 
     def abort_timed_out(self) -> tuple[TxnId, ...]:
@@ -349,88 +354,6 @@ class MetastoreStore(MetastoreCatalog):
         """Return this machine's time: a metastore has no call for its own."""
         return self.clock.now()
 
-    def upkeep_is_ours(self) -> bool:
-        """Tell that Hive's workers compact and its cleaner cleans."""
-        return False
-
-    def changed_places(self, since: int = 0) -> tuple[ChangedPlace, ...]:
-        """Return nothing: the metastore's own initiator looks."""
-        del since
-        return ()
-
-    def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
-        """See :class:`hiveacid.ports.TransactionStore`."""
-        return compactions.enqueue(self.client, request, initiator)
-
-    def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
-        """Refuse: the initiator is Hive's."""
-        del initiator, error
-        raise UnsupportedFeatureError(f"{request.table}: a Hive Metastore has an initiator of its own")
-
-    def claim_compaction(
-        self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
-    ) -> Compaction | None:
-        """Return None: the jobs are those of Hive's workers."""
-        del worker, compaction_id, pool
-        return None
-
-    def start_compaction(
-        self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
-    ) -> None:
-        """Refuse: the jobs are those of Hive's workers."""
-        del txn_id, high_watermark, worker
-        raise _workers(compaction_id)
-
-    def note_compaction(self, compaction_id: int, details: str) -> None:
-        """Refuse: the jobs are those of Hive's workers."""
-        del details
-        raise _workers(compaction_id)
-
-    def release_compaction(self, compaction_id: int, worker: str) -> None:
-        """Refuse: the jobs are those of Hive's workers."""
-        del worker
-        raise _workers(compaction_id)
-
-    def end_compaction(
-        self,
-        compaction_id: int,
-        state: str,
-        error: str | None = None,
-        next_txn_id: TxnId | None = None,
-        worker: str | None = None,
-    ) -> None:
-        """Refuse: the jobs are those of Hive's workers."""
-        del state, error, next_txn_id, worker
-        raise _workers(compaction_id)
-
-    def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
-        """Return nothing: the metastore's own cleaner looks."""
-        del delay
-        return ()
-
-    def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
-        """Refuse: the jobs are those of Hive's workers."""
-        del error, wait
-        raise _workers(compaction_id)
-
-    def show_compactions(self) -> tuple[Compaction, ...]:
-        """See :class:`hiveacid.ports.TransactionStore`."""
-        return compactions.show(self.client)
-
-    def announce_service(self, service: Service) -> None:
-        """Refuse: a metastore knows of its own services only."""
-        raise UnsupportedFeatureError(
-            f"{service.name}: a Hive Metastore compacts and cleans with its own services"
-        )
-
-    def withdraw_service(self, name: str) -> None:
-        """Do nothing: none was announced."""
-
-    def show_services(self, within: float) -> tuple[Service, ...]:
-        """Return nothing: none can be announced."""
-        del within
-        return ()
-
 
 def _stronger(one: str | None, other: str) -> str:
     """Return the operation that conflicts with more: an update says what a delete or an insert would."""
@@ -447,12 +370,6 @@ def _without(found: ValidWriteIdList, own: WriteId) -> ValidWriteIdList:
 def _cleaning(place: str) -> HiveAcidError:
     return UnsupportedFeatureError(
         f"cleaning {place}: tables of a Hive Metastore are cleaned by its own cleaner"
-    )
-
-
-def _workers(compaction_id: int) -> HiveAcidError:
-    return UnsupportedFeatureError(
-        f"compaction {compaction_id} of a Hive Metastore is done by Hive's own workers"
     )
 
 

@@ -23,6 +23,7 @@ class Capabilities:
     ``dynamic_rows``: a lock for partitions that are not known yet keeps its transaction from being forgotten.
     ``requests``: create_table_req and alter_table_req with the client's capabilities. ``shared_inserts``: writers
     that replace rows lock out readers, so that an insert needs no more than a reader's lock.
+    ``remote_workers``: its compaction queue gives jobs to workers that are other processes.
     ``layout``: the ``hiveacid.layout.level`` that its Hive reads.
     """
 
@@ -31,6 +32,7 @@ class Capabilities:
     dynamic_rows: bool
     requests: bool
     shared_inserts: bool
+    remote_workers: bool
     layout: str
 
 
@@ -40,6 +42,7 @@ HIVE3 = Capabilities(
     dynamic_rows=False,
     requests=False,
     shared_inserts=True,
+    remote_workers=False,
     layout="hive3",
 )
 HIVE4 = Capabilities(
@@ -48,6 +51,7 @@ HIVE4 = Capabilities(
     dynamic_rows=True,
     requests=True,
     shared_inserts=False,
+    remote_workers=True,
     layout="hive4",
 )
 

@@ -215,6 +215,9 @@ class SqlStore:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return show.now(self._database)
 
+    def require_jobs(self) -> None:
+        """Do nothing: jobs are for whoever claims them."""
+
     def upkeep_is_ours(self) -> bool:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return True

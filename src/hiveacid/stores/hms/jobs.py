@@ -1,0 +1,165 @@
+"""The compaction queue's half of the store on a metastore; what only its own services do is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiveacid.core.queue import DEFAULT_POOL, OWN_POOLS, ChangedPlace, Compaction, CompactionRequest, Service
+from hiveacid.errors import TransactionStateError, UnsupportedFeatureError
+from hiveacid.stores.hms import compactions
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TxnId, WriteId
+    from hiveacid.stores.hms.client import MetastoreClient
+    from hiveacid.stores.hms.versions import Capabilities
+
+_OURS = "~"
+"""Begins the names of our workers in the queue. A metastore that starts takes the jobs from all workers whose names
+begin with its own host's name: they were threads of it."""
+_REBALANCE = "rebalance compactions of a metastore's tables are left to Hive's workers (let them have a pool: POOL '...')"
+
+
+class MetastoreQueue:
+    """See :class:`hiveacid.ports.TransactionStore`. Workers of ours take jobs from a metastore of Hive 4."""
+
+    client: MetastoreClient
+    can: Capabilities
+
+    _jobs: dict[TxnId, Compaction]  # what is at work here; whose it is, the queue is asked
+
+    def upkeep_is_ours(self) -> bool:
+        """Tell that Hive's initiator and cleaner look after the tables."""
+        return False
+
+    def require_jobs(self) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        if not self.can.remote_workers:
+            raise UnsupportedFeatureError(
+                "a metastore of Hive 3 gives compactions to its own workers only: see hive.compactor.worker.threads"
+            )
+
+    def changed_places(self, since: int = 0) -> tuple[ChangedPlace, ...]:
+        """Return nothing: the metastore's own initiator looks."""
+        del since
+        return ()
+
+    def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return compactions.enqueue(self.client, self.can, request, initiator)
+
+    def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
+        """Refuse: the initiator is Hive's."""
+        del initiator, error
+        raise UnsupportedFeatureError(f"{request.table}: a Hive Metastore has an initiator of its own")
+
+    def claim_compaction(
+        self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
+    ) -> Compaction | None:
+        """Take the next job of a pool; a certain one only from a pool that holds no other (``OWN_POOLS``).
+
+        None with a metastore of Hive 3: its jobs are its own workers'. There are no priorities.
+        """
+        if not self.can.remote_workers:
+            return None
+        if compaction_id is not None:
+            wanted = compactions.find(self.client, compaction_id)
+            if wanted is None or wanted.state != "initiated" or not wanted.request.pool.startswith(OWN_POOLS):
+                return None
+            pool = wanted.request.pool
+        job = compactions.next_job(self.client, _OURS + worker, pool)
+        if job is not None and job.request.kind == "rebalance":
+            compactions.mark(self.client, "mark_refused", compactions.told_of(job), _REBALANCE)
+            return None
+        return job
+
+    def start_compaction(
+        self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
+    ) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        job = self._mine(compaction_id, worker)
+        self._jobs[txn_id] = job
+        compactions.start(self.client, job, txn_id, high_watermark)
+
+    def _mine(self, compaction_id: int, worker: str | None) -> Compaction:
+        """Return a job at work, as the queue has it now; TransactionStateError if it is somebody else's."""
+        job = compactions.find(self.client, compaction_id)
+        if job is None or job.state != "working" or (worker is not None and job.worker != _OURS + worker):
+            now = "is gone" if job is None else f"is {job.state!r} and {job.worker or 'nobody'}'s"
+            raise TransactionStateError(f"compaction {compaction_id} {now}: it was taken from {worker}")
+        return job
+
+    def _compacted(self, txn_id: TxnId) -> None:
+        """Mark a job as ready for cleaning, just before its transaction commits, as Hive's worker does.
+
+        The cleaner takes nothing before that commit, and after it not before all have ended who began earlier.
+        Raises TransactionStateError where the job was given to somebody else: then his result counts, not this one.
+        """
+        job = self._jobs.get(txn_id)
+        if job is not None:
+            self._mine(job.id, (job.worker or "").removeprefix(_OURS))
+            compactions.mark(self.client, "mark_compacted", compactions.told_of(job))
+
+    def _forget_job(self, txn_id: TxnId) -> None:
+        self._jobs.pop(txn_id, None)
+
+    def note_compaction(self, compaction_id: int, details: str) -> None:
+        """Do nothing: the queue has no place for it."""
+
+    def release_compaction(self, compaction_id: int, worker: str) -> None:
+        """Queue the same job anew; no call gives one back, so that this one counts as failed."""
+        job = self._mine(compaction_id, worker)
+        compactions.mark(
+            self.client, "mark_failed", compactions.told_of(job), "its worker was stopped; queued again"
+        )
+        pool = DEFAULT_POOL if job.request.pool.startswith(OWN_POOLS) else job.request.pool
+        again = CompactionRequest(job.request.table, job.request.partition, job.request.kind, pool=pool)
+        compactions.enqueue(self.client, self.can, again, job.initiator or worker)
+
+    def end_compaction(
+        self,
+        compaction_id: int,
+        state: str,
+        error: str | None = None,
+        next_txn_id: TxnId | None = None,  # noqa: ARG002 - the cleaner asks who is there
+        worker: str | None = None,
+    ) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`; UnsupportedFeatureError for the cleaner's part of it."""
+        if state == "aborted" and self.can.remote_workers:
+            compactions.abort(self.client, compaction_id)
+            return
+        calls = {"ready for cleaning": "mark_compacted", "failed": "mark_failed", "refused": "mark_refused"}
+        if state not in calls or not self.can.remote_workers:
+            raise _workers(compaction_id)
+        job = self._mine(compaction_id, worker)
+        compactions.mark(self.client, calls[state], compactions.told_of(job), error)
+
+    def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
+        """Return nothing: the metastore's own cleaner looks."""
+        del delay
+        return ()
+
+    def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
+        """Refuse: the cleaner is Hive's."""
+        del error, wait
+        raise _workers(compaction_id)
+
+    def show_compactions(self) -> tuple[Compaction, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return compactions.show(self.client)
+
+    def announce_service(self, service: Service) -> None:
+        """Do nothing: a metastore knows of its own services only."""
+
+    def withdraw_service(self, name: str) -> None:
+        """Do nothing: none was announced."""
+
+    def show_services(self, within: float) -> tuple[Service, ...]:
+        """Return nothing: none can be announced."""
+        del within
+        return ()
+
+
+def _workers(compaction_id: int) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"compaction {compaction_id} of a Hive Metastore is the business of Hive's own services"
+    )
