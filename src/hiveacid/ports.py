@@ -6,7 +6,7 @@ Adapters live in ``stores/`` and ``storage/``. Every adapter of :class:`Transact
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -413,8 +413,11 @@ class FileEntry:
 class FileSystem(Protocol):
     """What tables need of storage. Paths are absolute paths or URIs."""
 
-    def renames_directories(self) -> bool:
-        """Tell whether `move_directory` is one atomic step here; nothing else than compaction asks for it."""
+    def renames_directories(self, path: str) -> bool:
+        """Tell whether `move_directory` is one atomic step there; nothing else than compaction asks for it."""
+
+    def changes_files(self, path: str) -> bool:
+        """Tell whether a file there can be changed where it lies, at the price of the change; else it is written anew."""
 
     def list_tree(self, root: str) -> tuple[FileEntry, ...]:
         """List everything below ``root``, sorted by path, directories too, hidden names included; a missing root is MissingDirectoryError."""
@@ -433,6 +436,9 @@ class FileSystem(Protocol):
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Create or replace a small file, durably."""
+
+    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Create or replace a file from pieces that come one after another, durably; it is there with the last one."""
 
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
         """Overwrite a file from byte ``start`` on and cut it there, durably."""

@@ -11,7 +11,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.errors import CatalogError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.spark.types import column_type
 from hiveacid.storage.listing import RESERVED_PROPERTIES
-from hiveacid.storage.local import real_path
+from hiveacid.storage.paths import real_path
 from hiveacid.table.context import STORE_DIRECTORY
 from hiveacid.table.history import retention
 

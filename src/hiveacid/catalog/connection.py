@@ -16,8 +16,9 @@ from hiveacid.heartbeats import Heartbeats
 from hiveacid.ports import Start
 from hiveacid.snapshots import Snapshots
 from hiveacid.spark.lease import let_go
+from hiveacid.spark.places import SparkPlaces
 from hiveacid.spark.session import SparkFacts
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.anywhere import AnyFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.table.acid_table import AcidTable
@@ -50,7 +51,7 @@ def make_context(
     chosen = Settings.of(own_settings(opened, settings or {}))
     timeout = chosen.get(keys.TXN_TIMEOUT)
     transactions = Transactions(opened, Heartbeats(opened, timeout / 2), clock, this_client())
-    fs = LocalFileSystem()
+    fs = AnyFileSystem(SparkPlaces(facts, {k: v for k, v in chosen.changed if k.startswith("fs.")}))
     return Context(facts, fs, opened, opened, transactions, Snapshots(transactions), clock, root, chosen)
 
 

@@ -43,7 +43,7 @@ from hiveacid.errors import (
 from hiveacid.ports import Operation
 from hiveacid.spark.rows import no_rows
 from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
-from hiveacid.storage.local import absolute
+from hiveacid.storage.paths import absolute
 from hiveacid.table.history import note_history
 from hiveacid.table.insert import InsertOptions, static_values, write_rows
 from hiveacid.table.layout import partition_name, partitions_on_disk

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.model import DatabaseDefinition
-from hiveacid.errors import AlreadyExistsError, ConfigError, UnsupportedFeatureError
-from hiveacid.storage.local import LocalFileSystem, absolute
+from hiveacid.errors import AlreadyExistsError, ConfigError
+from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.paths import absolute, is_local
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.context import STORE_DIRECTORY
 from hiveacid.transaction import this_client
@@ -37,7 +38,13 @@ def open_store(
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     root = absolute(warehouse)
-    LocalFileSystem().make_directory(f"{root}/{STORE_DIRECTORY}")
+    if is_local(root):
+        LocalFileSystem().make_directory(f"{root}/{STORE_DIRECTORY}")
+    elif store is None:
+        raise ConfigError(
+            f"the warehouse {root} needs store=: an SQLite database can't lie there; give the URL of a PostgreSQL or "
+            "MySQL database that all who use the warehouse reach, or thrift://… of a Hive Metastore"
+        )
     url = store or f"sqlite:///{root}/{STORE_DIRECTORY}/store.db"
     opened = SqlStore(url, clock=clock, limits=Limits.of(settings))
     try:
@@ -67,10 +74,8 @@ def warehouse_of(catalog: Catalog, given: str | None) -> str:
     """Return the absolute path that new databases go below: the one given, else the default database's."""
     default = catalog.get_database("default")
     place = given or (default.location if default else "")
-    if not place or ("://" in place and not place.startswith("file:")):
-        raise UnsupportedFeatureError(
-            f"the warehouse {place or 'without a place'}: only local directories are supported yet"
-        )
+    if not place:
+        raise ConfigError("the metastore's database default has no location: give warehouse=")
     return absolute(place)
 
 

@@ -70,11 +70,11 @@ class Place:
     @contextmanager
     def shelf(self) -> Iterator[OpenShelf]:
         """Yield what looking into tables needs: store, catalog and files, no Spark."""
-        from hiveacid.storage.local import LocalFileSystem  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.storage.anywhere import AnyFileSystem  # noqa: PLC0415 - not before --help had its say
         from hiveacid.table.inventory import OpenShelf  # noqa: PLC0415
 
         with self.opened_store() as store:
-            yield OpenShelf(LocalFileSystem(), store, store)
+            yield OpenShelf(AnyFileSystem(), store, store)
 
     def _require_warehouse(self) -> None:
         from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - not before --help had its say
@@ -83,7 +83,7 @@ class Place:
             raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
 
     def _require_existing(self) -> None:
-        from hiveacid.storage.local import absolute  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.storage.paths import absolute  # noqa: PLC0415 - not before --help had its say
 
         if (
             self.store is None

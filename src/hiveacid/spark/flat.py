@@ -23,6 +23,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark import avro, recipes, text
 from hiveacid.spark.timezone import from_file, to_file
 from hiveacid.spark.types import column_type
+from hiveacid.storage.paths import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -128,6 +129,7 @@ def write(
     once for Parquet or Avro: some of Spark's settings for them can only be made on the session.
     """
     kind = writer_format(table)
+    directory = spark_path(directory)
     if kind is FileKind.TEXTFILE:
         line = text.format_line(facts, text.text_layout(table), table.columns)
         frame = frame.select(line.alias("value"), *keys)

@@ -22,6 +22,7 @@ from hiveacid.spark import flat
 from hiveacid.spark.paths import names
 from hiveacid.spark.scan import STRICT
 from hiveacid.spark.write import BUCKET, KIND, Kind
+from hiveacid.storage.finishing import FinalNames
 
 if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition
@@ -100,6 +101,7 @@ def publish_acid(
 
     Raises BadFileError when rows of a file are out of order or two files claim one bucket.
     """
+    final = FinalNames(fs)
 
     def one(file: StagedFile) -> tuple[StagedFile, int, str] | None:
         tail = read_tail(fs, file.path, file.size)
@@ -108,9 +110,8 @@ def publish_acid(
         bucket = file.bucket if file.bucket is not None else _bucket_of(tail, file.path)
         metadata = acid_metadata(tail, file.path, deletes=file.kind is Kind.DELETE)
         start, data = nest(tail, table.columns, metadata)
-        fs.replace_tail(file.path, start, data)
         directory = directory_of(file.kind, file.values)
-        fs.move_file(file.path, f"{directory}/{format_bucket_file(bucket)}")
+        final.finish(file.path, f"{directory}/{format_bucket_file(bucket)}", start, data)
         return file, tail.number_of_rows, directory
 
     published = _collect(one, files)
@@ -137,17 +138,18 @@ def publish_flat(
 ) -> Published:
     """Move the files of an insert-only or plain table; ORC footers get the true column names and types."""
     numbered = dict(_numbers(files))
+    final = FinalNames(fs)
 
     def one(file: StagedFile) -> tuple[StagedFile, int, str] | None:
-        rows = 0
-        if footers_count(table):
-            tail = read_tail(fs, file.path, file.size)
-            rows = tail.number_of_rows
-            start, data = retype(tail, table.columns)
-            fs.replace_tail(file.path, start, data)
         directory = directory_of(file.kind, file.values)
-        fs.move_file(file.path, f"{directory}/{name_of(numbered[file], file)}")
-        return file, rows, directory
+        target = f"{directory}/{name_of(numbered[file], file)}"
+        if not footers_count(table):
+            fs.move_file(file.path, target)
+            return file, 0, directory
+        tail = read_tail(fs, file.path, file.size)
+        start, data = retype(tail, table.columns)
+        final.finish(file.path, target, start, data)
+        return file, tail.number_of_rows, directory
 
     return _collect(one, files)
 

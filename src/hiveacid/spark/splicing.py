@@ -7,23 +7,23 @@ one another. Then the stripes of the later ones are put behind those of the firs
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from hiveacid.core.in_order import bucket_of
 from hiveacid.orc.order import KeyRun, key_run
 from hiveacid.orc.splice import Placed, extent, spliced_tail
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.storage.arrow import blocks
 
 if TYPE_CHECKING:
     from hiveacid.ports import FileSystem
     from hiveacid.spark.publish import StagedFile
 
 _THREADS = 8
-_BLOCK = 16 << 20  # bytes copied at a time
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,28 @@ def _join(fs: FileSystem, bucket: int, parts: Sequence[_Part]) -> StagedFile:
     first = parts[0]
     if len(parts) == 1:
         return replace(first.file, bucket=bucket)
-    start, end = extent(first.tail)
-    placed = [Placed(start, start, first.tail)]
+    begin, first_end = extent(first.tail)
+    placed, end = [Placed(begin, begin, first.tail)], first_end
     for part in parts[1:]:
         start, stop = extent(part.tail)
         placed.append(Placed(end, start, part.tail))
-        for at in range(start, stop, _BLOCK):
-            data = fs.read_bytes(part.file.path, at, min(_BLOCK, stop - at))
-            fs.replace_tail(first.file.path, end, data)
-            end += len(data)
+        end += stop - start
     _, tail = spliced_tail(placed, end, first.file.path)
-    fs.replace_tail(first.file.path, end, tail)
-    return replace(first.file, size=end + len(tail), bucket=bucket)
+    path = first.file.path
+    if fs.changes_files(path):
+        at = first_end
+        for data in _stripes(fs, parts[1:]):
+            fs.replace_tail(path, at, data)
+            at += len(data)
+        fs.replace_tail(path, end, tail)
+    else:
+        path = f"{path.rpartition('/')[0]}/joined-{bucket}.orc"
+        fs.write_pieces(
+            path, chain(blocks(fs, first.file.path, 0, first_end), _stripes(fs, parts[1:]), [tail])
+        )
+    return replace(first.file, path=path, size=end + len(tail), bucket=bucket)
+
+
+def _stripes(fs: FileSystem, parts: Sequence[_Part]) -> Iterator[bytes]:
+    for part in parts:
+        yield from blocks(fs, part.file.path, *extent(part.tail))

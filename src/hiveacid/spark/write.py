@@ -26,6 +26,7 @@ from hiveacid.spark.recipes import ORC
 from hiveacid.spark.scan import CURRENT, ROW_ID
 from hiveacid.spark.timezone import to_file
 from hiveacid.spark.types import column_type
+from hiveacid.storage.paths import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -252,7 +253,7 @@ def _keyed_events(frame: DataFrame, *keys: str, operation: int, columns: int) ->
 def write_orc(frame: DataFrame, directory: str, keys: Sequence[str]) -> None:
     """Write a staged frame with Spark's ORC writer, one directory level a key."""
     writer = frame.write.mode("error").options(compression="zlib", maxRecordsPerFile=0)
-    (writer.partitionBy(*keys) if keys else writer).format(ORC).save(directory)
+    (writer.partitionBy(*keys) if keys else writer).format(ORC).save(spark_path(directory))
 
 
 def stage_empty(target: Target, directory: str) -> None:

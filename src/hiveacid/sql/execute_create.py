@@ -20,7 +20,7 @@ from hiveacid.spark.types import hive_type_text
 from hiveacid.sql.execute_query import frame_of
 from hiveacid.sql.rows import nothing, written
 from hiveacid.storage.listing import RESERVED_PROPERTIES
-from hiveacid.storage.local import absolute
+from hiveacid.storage.paths import absolute
 from hiveacid.table.insert import InsertOptions, write_rows
 from hiveacid.table.report import WriteReport
 

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH100, PTH102, PTH104, PTH105, PTH108, PTH111, PTH112, PTH114, PTH116, PTH120, PTH123
+# ruff: noqa: PTH102, PTH104, PTH105, PTH108, PTH112, PTH114, PTH116, PTH120, PTH123
 # One verb here is one system call on a text: pathlib adds objects and hides errors.
 """The local file system as tables see it: durable writes, errors with their path, no stale checksum files.
 
@@ -13,14 +13,13 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
+from hiveacid.errors import MissingDirectoryError, StorageError
 from hiveacid.ports import FileEntry
 
-_OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/[^/]|/$))?", re.IGNORECASE)
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 _ATTEMPTS = 5
@@ -123,12 +122,17 @@ class LocalFileSystem:
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Create or replace a small file: readers see the old or the new content, nothing between."""
+        self.write_pieces(path, (data,))
+
+    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Create or replace a file from pieces that come one after another: it is there with the last one."""
         target = local_path(path)
         with _errors("write", path):
             self._make(os.path.dirname(target))
             with self._hidden_beside(target) as scratch:
                 with open(scratch, "xb") as file:
-                    file.write(data)
+                    file.writelines(pieces)
+                    file.flush()
                     self._sync(file.fileno())
                 os.replace(scratch, target)
             _forget_checksum(target)
@@ -159,8 +163,12 @@ class LocalFileSystem:
             _forget_checksum(new)
             self._sync_directory(os.path.dirname(new))
 
-    def renames_directories(self) -> bool:
+    def renames_directories(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
         """Tell that `move_directory` is one step."""
+        return True
+
+    def changes_files(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
+        """Tell that `replace_tail` writes the tail only."""
         return True
 
     def move_directory(self, source: str, target: str) -> None:
@@ -276,18 +284,7 @@ def local_path(path: str) -> str:
     return os.path.normpath("/" + plain.lstrip("/"))
 
 
-def absolute(path: str) -> str:
-    """Return a user's path (relative to the working directory, or a ``file:`` URI) as a plain absolute path.
-
-    Raises UnsupportedFeatureError for other schemes, StorageError for hosts.
-    """
-    uri = _FILE_URI.match(path)
-    if not uri and _OTHER_SCHEME.match(path):
-        raise UnsupportedFeatureError(f"{path}: only local directories are supported yet")
-    return local_path(path if uri else os.path.abspath(os.path.expanduser(path)))
-
-
-def real_path(path: str) -> str:
+def real_local_path(path: str) -> str:
     """Return a path with every link on its way followed: two names of one place become one."""
     return os.path.realpath(local_path(path))
 

@@ -35,6 +35,7 @@ from hiveacid.ports import Start, TxnKind
 from hiveacid.spark.change_feed import Changed
 from hiveacid.storage.listing import HISTORY_FROM, Location, list_locations
 from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.paths import is_local
 from hiveacid.storage.streams import flushed
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
@@ -104,6 +105,11 @@ class ChangeSource:
         if file_kind(table.storage) is not FileKind.ORC:
             raise UnsupportedFeatureError(f"{table.name} is not stored as ORC: read changes by t.changes()")
         require_readable(table)
+        if not is_local(table.location):
+            raise UnsupportedFeatureError(
+                f"{table.name} lies at {table.location}: Spark's Python workers read local files only; read changes by "
+                "t.changes()"
+            )
         return table
 
     def present(self, table: TableDefinition) -> ValidWriteIdList:

@@ -25,6 +25,7 @@ from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.orc.write import CODECS
 from hiveacid.storage.listing import ADOPTED_TXN, list_locations
+from hiveacid.storage.paths import is_local
 from hiveacid.streaming.bucketing import check_bucketing
 from hiveacid.streaming.shape import cast
 from hiveacid.streaming.split import Values, partition_texts
@@ -52,6 +53,11 @@ class Target:
         if table.kind is TableKind.PLAIN:
             raise UnsupportedFeatureError(
                 f"{table.name} is not transactional: rows are streamed into transactional tables only"
+            )
+        if not is_local(table.location):
+            raise UnsupportedFeatureError(
+                f"{table.name} lies at {table.location}: rows are streamed into files that grow, and files of an object "
+                "store or of HDFS don't; insert them by Spark (foreachBatch(t.stream_writer(...)))"
             )
         if not table.storage.input_format.endswith("OrcInputFormat"):
             raise UnsupportedFeatureError(f"{table.name} is not stored as ORC: insert its rows by Spark")

@@ -222,7 +222,7 @@ def _planned(work: _Job, location: Location, write_ids: ValidCompactorWriteIdLis
         raise _RefusedError(f"{work.table.name} {OLD_EVENTS}")
     if isinstance(plan, CompactionRefusal):
         raise _RefusedError(plan.reason, cleaning_needed=plan.cleaning_needed)
-    if work.level is LayoutLevel.HIVE3 and not work.context.fs.renames_directories():
+    if work.level is LayoutLevel.HIVE3 and not work.context.fs.renames_directories(location.root):
         raise UnsupportedFeatureError(
             f"compaction of {work.table.name} at layout level hive3 needs a file system that renames directories in "
             "one step: readers could see half of the result. Use level hive4 (hiveacid.layout.level)"

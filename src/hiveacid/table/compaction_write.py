@@ -1,7 +1,8 @@
-"""The files of a compaction: rows and delete events written together, put in place in one step.
+"""The files of a compaction: rows and delete events written together, put in place in one step where there is one.
 
 The result is made ready below the location, in a hidden directory, and then renamed: nobody sees half of it.
-With the ``_v`` suffix nobody believes it before the commit either; at layout level hive3, which knows no
+With the ``_v`` suffix nobody believes it before the commit either, so that where renaming is not one step (object
+stores) its files are written straight to their final names. At layout level hive3, which knows no
 suffix, a reader may take it from the moment of the renaming, and may: it holds the same rows. What consists of
 two directories is marked there, so that one without the other is passed over (``names.PAIR_FILE``).
 """
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from hiveacid.core.listing import DataFile
     from hiveacid.core.queue import CompactionRequest
-    from hiveacid.ports import FileSystem
     from hiveacid.storage.listing import Location
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
@@ -66,6 +66,15 @@ class Rewrite:
     txn: Transaction
     request: CompactionRequest
     level: LayoutLevel
+
+    @property
+    def scratch(self) -> str:
+        """Return the hidden directory of the job, below the location."""
+        return f"{self.location.root}/{staging_name(self.txn.txn_id, _ONLY_ONE)}"
+
+    def staging(self, output: str) -> str:
+        """Return where Spark writes what goes to ``output``."""
+        return f"{self.scratch}/{output.rpartition('/')[2]}{_STAGED}"
 
     @property
     def target(self) -> Target:
@@ -132,15 +141,23 @@ def by_spark() -> Writing:
 def rewrite(job: Rewrite, writing: Writing, publishing: Callable[[], None]) -> Rewritten:
     """Write the result of a plan and put it in place; ``publishing`` is called in between."""
     fs, root, plan = job.context.fs, job.location.root, job.plan
-    scratch = f"{root}/{staging_name(job.txn.txn_id, _ONLY_ONE)}"
+    scratch = job.scratch
+    # where renaming is not one step it protects from nothing: the suffix does, and each file is written once
+    direct = not fs.renames_directories(root)
+    place = root if direct else scratch
+    if direct:
+        job.txn.on_abort(lambda: _remove(job, [name for name in (plan.output, plan.delete_output) if name]))
     try:
         made: dict[str, Published] = {}
         if plan.output:
-            made[plan.output] = writing.rows(job, f"{scratch}/{plan.output}")
+            made[plan.output] = writing.rows(job, f"{place}/{plan.output}")
         if plan.delete_output:
-            made[plan.delete_output] = writing.events(job, f"{scratch}/{plan.delete_output}")
+            made[plan.delete_output] = writing.events(job, f"{place}/{plan.delete_output}")
         publishing()
-        _put_in_place(job, scratch, list(made))
+        if direct:
+            job.txn.heartbeats.check(job.txn.txn_id)
+        else:
+            _put_in_place(job, scratch, list(made))
     finally:
         fs.delete_tree(scratch)
     rows = sum(one.total(Kind.INSERTED) for one in made.values())
@@ -165,8 +182,7 @@ def _put_in_place(job: Rewrite, scratch: str, names: Sequence[str]) -> None:
     def undo() -> None:
         # without suffix the whole result may have readers by now, and it is right whether it commits or not
         if job.level is LayoutLevel.HIVE4 or len(moved) < len(names):
-            for name in names:
-                fs.delete_tree(f"{root}/{name}")
+            _remove(job, names)
 
     if job.level is LayoutLevel.HIVE3 and len(names) > 1:
         for name in names:
@@ -174,18 +190,13 @@ def _put_in_place(job: Rewrite, scratch: str, names: Sequence[str]) -> None:
     job.txn.heartbeats.check(job.txn.txn_id)
     job.txn.on_abort(undo)
     for name in names:
-        _move(fs, f"{scratch}/{name}", f"{root}/{name}")
+        fs.move_directory(f"{scratch}/{name}", f"{root}/{name}")
         moved.append(name)
 
 
-def _move(fs: FileSystem, source: str, target: str) -> None:
-    if fs.renames_directories():
-        fs.move_directory(source, target)
-        return
-    fs.make_directory(target)
-    for entry in fs.list_tree(source):
-        if not entry.is_dir:
-            fs.move_file(f"{source}/{entry.path}", f"{target}/{entry.path}")
+def _remove(job: Rewrite, names: Iterable[str]) -> None:
+    for name in names:
+        job.context.fs.delete_tree(f"{job.location.root}/{name}")
 
 
 def _at_rest(context: Context) -> Context:
@@ -195,7 +206,7 @@ def _at_rest(context: Context) -> Context:
 
 def _write_rows(job: Rewrite, output: str) -> Published:
     job = replace(job, context=_at_rest(job.context))
-    plan, table, directory = job.plan, job.table, f"{output}{_STAGED}"
+    plan, table, directory = job.plan, job.table, job.staging(output)
     applied = plan.delete_deltas if plan.kind is not CompactionKind.MINOR else ()
     location = replace(job.location, state=AcidState(plan.base, plan.deltas, applied, plan.originals))
     full_acid = table.kind is TableKind.FULL_ACID
@@ -237,7 +248,7 @@ def _rebalanced(job: Rewrite, frame: DataFrame, directory: str) -> DataFrame:
 
 
 def _write_events(job: Rewrite, output: str) -> Published:
-    directory = f"{output}{_STAGED}"
+    directory = job.staging(output)
     state = AcidState(None, (), job.plan.delete_deltas, ())
     location = replace(job.location, state=state)
     found = survey(job.context, job.table, [location], job.txn)

@@ -39,7 +39,7 @@ from hiveacid.spark.rows import fit
 from hiveacid.spark.scan import STRICT
 from hiveacid.spark.write import Kind
 from hiveacid.storage.listing import Location
-from hiveacid.storage.local import absolute, real_path
+from hiveacid.storage.paths import absolute, real_path
 from hiveacid.storage.sources import SourceFile, find_sources
 from hiveacid.table.insert import (
     InsertOptions,

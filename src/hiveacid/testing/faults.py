@@ -173,7 +173,7 @@ class FaultyPort:
         return guarded
 
 
-_PURE = frozenset({"spark_path", "close"})  # nothing can happen there
+_PURE = frozenset({"spark_path", "changes_files", "renames_directories", "close"})  # nothing can happen there
 
 
 class FaultyStore(FaultyPort):

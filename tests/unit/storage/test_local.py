@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports import FileEntry, FileSystem
 from hiveacid.storage import local
-from hiveacid.storage.local import LocalFileSystem, absolute, local_path
+from hiveacid.storage.local import LocalFileSystem, local_path
+from hiveacid.storage.paths import absolute, is_local, real_path, spark_path
 
 ODD = "a b%20ü=1/x%3Ay+z ~#?'\"[q]{r}*/ファイル"
 FS: FileSystem = LocalFileSystem()
@@ -275,6 +276,22 @@ def test_paths_of_a_user_become_absolute(tmp_path: Path, monkeypatch: pytest.Mon
     assert absolute("file:///a/b/") == "/a/b"
     with pytest.raises(StorageError):
         absolute("file:relative")
-    for elsewhere in ("s3a://bucket/wh", "hdfs://host:8020/wh", "HDFS:///wh"):
-        with pytest.raises(UnsupportedFeatureError, match="local directories"):
-            absolute(elsewhere)
+    for elsewhere in ("s3a://bucket/wh", "hdfs://host:8020/wh"):
+        assert absolute(elsewhere) == absolute(f"{elsewhere}//x/..//") == elsewhere
+        assert not is_local(elsewhere)
+    assert absolute("HDFS:///wh/") == "hdfs:///wh"
+    assert absolute("s3a://bucket") == absolute("s3a://bucket/") == "s3a://bucket"
+    with pytest.raises(UnsupportedFeatureError, match="no file system ftp:// is known"):
+        absolute("ftp://host/wh")
+    with pytest.raises(StorageError, match="names no bucket"):
+        absolute("s3a:///wh")
+
+
+def test_a_place_has_one_name_for_spark_and_for_comparing(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert real_path(f"{tmp_path}/b/c") == f"{tmp_path}/a/c"
+    assert spark_path(f"file:{tmp_path}/b") == f"file://{tmp_path}/b"
+    for scheme in ("s3", "s3n", "s3a"):
+        assert real_path(f"{scheme}://bucket/t") == spark_path(f"{scheme}://bucket/t") == "s3a://bucket/t"
+    assert spark_path("gs://bucket/a%41 b") == "gs://bucket/a%41 b"

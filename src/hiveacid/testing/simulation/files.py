@@ -59,7 +59,11 @@ class MemoryFileSystem:
         self.write_bytes(target, self._file(source))
         del self.files[source]
 
-    def renames_directories(self) -> bool:
+    def changes_files(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
+        """See :class:`hiveacid.ports.FileSystem`."""
+        return True
+
+    def renames_directories(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
         """As in an object store: a compaction moves its files one by one."""
         return False
 

@@ -1,0 +1,227 @@
+"""Any file system of ``pyarrow.fs`` as tables see it: S3, Google's and Azure's stores, HDFS.
+
+Object stores have neither renaming nor directories. Nothing here needs them: a file appears under its name when its
+last byte is there, and no directory is believed before its write id commits. A process that dies while it writes
+leaves no file (in S3 the parts of an unfinished upload, which a rule of the bucket may delete after a day).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
+from hiveacid.ports import FileEntry, FileSystem
+from hiveacid.storage.paths import spark_path
+
+BLOCK = 16 << 20
+"""Bytes read at a time where a file is copied through this process."""
+_LARGEST_COPY = 5 << 30  # bytes; S3 copies larger objects in parts only
+
+
+@dataclass(frozen=True)
+class ArrowFileSystem:
+    """``ports.FileSystem`` on one of Arrow's file systems.
+
+    ``fs``: a ``pyarrow.fs.FileSystem``. ``inner``: turns a path of ours into one of its own. ``renames``: renaming
+    is one step, for directories too (HDFS), and a file that is being written can be seen; else a file is there at
+    once, with its last byte (object stores). OSError becomes StorageError with the path.
+    """
+
+    fs: Any
+    inner: Callable[[str], str]
+    renames: bool = False
+
+    def renames_directories(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
+        """See `ports.FileSystem`."""
+        return self.renames
+
+    def changes_files(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
+        """Tell that a file can't be changed where it lies."""
+        return False
+
+    def list_tree(self, root: str) -> tuple[FileEntry, ...]:
+        """List everything below ``root``, sorted by path: one request for 1,000 objects, however deep they lie.
+
+        MissingDirectoryError if nothing is there.
+        """
+        return self._list(root, recursive=True)
+
+    def list_directory(self, root: str) -> tuple[FileEntry, ...]:
+        """List one directory, sorted by path. MissingDirectoryError if nothing is there."""
+        return self._list(root, recursive=False)
+
+    def _list(self, root: str, *, recursive: bool) -> tuple[FileEntry, ...]:
+        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415 - Arrow only when it is needed
+
+        base = self.inner(root)
+        with _errors("list", root):
+            try:
+                found = self.fs.get_file_info(FileSelector(base, recursive=recursive))
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise MissingDirectoryError("the directory is not there", path=root) from error
+        cut = len(base.rstrip("/")) + 1
+        return tuple(
+            sorted(
+                (
+                    FileEntry(
+                        info.path[cut:], info.type == FileType.Directory, info.size or 0, _milliseconds(info)
+                    )
+                    for info in found
+                ),
+                key=lambda entry: entry.path,
+            )
+        )
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or directory is there."""
+        return self._type(path) is not None
+
+    def _type(self, path: str) -> str | None:
+        from pyarrow.fs import FileType  # noqa: PLC0415 - Arrow only when it is needed
+
+        with _errors("look at", path):
+            found = self.fs.get_file_info(self.inner(path)).type
+        return None if found == FileType.NotFound else "directory" if found == FileType.Directory else "file"
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; one that is there already is fine."""
+        with _errors("create the directory", path):
+            self.fs.create_dir(self.inner(path), recursive=True)
+
+    def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """Read a range of a file; fewer bytes where it ends before (negative ``start``: from its end)."""
+        with _errors("read", path), self.fs.open_input_file(self.inner(path)) as file:
+            size = file.size()
+            start = min(size, max(0, size + start) if start < 0 else start)
+            file.seek(start)
+            data: bytes = file.read(size - start if length is None else min(length, size - start))
+            return data
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Create or replace a small file."""
+        self.write_pieces(path, (data,))
+
+    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Create or replace a file from pieces that come one after another; with the last one it is there."""
+        target = self.inner(path)
+        folder, _, name = target.rpartition("/")
+        written = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp" if self.renames else target
+        with _errors("write", path):
+            self._make_parent(path)
+            try:
+                with self.fs.open_output_stream(written) as file:
+                    for piece in pieces:
+                        file.write(piece)
+            except BaseException:
+                # closing the stream has completed the file with what had come by then
+                with suppress(OSError):
+                    self.fs.delete_file(written)
+                raise
+            if written != target:
+                with suppress(FileNotFoundError):
+                    self.fs.delete_file(target)
+                self.fs.move(written, target)
+
+    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
+        """Write a file anew, with other bytes from ``start`` on. All of it goes through this process."""
+        size = self._size(path)
+        if start > size:
+            raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
+        self.write_pieces(path, (*blocks(self, path, 0, start), tail))
+
+    def move_file(self, source: str, target: str) -> None:
+        """Move a file to its final name. An existing target is a StorageError."""
+        self._require_free(source, target)
+        with _errors(f"move {source} to", target):
+            if self.renames:
+                self._make_parent(target)
+                self.fs.move(self.inner(source), self.inner(target))
+                return
+        self._copy(source, target)
+        with _errors("delete", source):
+            self.fs.delete_file(self.inner(source))
+
+    def copy_file(self, source: str, target: str, length: int | None = None) -> None:
+        """Copy a file, or its first ``length`` bytes; the store itself does it where it can. An existing target is a StorageError."""
+        self._require_free(source, target)
+        self._copy(source, target, length)
+
+    def _copy(self, source: str, target: str, length: int | None = None) -> None:
+        size = self._size(source)
+        if self.renames or size > _LARGEST_COPY or (length is not None and length < size):
+            self.write_pieces(target, blocks(self, source, 0, size if length is None else min(length, size)))
+            return
+        with _errors(f"copy {source} to", target):
+            self.fs.copy_file(self.inner(source), self.inner(target))
+
+    def link_file(self, source: str, target: str) -> None:
+        """Copy a file: nothing here has two names."""
+        self.copy_file(source, target)
+
+    def move_directory(self, source: str, target: str) -> None:
+        """Rename a directory; its parents are made. An existing target is a StorageError."""
+        if not self.renames:
+            raise UnsupportedFeatureError(
+                f"cannot move {source} to {target}: an object store has no directories"
+            )
+        self._require_free(source, target)
+        with _errors(f"move {source} to", target):
+            self._make_parent(target)
+            self.fs.move(self.inner(source), self.inner(target))
+
+    def delete_tree(self, path: str) -> None:
+        """Delete a file or directory with all it holds; nothing there is not an error."""
+        found = self._type(path)
+        with _errors("delete", path), suppress(FileNotFoundError):
+            if found == "file":
+                self.fs.delete_file(self.inner(path))
+            elif found == "directory":
+                self.fs.delete_dir(self.inner(path))
+
+    def spark_path(self, path: str) -> str:
+        """See `ports.FileSystem`."""
+        return spark_path(path)
+
+    def _size(self, path: str) -> int:
+        from pyarrow.fs import FileType  # noqa: PLC0415 - Arrow only when it is needed
+
+        with _errors("look at", path):
+            info = self.fs.get_file_info(self.inner(path))
+        if info.type != FileType.File:
+            raise StorageError(f"cannot read {path}: no such file")
+        return int(info.size)
+
+    def _require_free(self, source: str, target: str) -> None:
+        if self.exists(target):
+            raise StorageError(f"cannot bring {source} to {target}: there is something of that name")
+
+    def _make_parent(self, target: str) -> None:
+        if self.renames:
+            self.fs.create_dir(self.inner(target).rpartition("/")[0], recursive=True)
+
+
+def blocks(fs: FileSystem, path: str, start: int, stop: int) -> Iterator[bytes]:
+    """Read a range of a file, block by block. StorageError where the file ends before ``stop``."""
+    for at in range(start, stop, BLOCK):
+        wanted = min(BLOCK, stop - at)
+        data = fs.read_bytes(path, at, wanted)
+        if len(data) != wanted:
+            raise StorageError(f"cannot copy {path}: it ends before byte {stop}")
+        yield data
+
+
+@contextmanager
+def _errors(verb: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
+        told = getattr(error, "strerror", None) or error
+        raise StorageError(f"cannot {verb} {path}: {told}") from error
+
+
+def _milliseconds(info: Any) -> int:
+    return 0 if info.mtime_ns is None else int(info.mtime_ns) // 1_000_000

@@ -1,0 +1,123 @@
+"""Arrow's file systems, opened with the settings of Hadoop that Spark reads the same places with.
+
+Credentials come from those settings where they are there; else Arrow looks where the stores' own tools do
+(``AWS_…`` variables, profiles, roles of the machine; Google's default credentials). None is ever logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hiveacid.errors import StorageError, UnsupportedFeatureError
+from hiveacid.storage.arrow import ArrowFileSystem
+from hiveacid.storage.paths import S3, Place, place_of
+
+Lookup = Callable[[str], str | None]
+"""Gives the value of a setting of Hadoop (``fs.s3a.endpoint``), None where it is not set."""
+_AMAZON = ".amazonaws.com"
+_ENCRYPTION = ("encryption.algorithm", "server-side-encryption-algorithm")
+_DELAYED_OPEN = 19  # Arrow's version from which on small objects take one request instead of three
+
+
+def nothing_set(_: str) -> None:
+    """Return None: no setting is set."""
+    return
+
+
+def open_arrow(place: Place, lookup: Lookup) -> ArrowFileSystem:
+    """Open the file system of a URI. Raises UnsupportedFeatureError, StorageError."""
+    try:
+        if place.scheme in S3:
+            return ArrowFileSystem(_s3(place.authority, lookup), in_bucket)
+        if place.scheme == "gs":
+            return ArrowFileSystem(_google(), in_bucket)
+        if place.scheme in ("abfs", "abfss"):
+            return ArrowFileSystem(_azure(place, lookup), in_bucket)
+        if place.scheme in ("hdfs", "viewfs"):
+            return ArrowFileSystem(_hadoop(place), path_only, renames=True)
+    except ImportError as error:
+        raise UnsupportedFeatureError(f"{place}: this pyarrow was built without it: {error}") from error
+    except OSError as error:
+        raise StorageError(f"cannot open {place.scheme}://{place.authority}: {error}") from error
+    raise UnsupportedFeatureError(
+        f"{place}: without a JVM in reach no file system {place.scheme}:// can be opened"
+    )
+
+
+def in_bucket(path: str) -> str:
+    """Return ``bucket/key`` of a URI of an object store (of Azure: the container, without the account)."""
+    place = place_of(path)
+    return f"{place.authority.partition('@')[0]}{place.path}"
+
+
+def path_only(path: str) -> str:
+    """Return the path of a URI without scheme and host."""
+    return place_of(path).path or "/"
+
+
+def s3_options(bucket: str, lookup: Lookup) -> dict[str, Any]:
+    """Return what ``pyarrow.fs.S3FileSystem`` is to be made with, after ``fs.s3a.*`` and ``fs.s3a.bucket.NAME.*``.
+
+    Raises UnsupportedFeatureError where objects are to be encrypted in a way that Arrow can't ask for.
+    """
+
+    def get(name: str) -> str:
+        return (lookup(f"fs.s3a.bucket.{bucket}.{name}") or lookup(f"fs.s3a.{name}") or "").strip()
+
+    encryption = next((get(name) for name in _ENCRYPTION if get(name)), "")
+    if encryption and encryption != "AES256":
+        raise UnsupportedFeatureError(
+            f"s3a://{bucket}: fs.s3a.encryption.algorithm={encryption} can't be asked for by Arrow; make it the "
+            "bucket's own default encryption instead, and leave the setting out"
+        )
+    options: dict[str, Any] = {}
+    access, secret = get("access.key"), get("secret.key")
+    provider = get("aws.credentials.provider")
+    if "Anonymous" in provider:
+        options["anonymous"] = True
+    elif access and secret:
+        options |= {"access_key": access, "secret_key": secret, "session_token": get("session.token") or None}
+    elif get("assumed.role.arn") and "AssumedRole" in provider:
+        options["role_arn"] = get("assumed.role.arn")
+    if get("endpoint.region"):
+        options["region"] = get("endpoint.region")
+    endpoint = get("endpoint")
+    if endpoint and not endpoint.rstrip("/").endswith(_AMAZON):
+        bare = endpoint.partition("://")[2] or endpoint
+        insecure = endpoint.startswith("http://") or (
+            "://" not in endpoint and get("connection.ssl.enabled").lower() == "false"
+        )
+        options |= {"endpoint_override": bare.rstrip("/"), "scheme": "http" if insecure else "https"}
+        options.setdefault("region", "us-east-1")
+    return options
+
+
+def _s3(bucket: str, lookup: Lookup) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - Arrow only when it is needed
+    from pyarrow import fs  # noqa: PLC0415
+
+    options = s3_options(bucket, lookup)
+    if int(pa.__version__.partition(".")[0]) >= _DELAYED_OPEN:
+        options["allow_delayed_open"] = True
+    return fs.S3FileSystem(**options)
+
+
+def _google() -> Any:
+    from pyarrow.fs import GcsFileSystem  # noqa: PLC0415 - Arrow only when it is needed
+
+    return GcsFileSystem()
+
+
+def _azure(place: Place, lookup: Lookup) -> Any:
+    from pyarrow.fs import AzureFileSystem  # noqa: PLC0415 - Arrow only when it is needed
+
+    host = place.authority.rpartition("@")[2]
+    return AzureFileSystem(host.partition(".")[0], account_key=lookup(f"fs.azure.account.key.{host}"))
+
+
+def _hadoop(place: Place) -> Any:
+    from pyarrow.fs import HadoopFileSystem  # noqa: PLC0415 - Arrow only when it is needed
+
+    host, _, port = place.authority.partition(":")
+    return HadoopFileSystem(host or "default", int(port or 0))

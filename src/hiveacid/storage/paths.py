@@ -1,0 +1,80 @@
+# ruff: noqa: PTH100, PTH111 - texts, as in storage/local.py
+"""Names of places: local paths and URIs of other file systems, in one normal form each."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from dataclasses import dataclass
+
+from hiveacid.errors import StorageError, UnsupportedFeatureError
+from hiveacid.storage.local import local_path, real_local_path
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_FILE = re.compile(r"file:", re.IGNORECASE)
+S3 = frozenset({"s3", "s3a", "s3n"})
+"""One store under three names: Hadoop's own connector is called s3a."""
+KNOWN = S3 | {"gs", "abfs", "abfss", "hdfs", "viewfs", "webhdfs", "swebhdfs", "o3fs", "ofs"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A URI's parts: ``s3a://bucket/wh/t`` is s3a, bucket, ``/wh/t`` (no slash at its end)."""
+
+    scheme: str
+    authority: str
+    path: str
+
+    def __str__(self) -> str:
+        """Return the URI."""
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+def is_local(path: str) -> bool:
+    """Tell whether a path or URI is one of this machine's disks."""
+    return bool(_FILE.match(path)) or not _SCHEME.match(path)
+
+
+def place_of(path: str) -> Place:
+    """Return the parts of a URI, normalised; nothing in it is decoded. StorageError for one that leads nowhere."""
+    found = _SCHEME.match(path)
+    if found is None:
+        raise StorageError(f"not a URI: {path}")
+    authority, _, rest = path[found.end() :].partition("/")
+    scheme = found[1].lower()
+    if not authority and scheme not in ("hdfs", "viewfs"):
+        raise StorageError(
+            f"{path} names no {'bucket' if scheme in S3 | {'gs'} else 'place'}: {scheme}://NAME/…"
+        )
+    return Place(scheme, authority, posixpath.normpath(f"/{rest}").replace("//", "/").rstrip("/"))
+
+
+def absolute(path: str) -> str:
+    """Return a user's path (relative to the working directory, or a URI) in its normal form.
+
+    Local ones become plain absolute paths. Raises UnsupportedFeatureError for schemes nobody knows, StorageError
+    for hosts in ``file:`` URIs.
+    """
+    if is_local(path):
+        return local_path(path if _FILE.match(path) else os.path.abspath(os.path.expanduser(path)))
+    place = place_of(path)
+    if place.scheme not in KNOWN:
+        raise UnsupportedFeatureError(
+            f"{path}: no file system {place.scheme}:// is known; known are local paths and "
+            + ", ".join(f"{scheme}://" for scheme in sorted(KNOWN))
+        )
+    return str(place)
+
+
+def real_path(path: str) -> str:
+    """Return a path with every link on its way followed: two names of one place become one."""
+    if is_local(path):
+        return real_local_path(path)
+    place = place_of(path)
+    return str(Place("s3a", place.authority, place.path) if place.scheme in S3 else place)
+
+
+def spark_path(path: str) -> str:
+    """Return a path as Hadoop's ``Path`` takes it: with its scheme, nothing URL-encoded; S3 is always ``s3a``."""
+    return f"file://{local_path(path)}" if is_local(path) else real_path(path)

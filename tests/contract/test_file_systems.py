@@ -1,0 +1,221 @@
+"""Each file system passes the same suite: local disks, Arrow's view of them (which renames, as HDFS does), S3."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyarrow import fs as arrow_fs
+
+from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
+from hiveacid.ports import FileSystem
+from hiveacid.storage.arrow import BLOCK, ArrowFileSystem
+from hiveacid.storage.finishing import FinalNames
+from hiveacid.storage.local import LocalFileSystem
+from s3_server import WHY_NOT, S3Server, s3_server
+
+
+@dataclass
+class Room:
+    """A file system and an empty place in it."""
+
+    fs: FileSystem
+    root: str
+    renames: bool
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    if WHY_NOT:
+        pytest.skip(WHY_NOT)
+    with s3_server() as server:
+        server.make_bucket("files")
+        yield server
+
+
+@pytest.fixture(params=["local", "arrow", "s3"])
+def room(request: pytest.FixtureRequest, tmp_path: Path) -> Room:
+    if request.param == "local":
+        return Room(LocalFileSystem(durable=False), str(tmp_path), renames=True)
+    if request.param == "arrow":
+        return Room(
+            ArrowFileSystem(arrow_fs.LocalFileSystem(), str, renames=True), str(tmp_path), renames=True
+        )
+    server: S3Server = request.getfixturevalue("s3")
+    fs = server.file_system()
+    root = f"s3a://files/{uuid.uuid4().hex}"
+    fs.make_directory(root)
+    return Room(fs, root, renames=False)
+
+
+def names(room: Room, below: str = "") -> list[tuple[str, bool, int]]:
+    entries = room.fs.list_tree(f"{room.root}{below}")
+    return [(entry.path, entry.is_dir, 0 if entry.is_dir else entry.size) for entry in entries]
+
+
+def test_a_listing_shows_all_that_lies_below_sorted(room: Room) -> None:
+    fs, root = room.fs, room.root
+    assert names(room) == []
+    for path in ("d=a%2Fb/x", "d=a b/ü", "b.1", "b/1", "_h/.x"):
+        fs.write_bytes(f"{root}/{path}", path.encode())
+    fs.make_directory(f"{root}/empty/in")
+    expected = [
+        ("_h", True, 0),
+        ("_h/.x", False, 5),
+        ("b", True, 0),
+        ("b.1", False, 3),
+        ("b/1", False, 3),
+        ("d=a b", True, 0),
+        ("d=a b/ü", False, 8),
+        ("d=a%2Fb", True, 0),
+        ("d=a%2Fb/x", False, 9),
+        ("empty", True, 0),
+        ("empty/in", True, 0),
+    ]
+    assert names(room) == expected
+    top = [(entry.path, entry.is_dir) for entry in fs.list_directory(root)]
+    assert top == [(path, is_dir) for path, is_dir, _ in expected if "/" not in path]
+    assert all(entry.modified > 0 for entry in fs.list_tree(root) if not entry.is_dir)
+    with pytest.raises(MissingDirectoryError):
+        fs.list_tree(f"{root}/nowhere")
+    with pytest.raises(MissingDirectoryError):
+        fs.list_directory(f"{root}/nowhere")
+
+
+def test_bytes_come_back_in_any_range(room: Room) -> None:
+    fs, path = room.fs, f"{room.root}/f"
+    fs.write_bytes(path, b"old, and longer than the new one")
+    fs.write_bytes(path, b"0123456789")
+    assert fs.read_bytes(path) == b"0123456789"
+    assert fs.read_bytes(path, 3, 4) == b"3456"
+    assert fs.read_bytes(path, -3) == b"789"
+    assert fs.read_bytes(path, -30, 2) == b"01"
+    assert fs.read_bytes(path, 8, 20) == b"89"
+    assert fs.read_bytes(path, 20, 5) == b""
+    fs.write_pieces(f"{room.root}/p/q", (b"ab", b"", b"cd"))
+    assert fs.read_bytes(f"{room.root}/p/q") == b"abcd"
+    fs.write_bytes(f"{room.root}/none", b"")
+    assert fs.read_bytes(f"{room.root}/none") == b""
+    with pytest.raises(StorageError, match="nowhere"):
+        fs.read_bytes(f"{room.root}/nowhere")
+
+
+def test_a_file_whose_writing_fails_is_not_there(room: Room) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"x" * 100
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        room.fs.write_pieces(f"{room.root}/d/f", pieces())
+    assert not room.fs.exists(f"{room.root}/d/f")
+    assert [path for path, is_dir, _ in names(room) if not is_dir] == []
+
+
+def test_a_tail_is_replaced(room: Room) -> None:
+    fs, path = room.fs, f"{room.root}/f"
+    fs.write_bytes(path, b"0123456789")
+    fs.replace_tail(path, 4, b"abc")
+    assert fs.read_bytes(path) == b"0123abc"
+    with pytest.raises(StorageError, match="ends before byte 8"):
+        fs.replace_tail(path, 8, b"")
+    assert fs.read_bytes(path) == b"0123abc"
+
+
+def test_files_are_moved_copied_and_linked_but_never_over_one_another(room: Room) -> None:
+    fs, root = room.fs, room.root
+    fs.write_bytes(f"{root}/a", b"content")
+    fs.move_file(f"{root}/a", f"{root}/x/y/b")
+    fs.copy_file(f"{root}/x/y/b", f"{root}/z/c")
+    fs.copy_file(f"{root}/z/c", f"{root}/z/part", 3)
+    fs.link_file(f"{root}/z/c", f"{root}/w/d")
+    files = [path for path, is_dir, _ in names(room) if not is_dir]
+    assert files == ["w/d", "x/y/b", "z/c", "z/part"]
+    assert fs.read_bytes(f"{root}/z/part") == b"con"
+    for verb in (fs.move_file, fs.copy_file, fs.link_file):
+        with pytest.raises(StorageError):
+            verb(f"{root}/z/c", f"{root}/w/d")
+        with pytest.raises(StorageError):
+            verb(f"{root}/nowhere", f"{root}/new")
+    assert [path for path, is_dir, _ in names(room) if not is_dir] == files
+
+
+def test_directories_are_renamed_where_that_is_one_step(room: Room) -> None:
+    fs, root = room.fs, room.root
+    fs.write_bytes(f"{root}/s/d/f", b"1")
+    assert fs.renames_directories(root) == room.renames
+    if not room.renames:
+        with pytest.raises(UnsupportedFeatureError):
+            fs.move_directory(f"{root}/s/d", f"{root}/t/d")
+        return
+    fs.move_directory(f"{root}/s/d", f"{root}/t/d")
+    assert fs.read_bytes(f"{root}/t/d/f") == b"1"
+    fs.write_bytes(f"{root}/s/d/f", b"2")
+    with pytest.raises(StorageError):
+        fs.move_directory(f"{root}/s/d", f"{root}/t/d")
+    assert fs.read_bytes(f"{root}/t/d/f") == b"1"
+
+
+def test_what_is_deleted_is_gone_and_nothing_else_is(room: Room) -> None:
+    fs, root = room.fs, room.root
+    for path in ("d/a", "d/e/b", "d2/c", "f"):
+        fs.write_bytes(f"{root}/{path}", b"1")
+    fs.delete_tree(f"{root}/d")
+    fs.delete_tree(f"{root}/f")
+    fs.delete_tree(f"{root}/nowhere")
+    assert names(room) == [("d2", True, 0), ("d2/c", False, 1)]
+    assert not fs.exists(f"{root}/d")
+    assert fs.exists(f"{root}/d2")
+    fs.delete_tree(f"{root}/d2")
+    assert fs.exists(root)
+    assert names(room) == []
+
+
+def test_staged_files_get_their_end_and_their_final_name_once(room: Room) -> None:
+    fs, root = room.fs, room.root
+    fs.write_bytes(f"{root}/s/1", b"rows and footer")
+    fs.write_bytes(f"{root}/s/2", b"other rows")
+    final = FinalNames(fs)
+    final.finish(f"{root}/s/1", f"{root}/delta/bucket_00000", 5, b"tail")
+    with pytest.raises(StorageError):
+        final.finish(f"{root}/s/2", f"{root}/delta/bucket_00000", 5, b"tail")
+    with pytest.raises(StorageError):
+        FinalNames(fs).finish(f"{root}/s/2", f"{root}/delta/bucket_00000", 5, b"tail")
+    assert names(room, "/delta") == [("bucket_00000", False, 9)]
+    assert fs.read_bytes(f"{root}/delta/bucket_00000") == b"rows tail"
+
+
+def test_large_files_are_copied_block_by_block(room: Room) -> None:
+    data = bytes(range(256)) * (BLOCK // 256) + b"the rest"
+    room.fs.write_bytes(f"{room.root}/s/1", data)
+    FinalNames(room.fs).finish(f"{room.root}/s/1", f"{room.root}/d/1", len(data) - 4, b"end")
+    assert room.fs.read_bytes(f"{room.root}/d/1") == data[:-4] + b"end"
+
+
+def test_files_go_from_one_file_system_to_the_other(s3: S3Server, tmp_path: Path) -> None:
+    fs = s3.file_system()
+    (tmp_path / "f").write_bytes(b"from here")
+    root = f"s3a://files/{uuid.uuid4().hex}"
+    fs.copy_file(f"{tmp_path}/f", f"{root}/a/f")
+    fs.copy_file(f"{tmp_path}/f", f"{root}/a/part", 4)
+    with pytest.raises(StorageError):
+        fs.copy_file(f"{tmp_path}/f", f"{root}/a/f")
+    fs.link_file(f"{root}/a/f", f"{tmp_path}/linked")
+    fs.move_file(f"{root}/a/f", f"{tmp_path}/moved")
+    assert [(one.path, one.size) for one in fs.list_tree(f"{root}/a")] == [("part", 4)]
+    assert (tmp_path / "linked").read_bytes() == (tmp_path / "moved").read_bytes() == b"from here"
+
+
+def test_a_listing_asks_once_for_a_thousand_files_however_deep(s3: S3Server) -> None:
+    fs, root = s3.file_system(), f"s3a://files/{uuid.uuid4().hex}"
+    for number in range(30):
+        fs.write_bytes(f"{root}/p={number}/delta_1_1/bucket_0", b"1")
+    s3.counted()
+    assert len(fs.list_tree(root)) == 90
+    assert s3.counted() == {"GET": 1}
+    fs.delete_tree(root)
+    deleting = s3.counted()
+    assert deleting["POST"] == 1
+    assert deleting.total() <= 8
