@@ -240,6 +240,20 @@ def test_a_lost_commit_is_asked_for_again(start: Callable[[Answer], Server]) -> 
     assert server.calls == ["commit_txn"] * 8
 
 
+def test_a_lost_commit_and_nobody_to_ask(start: Callable[[Answer], Server]) -> None:
+    """The server went away with its answer. "Not there" would say that nothing happened, and files would be deleted."""
+
+    def answer(*_: object) -> object:
+        server._listener.shutdown(socket.SHUT_RDWR)
+        return HANG_UP
+
+    server = start(answer)
+    one = client(server.port)
+    with pytest.raises(CommitStateUnknownError):
+        commit(one, HIVE4, TxnId(7), wrote=True)
+    assert server.calls == ["commit_txn"]
+
+
 def test_a_forgotten_transaction_has_not_committed(start: Callable[[Answer], Server]) -> None:
     """It may have been aborted while we slept, and cleaned: to say that all is well would lose rows."""
     snapshot = {"success": protocol.GetOpenTxnsResponse(txn_high_water_mark=9, open_txns=[], abortedBits=b"")}

@@ -12,6 +12,7 @@ from hiveacid.errors import (
     HiveAcidError,
     NoSuchTransactionError,
     StoreError,
+    StoreUnavailableError,
     TransactionAbortedError,
     TransactionStateError,
 )
@@ -202,6 +203,10 @@ def commit(client: MetastoreClient, can: Capabilities, txn_id: TxnId, *, wrote: 
         except NoSuchTransactionError:
             if wrote:
                 raise lost from None
+        except StoreUnavailableError:  # "not there" would say that nothing happened
+            if wrote:
+                raise lost from None
+            raise
     except NoSuchTransactionError as error:
         if wrote or txn_state(client, txn_id) != "committed":
             raise NoSuchTransactionError(
