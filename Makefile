@@ -55,13 +55,14 @@ format: $(STAMPS)/lint  ## let ruff format the code and fix what it can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
+# With Delta Lake and Iceberg beside us: on the newest Spark that both run on, in an environment of its own.
 .PHONY: bench
-bench: java $(STAMPS)/demo $(STAMPS)/project  ## measure reading, changing and compacting against plain Spark
-	@$(BIN)/python bench/run.py $(ARGS)
-	@$(MAKE) --no-print-directory bench-stores ARGS=
-	@$(MAKE) --no-print-directory bench-files ARGS=
-	@$(MAKE) --no-print-directory bench-ingest ARGS=
-	@$(MAKE) --no-print-directory bench-compact ARGS=
+bench: java .venv-bench/stamp  ## measure all against plain Spark, Delta Lake and Iceberg (most of an hour; ARGS="--help")
+	@PYTHONPATH=src .venv-bench/bin/python bench/run.py $(ARGS)
+
+.PHONY: bench-quick
+bench-quick: java .venv-bench/stamp  ## the same in a few minutes, with a tenth of the rows
+	@PYTHONPATH=src .venv-bench/bin/python bench/run.py --quick $(ARGS)
 
 .PHONY: stress
 stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each store, simulation (a quarter of an hour)
@@ -107,7 +108,7 @@ requirements: $(STAMPS)/compile  ## compile requirements/*.in anew (ARGS=--upgra
 
 .PHONY: clean
 clean:  ## remove the virtual environment and everything that was built
-	@rm -rf $(VENV) .venv-spark-* build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .venv-spark-* .venv-bench build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "== clean"
 
@@ -126,6 +127,14 @@ $(STAMPS)/build: requirements/build.txt tools/python.sh
 $(STAMPS)/%: requirements/%.txt $(STAMPS)/build
 	@echo "== packages of requirements/$*.txt (a minute or two the first time)"
 	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/$*.txt
+	@touch $@
+
+.venv-bench/stamp: requirements/bench.txt requirements/build.txt
+	@python="$$(tools/python.sh)"; echo "== virtual environment .venv-bench from $$python"; "$$python" -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
+	@echo "== packages of requirements/bench.txt (a minute or two the first time)"
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	    --no-build-isolation -r requirements/bench.txt
 	@touch $@
 
 .venv-spark-%/stamp: requirements/spark-%.txt requirements/build.txt

@@ -22,26 +22,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
+from sales import SALES, sales
 
 import hiveacid
 from hiveacid import AcidSession
 
 FILES, CHANGES, SMALL = 4, 5, 100
-COLUMNS = (
-    "ss_sold_date date, ss_sold_time_sk int, ss_item_sk int, ss_customer_sk int, ss_cdemo_sk int, ss_hdemo_sk int, "
-    "ss_addr_sk int, ss_store_sk int, ss_promo_sk int, ss_ticket_number bigint, ss_quantity int, "
-    "ss_wholesale_cost decimal(7,2), ss_list_price decimal(7,2), ss_sales_price decimal(7,2), "
-    "ss_ext_discount_amt decimal(7,2), ss_ext_sales_price decimal(7,2), ss_ext_wholesale_cost decimal(7,2), "
-    "ss_ext_list_price decimal(7,2), ss_ext_tax decimal(7,2), ss_coupon_amt decimal(7,2), ss_net_paid decimal(7,2), "
-    "ss_net_paid_inc_tax decimal(7,2), ss_net_profit decimal(7,2)"
-)
-CREATE = "CREATE TABLE {} (" + COLUMNS + ") STORED AS ORC TBLPROPERTIES ('transactional'='true')"
-HIGHEST = {"int": 200_000, "bigint": 2_000_000_000, "date": 1800, "decimal(7,2)": 9_999_999}
-SEED = 7
-NULLS = 25  # one value in so many
+CREATE = "CREATE TABLE {} (" + SALES + ") STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 HEAP = "2g"
 COLLECTOR = "-XX:+UseG1GC -XX:InitiatingHeapOccupancyPercent=25"  # early: what is left then is in use
 AFTER = re.compile(r"->(\d+)M\(\d+M\)")  # what is left on the heap, in a line of the collector's log
@@ -106,27 +96,6 @@ class Bench:
         target = self.scratch / "again" / name
         shutil.copytree(original, target, copy_function=os.link)
         self.acid.adopt(CREATE.format(name), str(target))
-
-
-def value(place: int, kind: str) -> str:
-    """Return the expression of a column: as good as random, nulls among them."""
-    chance = f"xxhash64(id, {place}, {SEED})"
-    number = f"CAST(pmod({chance}, {HIGHEST[kind]}) AS INT)"
-    match kind:
-        case "date":
-            number = f"date_add(DATE'1998-01-02', {number})"
-        case "bigint":
-            return "id DIV 8"  # a ticket has several items: never null, ascending
-        case "decimal(7,2)":
-            number = f"CAST({number} / 100 AS DECIMAL(7,2))"
-    return f"if(pmod(shiftright({chance}, 40), {NULLS}) = 0, NULL, {number})"
-
-
-def sales(spark: SparkSession, start: int, count: int, files: int) -> DataFrame:
-    """Return rows ``start`` to ``start + count``."""
-    columns = [column.split() for column in COLUMNS.split(", ")]
-    frame = spark.range(start, start + count, numPartitions=files)
-    return frame.selectExpr(*[f"{value(i, kind)} AS {name}" for i, (name, kind) in enumerate(columns)])
 
 
 def changed_table(bench: Bench, name: str, rows: int) -> Path:

@@ -189,3 +189,73 @@ def test_reserved_column_names_do_not_confuse_the_scan(acid: AcidSession) -> Non
     assert frame.where("row.bucket >= 90").count() == 10
     assert frame.where("currentTransaction = 50 AND operation = 0").count() == 1
     assert acid.table("r").scan(where="originalTransaction = 60").to_df().count() == 1
+
+
+def test_a_count_reads_no_column_of_the_user(acid: AcidSession, table: str) -> None:
+    frame = acid.sql(f"SELECT count(*) FROM {table}")
+    assert frame.collect() == [(10,)]
+    (node,) = scan_nodes(frame._jdf.queryExecution().executedPlan())
+    assert not {"id", "v", "w"}.intersection(
+        re.findall(r"(\w+):", str(node.requiredSchema().catalogString()))
+    )
+
+
+def test_an_insert_only_table_is_scanned_as_plain_files(acid: AcidSession) -> None:
+    acid.sql(
+        "CREATE TABLE i (id INT, v STRING, s STRUCT<a:INT,b:STRING>) STORED AS ORC "
+        "TBLPROPERTIES ('transactional'='true','transactional_properties'='insert_only')"
+    )
+    acid.sql("INSERT INTO i SELECT CAST(id AS INT), 'x', named_struct('a', 1, 'b', 'y') FROM range(10)")
+    frame = acid.sql("SELECT sum(s.a) FROM i WHERE id > 7")
+    plan = executed_plan(frame)
+    assert "Batched: true" in plan
+    assert "Join" not in plan
+    (node,) = scan_nodes(frame._jdf.queryExecution().executedPlan())
+    assert str(node.requiredSchema().catalogString()) == "struct<id:int,s:struct<a:int>>"
+    assert "GreaterThan(id,7)" in str(node.metadata().apply("PushedFilters"))
+
+
+def test_deletes_add_no_column_but_the_key(acid: AcidSession) -> None:
+    """And a struct is read as far as it is asked for; delete events are read by their keys alone."""
+    acid.sql(
+        "CREATE TABLE n (id INT, v STRING, s STRUCT<a:INT,b:STRING>) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql("INSERT INTO n SELECT CAST(id AS INT), 'x', named_struct('a', 1, 'b', 'y') FROM range(10)")
+    acid.sql("DELETE FROM n WHERE id = 3")
+    frame = acid.sql("SELECT sum(s.a) FROM n")
+    assert frame.collect() == [(9,)]
+    found = {
+        "delete" if "delete_delta" in str(node.relation().location().inputFiles()[0]) else "rows": str(
+            node.requiredSchema().catalogString()
+        )
+        for node in scan_nodes(frame._jdf.queryExecution().executedPlan())
+    }
+    assert re.search(r"s:struct<a:int>", found["rows"])
+    assert not re.search(r"\b(id|v):", found["rows"])
+    assert not re.search(r"\b(id|v|s):", found.get("delete", ""))
+
+
+def test_a_filter_in_the_text_skips_row_groups(acid: AcidSession) -> None:
+    acid.sql(CREATE.format("big", ""))
+    acid.sql("INSERT INTO big SELECT CAST(id AS INT), 'x', 0.5 FROM range(0, 100000, 1, 1)")
+    acid.sql("DELETE FROM big WHERE id = 5")
+    frame = acid.sql("SELECT v FROM big WHERE id = 50001")
+    assert frame.collect() == [("x",)]
+    rows = [
+        int(node.metrics().apply("numOutputRows").value())
+        for node in scan_nodes(frame._jdf.queryExecution().executedPlan())
+    ]
+    assert max(rows) <= 20_000  # a row group has 10,000 rows
+
+
+def test_only_columns_asked_for_are_read_of_a_partition_with_deletes(acid: AcidSession) -> None:
+    """Spark 4 puts a projection of all columns below BETWEEN and nullif: neither may be in a scan of ours."""
+    acid.sql(CREATE.format("p", "PARTITIONED BY (d STRING)"))
+    acid.sql("INSERT INTO p PARTITION (d = 'x') SELECT CAST(id AS INT), 'x', 0.5 FROM range(10)")
+    for change in ("DELETE FROM p WHERE id = 3", "DELETE FROM p WHERE id = 4"):
+        acid.sql(change)
+        frame = acid.sql("SELECT d, sum(w) FROM p WHERE d = 'x' GROUP BY d")
+        frame.collect()
+        for node in scan_nodes(frame._jdf.queryExecution().executedPlan()):
+            columns = str(node.requiredSchema().catalogString())
+            assert not re.search(r"\b(id|v):", columns), columns

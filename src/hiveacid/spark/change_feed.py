@@ -117,7 +117,7 @@ def _directory_write_id(group: FileGroup) -> SparkColumn:
     """
     top = top_directory(group)
     low, high = (
-        F.nullif(F.regexp_extract(top, pattern, 1), F.lit("")).cast("bigint")
+        F.when((found := F.regexp_extract(top, pattern, 1)) != "", found).cast("bigint")
         for pattern in ("^(?:base|delta)_([0-9]+)(?:_|$)", "^delta_[0-9]+_([0-9]+)(?:_|$)")
     )
     one = F.coalesce(high, low) == low

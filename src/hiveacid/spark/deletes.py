@@ -24,7 +24,14 @@ _LONG_BITS = 63
 ROOT_KEY = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
 """Write id, bucket property and row id as expressions over an ACID file's root columns, never pushed down."""
 _V1 = 1 << 29  # bucket properties below are of codec version 0: the bucket alone
-_V0 = f"coalesce(originalTransaction, -1L) = 0L AND coalesce(bucket, -1) BETWEEN 0 AND {_V1 - 1}"
+
+
+def _within(value: str, low: int, high: int) -> str:
+    """Compare without BETWEEN, which Spark 4 carries out in a projection below that needs all columns of the row."""
+    return f"({value} >= {low} AND {value} <= {high})"
+
+
+_V0 = f"coalesce(originalTransaction, -1L) = 0L AND {_within(ROOT_KEY[1], 0, _V1 - 1)}"
 KEY_PARTS = (
     f"struct({ROOT_KEY[0]} AS col1, CASE WHEN {_V0} THEN shiftleft(bucket, 16) | {_V1} ELSE {ROOT_KEY[1]} END"
     f" AS col2, {ROOT_KEY[2]} AS col3)"
@@ -118,14 +125,13 @@ def delete_key(bounds: DeleteBounds, place: SparkColumn | None, *, strict: bool)
             f" | shiftleft(CAST({bucket} - {b.low} AS BIGINT), {r.bits}) | ({row_id} - {r.low}L)"
         )
         inside = " AND ".join(
-            f"{value} BETWEEN {one.low} AND {one.high}"
-            for value, one in zip(ROOT_KEY, (w, b, r), strict=True)
+            _within(value, one.low, one.high) for value, one in zip(ROOT_KEY, (w, b, r), strict=True)
         )
         if strict and bounds.originals is not None:  # files were kept out of the join by these
             buckets, row_ids = bounds.originals
             inside += (
-                f" AND ({write_id} != 0L OR {bucket} BETWEEN {buckets.low} AND {buckets.high}"
-                f" AND {row_id} BETWEEN {row_ids.low} AND {row_ids.high})"
+                f" AND ({write_id} != 0L OR {_within(bucket, buckets.low, buckets.high)}"
+                f" AND {_within(row_id, row_ids.low, row_ids.high)})"
             )
         outside = f"CAST(raise_error('{_OUTSIDE}') AS BIGINT)" if strict else "NULL"
         key = f"CASE WHEN {inside} THEN {packed} ELSE {outside} END"

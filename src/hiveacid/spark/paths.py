@@ -170,7 +170,8 @@ def _path_value(group: FileGroup, from_end: int) -> str:
     if group.decode:
         # once for the URI in which Spark names files, once for Hive's own escaping of directory names
         value = _url_decode(_url_decode(value))
-    return f"nullif({value}, '{DEFAULT_PARTITION}')"
+    # not nullif, which Spark 4 carries out in a projection below that needs all columns of the row
+    return f"if({value} = '{DEFAULT_PARTITION}', NULL, {value})"
 
 
 def _url_decode(value: str) -> str:

@@ -1,0 +1,248 @@
+"""Those that are measured side by side in one session: flat ORC, hiveacid, Delta Lake and Iceberg.
+
+The others' jars come from Maven Central (``install``), once, into the user's cache. Each keeps its own defaults but for
+what makes it write changes beside the data rather than anew: deletion vectors, merge-on-read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import hiveacid
+from hiveacid import AcidSession
+
+_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+_JARS = {  # by Spark version; what has no build for one is left out
+    "3.5": {
+        "Delta": ("io.delta:delta-spark_2.12:3.3.2", "io.delta:delta-storage:3.3.2"),
+        "Iceberg": ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0",),
+    },
+    "4.0": {
+        "Delta": ("io.delta:delta-spark_2.13:4.0.1", "io.delta:delta-storage:4.0.1"),
+        "Iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",),
+    },
+}
+
+
+class Peer(Protocol):
+    """One way to keep a table."""
+
+    name: str
+
+    def create(self, table: str, columns: str, partition: str | None = None) -> None:
+        """Make an empty table, partitioned by its last column if ``partition`` names it."""
+
+    def sql(self, text: str, table: str) -> DataFrame:
+        """Run a statement; ``{t}`` in it is the table."""
+
+    def insert(self, table: str, rows: DataFrame) -> None:
+        """Append rows."""
+
+    def overwrite(self, table: str, rows: DataFrame, partition: str, value: int) -> None:
+        """Replace the rows of one partition."""
+
+    def compact(self, table: str) -> None:
+        """Join what changes left, as whoever uses it would."""
+
+
+@dataclass
+class Flat:
+    """Plain Spark on ORC files, without any safety: the limit."""
+
+    spark: SparkSession
+    root: Path
+    name: str = "flat"
+    partitions: dict[str, str | None] = field(default_factory=dict)
+
+    def create(self, table: str, columns: str, partition: str | None = None) -> None:  # noqa: ARG002
+        """Note how the directory will be laid out."""
+        self.partitions[table] = partition
+
+    def sql(self, text: str, table: str) -> DataFrame:
+        """Run a query on the files."""
+        return self.spark.sql(text.format(t=f"orc.`{self.root / table}`"))
+
+    def insert(self, table: str, rows: DataFrame) -> None:
+        """Write files."""
+        partition = self.partitions[table]
+        writer = rows.write.mode("append").option("compression", "zlib")
+        (writer.partitionBy(partition) if partition else writer).orc(str(self.root / table))
+
+    def overwrite(self, table: str, rows: DataFrame, partition: str, value: int) -> None:
+        """Replace a directory."""
+        home = self.root / table / f"{partition}={value}"
+        rows.drop(partition).write.mode("overwrite").option("compression", "zlib").orc(str(home))
+
+    def compact(self, table: str) -> None:
+        """Leave the files as they are."""
+
+
+@dataclass
+class Ours:
+    """This project, on SQLite and local files."""
+
+    acid: AcidSession
+    name: str = "hiveacid"
+
+    def create(self, table: str, columns: str, partition: str | None = None) -> None:
+        """Create a full ACID table."""
+        self.acid.sql(
+            f"CREATE TABLE {table} ({_without(columns, partition)}) {_by(columns, partition)} STORED AS ORC "
+            "TBLPROPERTIES ('transactional'='true')"
+        )
+
+    def sql(self, text: str, table: str) -> DataFrame:
+        """Run a statement."""
+        return self.acid.sql(text.format(t=table))
+
+    def insert(self, table: str, rows: DataFrame) -> None:
+        """Append rows."""
+        self.acid.table(table).insert(rows)
+
+    def overwrite(self, table: str, rows: DataFrame, partition: str, value: int) -> None:
+        """Replace the rows of one partition."""
+        self.acid.table(table).overwrite(rows.drop(partition), partition={partition: value})
+
+    def compact(self, table: str) -> None:
+        """Compact every partition, and remove what that replaced."""
+        self.acid.table(table).compact("major")
+        self.acid.clean()
+
+
+@dataclass
+class Catalogued:
+    """Delta Lake or Iceberg, in a catalog of its own."""
+
+    spark: SparkSession
+    name: str
+    catalog: str
+    create_as: str
+
+    def _of(self, table: str) -> str:
+        return f"{self.catalog}.{table}"
+
+    def create(self, table: str, columns: str, partition: str | None = None) -> None:
+        """Create a table that writes changes beside the data."""
+        by = f"PARTITIONED BY ({partition})" if partition else ""
+        self.spark.sql(f"CREATE TABLE {self._of(table)} ({columns}) {self.create_as.format(by=by)}")
+
+    def sql(self, text: str, table: str) -> DataFrame:
+        """Run a statement."""
+        return self.spark.sql(text.format(t=self._of(table)))
+
+    def insert(self, table: str, rows: DataFrame) -> None:
+        """Append rows."""
+        rows.writeTo(self._of(table)).append()
+
+    def overwrite(self, table: str, rows: DataFrame, partition: str, value: int) -> None:
+        """Replace the rows of one partition."""
+        rows.writeTo(self._of(table)).overwrite(F.col(partition) == value)
+
+    def compact(self, table: str) -> None:
+        """Rewrite small files and those with deletes."""
+        if self.name == "Delta":
+            self.spark.sql(f"OPTIMIZE {self._of(table)}")
+            return
+        catalog, _, rest = self._of(table).partition(".")
+        options = "map('delete-file-threshold', '1', 'min-input-files', '2')"
+        self.spark.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{rest}', options => {options})")
+
+
+def _without(columns: str, partition: str | None) -> str:
+    return ", ".join(one for one in columns.split(", ") if partition is None or one.split()[0] != partition)
+
+
+def _by(columns: str, partition: str | None) -> str:
+    if partition is None:
+        return ""
+    (one,) = (one for one in columns.split(", ") if one.split()[0] == partition)
+    return f"PARTITIONED BY ({one})"
+
+
+def version() -> str:
+    """Return Spark's version as it is said in ``_JARS``."""
+    return ".".join(pyspark.__version__.split(".")[:2])
+
+
+def install(names: Sequence[str]) -> list[Path]:
+    """Fetch the jars of the others that run on this Spark, those named. Needs Maven; raises what it raises."""
+    home = Path(os.environ.get("HIVEACID_BENCH_JARS") or Path.home() / ".cache" / "hiveacid-bench")
+    home.mkdir(parents=True, exist_ok=True)
+    found = []
+    for name, coordinates in _JARS.get(version(), {}).items():
+        for one in coordinates if name in names else ():
+            _, artifact, number = one.split(":")
+            jar = home / f"{artifact}-{number}.jar"
+            if not jar.exists():
+                maven = shutil.which("mvn")
+                if maven is None:
+                    raise SystemExit(
+                        f"{name} is fetched by Maven: install it (mvn), or leave it out by --peers"
+                    )
+                subprocess.run(
+                    [maven, "-q", "-B", _PLUGIN, f"-Dartifact={one}:jar", f"-DoutputDirectory={home}"],
+                    check=True,
+                )
+            found.append(jar)
+    return found
+
+
+def available(names: Sequence[str]) -> list[str]:
+    """Return those of the names that run on this Spark."""
+    return [name for name in names if name in _JARS.get(version(), {})]
+
+
+def session(jars: Sequence[Path], scratch: Path, names: Sequence[str], memory: str) -> SparkSession:
+    """Return one local session in which all of them work."""
+    extensions = []
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": memory,
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.orc.compression.codec": "zlib",
+        "spark.sql.warehouse.dir": str(scratch / "spark"),
+    }
+    if jars:
+        settings["spark.jars"] = ",".join(map(str, jars))
+    if "Delta" in names:
+        extensions.append("io.delta.sql.DeltaSparkSessionExtension")
+        settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        settings["spark.databricks.delta.properties.defaults.enableDeletionVectors"] = "true"
+    if "Iceberg" in names:
+        extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
+        settings["spark.sql.catalog.ice"] = "org.apache.iceberg.spark.SparkCatalog"
+        settings["spark.sql.catalog.ice.type"] = "hadoop"
+        settings["spark.sql.catalog.ice.warehouse"] = str(scratch / "iceberg")
+    if extensions:
+        settings["spark.sql.extensions"] = ",".join(extensions)
+    builder = hiveacid.configure(SparkSession.builder.master("local[2]").appName("hiveacid bench"))
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark: SparkSession = builder.getOrCreate()
+    return spark
+
+
+def others(spark: SparkSession, names: Sequence[str]) -> list[Peer]:
+    """Return the peers that have a catalog."""
+    found: list[Peer] = []
+    if "Delta" in names:
+        spark.sql("CREATE DATABASE IF NOT EXISTS delta_bench")
+        found.append(Catalogued(spark, "Delta", "spark_catalog.delta_bench", "USING delta {by}"))
+    if "Iceberg" in names:
+        spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.bench")
+        modes = ", ".join(f"'write.{verb}.mode'='merge-on-read'" for verb in ("delete", "update", "merge"))
+        how = f"USING iceberg {{by}} TBLPROPERTIES ('format-version'='3', {modes})"
+        found.append(Catalogued(spark, "Iceberg", "ice.bench", how))
+    return found

@@ -1,0 +1,148 @@
+"""What was measured: as values, a printed table, JSON and a chart."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+import pyspark
+from measure import Figure
+from rich.console import Console
+from rich.table import Table
+
+OURS, FLAT = "hiveacid", "flat"
+
+
+@dataclass(frozen=True)
+class Result:
+    """Figures of one piece of work, by who did it.
+
+    ``aim``: the highest ratio to ``against`` (flat ORC, or the fastest of the others) that is aimed at.
+    """
+
+    section: str
+    case: str
+    what: str
+    figures: Mapping[str, Figure] = field(repr=False)
+    aim: float | None = None
+    against: str = FLAT
+    work: int = 0
+
+    def ratio(self, *, cpu: bool = False) -> float | None:
+        """Return ours to the limit's; None where there is no limit."""
+        others = [one for name, one in self.figures.items() if name != OURS]
+        limit = self.figures.get(self.against)
+        if limit is None and self.against == "others" and others:
+            limit = min(others, key=lambda one: one.cpu if cpu else one.seconds)
+        ours = self.figures.get(OURS)
+        if limit is None or ours is None:
+            return None
+        top, bottom = (ours.cpu, limit.cpu) if cpu else (ours.seconds, limit.seconds)
+        return top / bottom if bottom else None
+
+    def as_json(self) -> dict[str, object]:
+        """Return all of it for a file."""
+        return {
+            "section": self.section,
+            "case": self.case,
+            "what": self.what,
+            "work": self.work,
+            "aim": self.aim,
+            "against": self.against,
+            "ratio": self.ratio(),
+            "cpu_ratio": self.ratio(cpu=True),
+            "figures": {
+                name: {"seconds": one.seconds, "cpu": one.cpu, "spread": one.spread, "runs": len(one.runs)}
+                for name, one in self.figures.items()
+            },
+        }
+
+
+def table(results: Sequence[Result]) -> Table:
+    """Lay the results out: seconds (and CPU seconds) of each, ours against the limit."""
+    names = list(dict.fromkeys(name for one in results for name in one.figures))
+    found = Table(title="median seconds (CPU seconds)")
+    for heading in ("", "", *names, "ratio", "CPU", "spread", "aim"):
+        found.add_column(heading, justify="left" if heading == "" else "right")
+    section = None
+    for one in results:
+        if one.section != section:
+            found.add_section()
+            section = one.section
+        cells = [
+            f"{one.figures[name].seconds:.2f} ({one.figures[name].cpu:.2f})" if name in one.figures else ""
+            for name in names
+        ]
+        ratio, cpu = one.ratio(), one.ratio(cpu=True)
+        ours = one.figures.get(OURS)
+        spread = "" if ours is None else "{:.2f}-{:.2f}".format(*ours.spread)
+        missed = ratio is not None and one.aim is not None and ratio > one.aim
+        found.add_row(
+            f"{one.section}: {one.case}",
+            one.what,
+            *cells,
+            "" if ratio is None else f"{ratio:.2f}{' !' if missed else ''}",
+            "" if cpu is None else f"{cpu:.2f}",
+            spread,
+            "" if one.aim is None else f"{one.aim:.2f}",
+        )
+    return found
+
+
+def machine() -> dict[str, object]:
+    """Say what it was measured on."""
+    return {
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+        "python": platform.python_version(),
+        "spark": pyspark.__version__,
+        "system": platform.system(),
+    }
+
+
+def save(results: Sequence[Result], directory: Path, **facts: object) -> Path:
+    """Write ``bench.json`` and ``bench.png``. Return the directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    content = {"machine": machine(), **facts, "results": [one.as_json() for one in results]}
+    (directory / "bench.json").write_text(json.dumps(content, indent=1) + "\n")
+    chart(results, directory / "bench.png")
+    return directory
+
+
+def chart(results: Sequence[Result], path: Path) -> None:
+    """Draw the ratio of each result as a bar, the aim as a mark; red where it is missed."""
+    mpl = import_module("matplotlib")  # takes a second, and is needed here only
+    mpl.use("Agg")
+    plt = import_module("matplotlib.pyplot")
+
+    found = [(one, ratio) for one in results if (ratio := one.ratio()) is not None][::-1]
+    figure, axes = plt.subplots(figsize=(10, 1 + 0.22 * len(found)))
+    missed = [one.aim is not None and ratio > one.aim for one, ratio in found]
+    axes.barh(
+        range(len(found)),
+        [ratio for _, ratio in found],
+        color=["#c0392b" if bad else "#2471a3" for bad in missed],
+    )
+    for place, (one, _) in enumerate(found):
+        if one.aim is not None:
+            axes.plot([one.aim, one.aim], [place - 0.4, place + 0.4], color="black")
+    labels = [f"{one.section}: {one.case}, {one.what} ({one.against})" for one, _ in found]
+    axes.set_yticks(range(len(found)), labels, fontsize=6)
+    axes.axvline(1, color="grey", linewidth=0.5)
+    axes.set_xlabel("seconds of hiveacid ÷ those of the limit; black: the aim")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def show(console: Console, results: Sequence[Result]) -> None:
+    """Print the table and how many aims were met."""
+    console.print(table(results))
+    aimed = [one for one in results if one.aim is not None and one.ratio() is not None]
+    met = sum(1 for one in aimed if (one.ratio() or 0) <= (one.aim or 0))
+    console.print(f"aims met: {met} of {len(aimed)}")
