@@ -27,6 +27,7 @@ demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real fli
 
 .PHONY: test
 test: java $(STAMPS)/test $(STAMPS)/project  ## run all tests (TESTS=path ARGS="pytest options" narrow it)
+	@$(BIN)/python tests/hadoop_jars.py
 	@echo "== pytest $(TESTS) $(ARGS)"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 $(if $(filter tests,$(TESTS)),--ignore=tests/interop) $(TESTS) $(ARGS)
 

@@ -1,4 +1,4 @@
-"""Each file system passes the same suite: local disks, Arrow's view of them (which renames, as HDFS does), S3."""
+"""Each file system passes the same suite: local disks, Arrow's view of them, S3, HDFS."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 from pyarrow import fs as arrow_fs
 
+from hdfs_server import WHY_NOT as NO_HDFS
+from hdfs_server import Hdfs, hdfs_server
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports import FileSystem
+from hiveacid.spark.hadoop import open_hadoop
 from hiveacid.storage.arrow import BLOCK, ArrowFileSystem
 from hiveacid.storage.finishing import FinalNames
 from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.paths import place_of
 from s3_server import WHY_NOT, S3Server, s3_server
 
 
@@ -36,8 +40,22 @@ def s3() -> Iterator[S3Server]:
         yield server
 
 
-@pytest.fixture(params=["local", "arrow", "s3"])
+@pytest.fixture(scope="module")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    if NO_HDFS:
+        pytest.skip(NO_HDFS)
+    with hdfs_server(tmp_path_factory.mktemp("hdfs")) as server:
+        yield server
+
+
+@pytest.fixture(params=["local", "arrow", "s3", "hdfs"])
 def room(request: pytest.FixtureRequest, tmp_path: Path) -> Room:
+    if request.param == "hdfs":
+        hdfs: Hdfs = request.getfixturevalue("hdfs")
+        within = open_hadoop(hdfs.jvm, hdfs.conf, place_of(hdfs.uri))
+        root = f"{hdfs.uri}/{uuid.uuid4().hex}"
+        within.make_directory(root)
+        return Room(within, root, renames=True)
     if request.param == "local":
         return Room(LocalFileSystem(durable=False), str(tmp_path), renames=True)
     if request.param == "arrow":

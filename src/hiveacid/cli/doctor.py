@@ -48,7 +48,7 @@ def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
     """Look at Python, Java, PySpark, and the warehouse and its store; exit code 1 if something is wrong."""
     checks = [python(), java(), pyspark(), *workers()]
     if warehouse is not None:
-        checks += [*directory(Path(warehouse)), transaction_store(warehouse, store)]
+        checks += [*_place(warehouse), transaction_store(warehouse, store)]
     for check in (replace(check, advice="") if check.ok else check for check in checks):
         if output == "json":
             click.echo(json.dumps(asdict(check), ensure_ascii=False))
@@ -116,6 +116,26 @@ def workers() -> Iterator[Check]:
         yield Check(variable, answer == ours, found, f"unset {variable}, or give it a Python {ours}")
 
 
+def _place(warehouse: str) -> Iterator[Check]:
+    from hiveacid.storage.paths import is_local  # noqa: PLC0415 - --help needs none of it
+
+    return directory(Path(warehouse)) if is_local(warehouse) else remote(warehouse)
+
+
+def remote(warehouse: str) -> Iterator[Check]:
+    """Look at a warehouse in an object store or HDFS: can it be reached with what this environment says."""
+    from hiveacid.storage.anywhere import AnyFileSystem  # noqa: PLC0415 - imports Arrow
+    from hiveacid.storage.paths import absolute  # noqa: PLC0415
+
+    try:
+        there = AnyFileSystem().exists(absolute(warehouse))
+    except HiveAcidError as error:
+        advice = "credentials come from AWS_… variables and the like here: see the page on object stores"
+        yield Check("warehouse", ok=False, found=str(error), advice=advice)
+        return
+    yield Check("warehouse", ok=True, found=warehouse if there else f"{warehouse} (nothing there yet)")
+
+
 def directory(warehouse: Path) -> Iterator[Check]:
     """Look at the warehouse: can we write there, does its clock agree, is there room."""
     place = next(path for path in (warehouse.absolute(), *warehouse.absolute().parents) if path.exists())
@@ -148,11 +168,17 @@ def directory(warehouse: Path) -> Iterator[Check]:
 def transaction_store(warehouse: str, store: str | None) -> Check:
     """Open the store, if there is one, and ask it something."""
     from hiveacid.config import Settings, keys  # noqa: PLC0415 - --help needs none of it
+    from hiveacid.storage.paths import is_local  # noqa: PLC0415
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
     from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
+    if store is None and not is_local(warehouse):
+        advice = (
+            "a warehouse that is no local directory needs --store: PostgreSQL, MariaDB or a Hive Metastore"
+        )
+        return Check("store", ok=False, found="none was named", advice=advice)
     file = Path(warehouse).absolute() / ".hiveacid" / "store.db"
     if store is None and not file.exists():
         return Check("store", ok=True, found="not there yet; it comes with the first statement")

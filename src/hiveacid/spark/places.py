@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.spark.hadoop import open_hadoop
 from hiveacid.storage.opening import open_arrow
+from hiveacid.storage.paths import KNOWN, OBJECT_STORES
 
 if TYPE_CHECKING:
     from hiveacid.ports import FileSystem
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from hiveacid.storage.paths import Place
 
 _SECRETS = (".key", ".token")
+_HADOOP = KNOWN - OBJECT_STORES
+"""What the JVM opens: Arrow would need native libraries that nobody has."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class SparkPlaces:
 
     def __call__(self, place: Place) -> FileSystem:
         """Open a place. Raises UnsupportedFeatureError, StorageError."""
+        if self.facts.classic and place.scheme in _HADOOP:
+            return open_hadoop(self.facts.spark._jvm, self._hadoop, place)  # noqa: SLF001
         return open_arrow(place, self.lookup)
 
     def lookup(self, name: str) -> str | None:

@@ -10,7 +10,7 @@ from hiveacid.errors import StorageError
 from hiveacid.ports import FileEntry, FileSystem
 from hiveacid.storage.arrow import blocks
 from hiveacid.storage.local import LocalFileSystem
-from hiveacid.storage.opening import nothing_set, open_arrow
+from hiveacid.storage.opening import from_environment, open_arrow
 from hiveacid.storage.paths import Place, is_local, place_of, spark_path
 
 Opener = Callable[[Place], FileSystem]
@@ -18,7 +18,7 @@ Opener = Callable[[Place], FileSystem]
 
 def open_by_arrow(place: Place) -> FileSystem:
     """Open a place with what the environment says (no Spark, no settings)."""
-    return open_arrow(place, nothing_set)
+    return open_arrow(place, from_environment)
 
 
 @dataclass(frozen=True)

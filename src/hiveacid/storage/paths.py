@@ -15,7 +15,8 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _FILE = re.compile(r"file:", re.IGNORECASE)
 S3 = frozenset({"s3", "s3a", "s3n"})
 """One store under three names: Hadoop's own connector is called s3a."""
-KNOWN = S3 | {"gs", "abfs", "abfss", "hdfs", "viewfs", "webhdfs", "swebhdfs", "o3fs", "ofs"}
+OBJECT_STORES = S3 | {"gs", "abfs", "abfss"}
+KNOWN = OBJECT_STORES | {"hdfs", "viewfs", "webhdfs", "swebhdfs", "o3fs", "ofs"}
 
 
 @dataclass(frozen=True)

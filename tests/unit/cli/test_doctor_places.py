@@ -1,0 +1,34 @@
+"""``hiveacid doctor`` looks at warehouses that are no local directories, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from hiveacid.cli.doctor import remote, transaction_store
+from s3_server import WHY_NOT, s3_server
+
+
+def test_a_bucket_is_reached_with_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    if WHY_NOT:
+        pytest.skip(WHY_NOT)
+    with s3_server() as server:
+        bucket = server.make_bucket("lake")
+        for name, value in {
+            "AWS_ACCESS_KEY_ID": "access",
+            "AWS_SECRET_ACCESS_KEY": "not-a-secret",
+            "AWS_ENDPOINT_URL": server.endpoint,
+            "AWS_REGION": "us-east-1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        server.file_system().write_bytes(f"{bucket}/wh/f", b"1")
+        assert [(one.ok, one.found) for one in remote(f"{bucket}/wh")] == [(True, f"{bucket}/wh")]
+        assert [one.found for one in remote(f"{bucket}/new")] == [f"{bucket}/new (nothing there yet)"]
+
+
+def test_what_cannot_be_reached_is_wrong_and_a_store_has_to_be_named() -> None:
+    (found,) = remote("ftp://host/wh")
+    assert not found.ok
+    assert "no file system ftp://" in found.found
+    store = transaction_store("s3a://lake/wh", None)
+    assert not store.ok
+    assert "--store" in store.advice
