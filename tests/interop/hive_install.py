@@ -1,10 +1,12 @@
-"""Fetch real Hive from Maven Central: python tests/interop/hive_install.py [VERSION...]. Safe to repeat.
+"""Fetch real Hive from Maven Central: python tests/interop/hive_install.py [--programs | VERSION...]. Safe to repeat.
 
-Needs Maven and a JDK 17; on Debian as root both are installed.
+Needs Maven and a JDK 17; on Debian as root both are installed (``--programs``: only these). What Maven brings is compared
+with the SHA-256 in ``hive/jars-VERSION.txt``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -15,6 +17,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent / "hive"
 VERSIONS = ("3.1.3", "4.0.1")
+_SCHEMA_SUMS = {
+    "3.1.3": "5e0e447ee390e6c2eb2383f7d8a2fa8c17b509f7610f2e3fbdf06ae7aaeb8f4f",
+    "4.0.1": "ccc2f70ade144d43cd48526bdf60328119e872c93ca92f398dcbe31ad54a969d",
+}
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 _SCHEMAS = {  # which archive holds the metastore's schema, and its name in there
     "3.1.3": ("org.apache.hive:hive-standalone-metastore:3.1.3:tar.gz:bin", "hive-schema-3.1.0.postgres.sql"),
@@ -30,6 +36,10 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0
 _DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}
 <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
 """
+
+
+class NotFetchedError(Exception):
+    """Maven did not bring what it was asked for: mostly, that there is no network."""
 
 
 def home(version: str) -> Path:
@@ -54,9 +64,10 @@ def is_installed(version: str) -> bool:
     return (home(version) / "classpath.txt").exists()
 
 
-def jars(version: str) -> list[str]:
+def jars(version: str) -> dict[str, str]:
+    """Return what goes on the class path, in order, and its SHA-256."""
     lines = (HERE / f"jars-{version}.txt").read_text(encoding="utf-8").splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    return dict(line.split() for line in lines if line.strip() and not line.startswith("#"))
 
 
 def install(version: str) -> None:
@@ -71,8 +82,11 @@ def install(version: str) -> None:
     paths = [place / "lib" / f"{'-'.join(one.split(':')[1:])}.jar" for one in jars(version)]
     missing = [path.name for path in paths if not path.exists()]
     if missing:
-        raise SystemExit(f"Maven did not bring {', '.join(missing)}")
+        raise NotFetchedError(f"Maven did not bring {', '.join(missing)}")
+    for path, expected in zip(paths, jars(version).values(), strict=True):
+        _verify(path, expected)
     _schema(version, place)
+    _verify(place / "schema.sql", _SCHEMA_SUMS[version])
     sources = [HERE / "Loader.java", HERE / "PlainFiles.java", *_own(version, place)]
     classes = place / "classes"
     javac = java_home() / "bin" / "javac"  # type: ignore[operator]
@@ -80,6 +94,12 @@ def install(version: str) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     lines = [str(path) for path in (place / "conf", classes, *paths)]
     (place / "classpath.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _verify(path: Path, expected: str) -> None:
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != expected:
+        raise SystemExit(f"{path} has the SHA-256 {found}, not {expected}: it is not the file that was tried")
 
 
 def _own(version: str, place: Path) -> list[Path]:
@@ -125,7 +145,7 @@ def _maven(place: Path, *arguments: str) -> None:
             env={**os.environ, "JAVA_HOME": str(java_home())},
         )
     if done.returncode:
-        raise SystemExit(f"Maven failed:\n{log.read_text(errors='replace')[-2000:]}")
+        raise NotFetchedError(f"Maven failed:\n{log.read_text(errors='replace')[-2000:]}")
 
 
 def _programs() -> bool:
@@ -146,14 +166,26 @@ def _programs() -> bool:
 
 
 def main(wanted: list[str]) -> None:
-    if not _programs():
+    if not _programs() or wanted == ["--programs"]:
         return
     for version in wanted or VERSIONS:
         if is_installed(version):
             print(f"== Hive {version} is in {home(version)}")  # noqa: T201 - a tool
             continue
         print(f"== fetching Hive {version} ({len(jars(version))} jars, a minute or two)", flush=True)  # noqa: T201 - a tool
-        install(version)
+        _fetch(version)
+
+
+def _fetch(version: str) -> None:
+    """Install a version, the second time after a failure; without a network go on, and say so."""
+    for left in (1, 0):
+        try:
+            install(version)
+        except NotFetchedError as error:
+            after = "again" if left else "tests with this version will be skipped"
+            print(f"== Hive {version} could not be fetched; {after}: {error}", flush=True)  # noqa: T201 - a tool
+        else:
+            return
 
 
 if __name__ == "__main__":

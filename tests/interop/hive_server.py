@@ -17,6 +17,7 @@ from hive_install import home, java_home
 
 from hiveacid.testing.servers import PASSWORD, PostgresServer
 
+_CLEANER, _NEVER = 300, 36_000_000  # milliseconds between two turns of the metastore's cleaner
 _PATIENCE = 240.0  # seconds until a server takes connections
 _OPENED = (
     "java.base/java.io",
@@ -50,7 +51,7 @@ rootLogger.level = WARN
 rootLogger.appenderRefs = f
 rootLogger.appenderRef.f.ref = f
 """
-# Nothing answers from statistics or a cache; nothing compacts or cleans by itself; all engines run in the server.
+# Nothing answers from statistics or a cache; nothing compacts or (unless it is wanted) cleans by itself; all engines run in the server.
 _SETTINGS = """
 javax.jdo.option.ConnectionURL=jdbc:postgresql://127.0.0.1:{postgres}/{database}
 javax.jdo.option.ConnectionDriverName=org.postgresql.Driver
@@ -89,6 +90,9 @@ hive.user.install.directory=file://{place}/tmp/install
 hive.querylog.location={place}/tmp/querylog
 hadoop.tmp.dir={place}/tmp/hadoop
 mapreduce.framework.name=local
+mapreduce.client.completion.pollinterval=50
+mapreduce.client.progressmonitor.pollinterval=50
+hive.exec.counters.pull.interval=50
 mapreduce.cluster.local.dir={place}/tmp/mr
 hive.exec.submit.local.task.via.child=false
 tez.local.mode=true
@@ -118,20 +122,37 @@ hive.stats.column.autogather=false
 hive.compute.query.using.stats=false
 hive.query.results.cache.enabled=false
 hive.fetch.task.conversion=none
-hive.compactor.worker.threads=1
-metastore.compactor.worker.threads=1
+hive.compactor.worker.threads={workers}
+metastore.compactor.worker.threads={workers}
+hive.compactor.worker.sleep.time=200ms
+hive.compactor.worker.max.sleep.time=300ms
+hive.compactor.cleaner.on={cleans}
+metastore.compactor.cleaner.on={cleans}
 hive.metastore.runworker.in=hs2
 metastore.runworker.in=hs2
 hive.compactor.initiator.on={initiator}
 metastore.compactor.initiator.on={initiator}
 hive.compactor.check.interval=2s
-hive.compactor.cleaner.run.interval=36000s
-metastore.compactor.cleaner.run.interval=36000s
+hive.txn.timeout={timeout}s
+metastore.txn.timeout={timeout}s
+hive.compactor.cleaner.run.interval={cleaner}ms
+metastore.compactor.cleaner.run.interval={cleaner}ms
 hive.compactor.delta.num.threshold=1000000
 hive.compactor.delta.pct.threshold=1000000
 hive.compactor.abortedtxn.threshold=1000000
 metastore.compactor.abortedtxn.threshold=1000000
 """
+# What ends silent transactions, where a test waits for it.
+_REAPER = """
+hive.timedout.txn.reaper.start=2s
+hive.timedout.txn.reaper.interval=2s
+metastore.timedout.txn.reaper.start=2s
+metastore.timedout.txn.reaper.interval=2s
+metastore.acid.housekeeper.interval=2s
+hive.metastore.housekeeping.threads.on=true
+metastore.housekeeping.threads.on=true
+"""
+_LONG = 300  # seconds, Hive's own time-out of transactions
 _OF_TRANSACTIONS = (
     "TXN_COMPONENTS",
     "COMPLETED_TXN_COMPONENTS",
@@ -148,7 +169,11 @@ _OF_TRANSACTIONS = (
 class HiveServers:
     """The servers of one version, with an empty warehouse and an empty metastore in ``postgres``."""
 
-    def __init__(self, version: str, postgres: PostgresServer) -> None:
+    def __init__(
+        self, version: str, postgres: PostgresServer, *, timeout: int = _LONG, cleans: bool = False
+    ) -> None:
+        self.cleans = cleans  # whether the metastore's cleaner is at work, as often as can be
+        self.timeout = timeout  # seconds until a silent transaction is aborted
         self.version = version
         self.is_hive3 = version.startswith("3.")
         self.place = Path(tempfile.mkdtemp(prefix=f"hiveacid-hive-{version}-"))
@@ -205,6 +230,14 @@ class HiveServers:
     def start_metastore(self) -> None:
         self._start("org.apache.hadoop.hive.metastore.HiveMetaStore", "hms", self.hms_port, "400m")
 
+    def restart_metastore(self) -> None:
+        """Kill the metastore as a crash does, and start another one in its place."""
+        crashed = self._processes.pop(0)
+        crashed.kill()
+        crashed.wait(15)
+        self.start_metastore()
+        self._processes.insert(0, self._processes.pop())
+
     def start_hive_server(self) -> None:
         self._start("org.apache.hive.service.server.HiveServer2", "hs2", self.hs2_port, "1500m")
 
@@ -221,7 +254,8 @@ class HiveServers:
         shutil.rmtree(self.place, ignore_errors=True)
 
     def _configure(self) -> None:
-        text = _SETTINGS.format(
+        reaper = _REAPER if self.timeout < _LONG else ""
+        text = (_SETTINGS + reaper).format(
             postgres=self._postgres.port,
             database=self.database,
             password=PASSWORD,
@@ -232,6 +266,10 @@ class HiveServers:
             engine="mr" if self.is_hive3 else "tez",
             # With its default, 4.0 makes tables that say 'transactional'='false' external ones.
             transformer=" ",
+            cleaner=_CLEANER if self.cleans else _NEVER,
+            cleans=str(self.cleans).lower(),
+            timeout=self.timeout,
+            workers=4 if self.is_hive3 else 1,  # one of 3.1 looks at the queue every ten seconds
             initiator="true" if self.is_hive3 else "false",  # 3.1 has no cleaner without it
         )
         pairs = [line.split("=", 1) for line in text.splitlines() if line]

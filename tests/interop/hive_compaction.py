@@ -1,0 +1,76 @@
+"""Hive's compactions as a test waits for them: the queue in the metastore's database, and obsolete directories."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+from hive_server import HiveServers
+
+_NAME = re.compile(r"(base|delta|delete_delta)_(\d+)(?:_(\d+))?(?:_(\d{4}))?(?:_v\d+)?$")
+
+
+class Compactions:
+    """The queue of one version, whose tables are in lower case in Hive 3."""
+
+    def __init__(self, servers: HiveServers, patience: float = 90.0) -> None:
+        self._servers = servers
+        self._patience = patience
+
+    def forget(self) -> None:
+        """Take out what waits for the cleaner: 4.0.1 refuses the next request as long as it does.
+
+        On PostgreSQL it would stay so for ever: marking it as cleaned fails there ("invalid byte sequence 0x00").
+        """
+        self._run('DELETE FROM "COMPACTION_QUEUE" WHERE "CQ_STATE" = \'r\'')
+
+    def wait(self) -> None:
+        """Wait until no request is queued or worked on. Raises AssertionError if one has failed, TimeoutError."""
+        deadline = time.monotonic() + self._patience
+        while left := self._run(
+            'SELECT "CQ_STATE" FROM "COMPACTION_QUEUE" WHERE "CQ_STATE" IN (\'i\', \'w\')'
+        ):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"compactions in states {left} after {self._patience} s")
+            time.sleep(0.2)
+        failed = self._run(
+            'SELECT "CC_TABLE", "CC_TYPE", "CC_STATE" FROM "COMPLETED_COMPACTIONS" WHERE "CC_STATE" = \'f\''
+        )
+        assert failed == []
+
+    def wait_for_cleaner(self, location: Path) -> None:
+        """Wait until nothing is left that a compaction has made obsolete. Raises TimeoutError."""
+        deadline = time.monotonic() + self._patience
+        while left := obsolete(location):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not cleaned after {self._patience} s: {left}")
+            time.sleep(0.3)
+
+    def _run(self, statement: str) -> list[tuple[object, ...]]:
+        text = statement.replace('"', "") if self._servers.is_hive3 else statement
+        with self._servers.connection() as connection:
+            done = connection.execute(text.encode())
+            return done.fetchall() if done.description else []
+
+
+def obsolete(location: Path) -> list[str]:
+    """Return the directories that another one has replaced."""
+    found = []
+    for folder, inside, _ in os.walk(location):  # which does not mind that the cleaner is at work
+        names = {name: match for name in inside if (match := _NAME.match(name))}
+        bases = [int(match[2]) for match in names.values() if match[1] == "base"]
+        base = max(bases, default=-1)
+        for name, match in names.items():
+            low, high = int(match[2]), int(match[3] or match[2])
+            wider = any(
+                other[1] == match[1] != "base"
+                and int(other[2]) <= low
+                and high <= int(other[3])
+                and (int(other[2]), int(other[3])) != (low, high)
+                for other in names.values()
+            )
+            if wider or high < base or (high == base and match[1] != "base"):
+                found.append(f"{folder}/{name}")
+    return found
