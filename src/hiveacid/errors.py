@@ -26,6 +26,7 @@
         StreamReplayedError               a batch of a stream is in the table already
         StreamCheckpointError             a stream's batch ids begin anew, and nobody said that they may
         LockTimeoutError   (retryable)    10307
+        StatementCancelledError           its user cancelled it (hiveacid shell: Ctrl-C)
       MergeCardinalityError               a target row matched several source rows
       DataError                           a value does not fit its column; the statement wrote nothing
         BadRecordError                    a record of a stream does not fit; carries number and content
@@ -287,6 +288,12 @@ class LockTimeoutError(TransactionError):
 
     code = "10307"
     retryable = True
+
+
+class StatementCancelledError(TransactionError):
+    """The user cancelled the statement; its transaction was aborted, and nothing of it is visible."""
+
+    code = "CANCELLED"
 
 
 class MergeCardinalityError(HiveAcidError):

@@ -55,6 +55,11 @@ class Heartbeats:
         for tell in self._told if wrote else ():
             tell()
 
+    def alive(self) -> frozenset[TxnId]:
+        """Return the transactions that are beaten for now."""
+        with self._lock:
+            return frozenset(self._open)
+
     def on_commit(self, tell: Callable[[], None]) -> None:
         """Call ``tell`` whenever a transaction that wrote has committed."""
         self._told.append(tell)

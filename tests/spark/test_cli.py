@@ -184,7 +184,21 @@ def test_the_doctor_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "sql", "table", "table files", "txn abort", "locks", "check", "compact", "doctor", "demo"]
+    "command",
+    [
+        "",
+        "sql",
+        "shell",
+        "completion",
+        "table",
+        "table files",
+        "txn abort",
+        "locks",
+        "check",
+        "compact",
+        "doctor",
+        "demo",
+    ],
 )
 def test_every_command_explains_itself(command: str) -> None:
     result = run(*command.split(), "--help")

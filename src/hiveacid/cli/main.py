@@ -10,6 +10,7 @@ import hiveacid
 
 _COMMANDS = {
     "sql": ("hiveacid.cli.sql:sql", "Run SQL statements."),
+    "shell": ("hiveacid.cli.shell.command:shell", "Type SQL statements, with history and completion."),
     "table": ("hiveacid.cli.table:table", "List and look into tables."),
     "ingest": ("hiveacid.cli.ingest:ingest", "Write lines of files or of a pipe into a table."),
     "txn": ("hiveacid.cli.txn:txn", "List and abort transactions."),
@@ -17,6 +18,7 @@ _COMMANDS = {
     "check": ("hiveacid.cli.check:check", "Check a table: is anything damaged."),
     "compact": ("hiveacid.cli.compact:compact", "Compact a table or partition."),
     "services": ("hiveacid.cli.services:services", "Compact and clean by itself, until stopped."),
+    "completion": ("hiveacid.cli.completion:completion", "Let Tab complete in bash, zsh or fish."),
     "doctor": ("hiveacid.cli.doctor:doctor", "Say what is missing on this machine."),
     "demo": ("hiveacid.cli.demo:demo", "Run the main job on the real flights of 2013."),
 }

@@ -52,11 +52,18 @@ def _show(frame: DataFrame, output: str) -> None:
         for (line,) in _rows(frame.toDF(*_numbered(frame)).selectExpr(_as_json(frame.columns))):
             click.echo(line)
         return
-    kinds = [kind for _, kind in frame.dtypes]
-    casts = [_as_text(name, kind) for name, kind in zip(_numbered(frame), kinds, strict=True)]
-    texts = frame.toDF(*_numbered(frame)).selectExpr(*casts)
-    right = [kind.partition("(")[0] in _RIGHT for kind in kinds]
-    _print(frame.columns, _rows(texts), right, output)
+    _print(frame.columns, _rows(as_texts(frame)), aligned_right(frame), output)
+
+
+def as_texts(frame: DataFrame) -> DataFrame:
+    """Return all values as texts, binary ones in hexadecimal digits; columns are named c0, c1 ..."""
+    casts = [_as_text(name, kind) for name, (_, kind) in zip(_numbered(frame), frame.dtypes, strict=True)]
+    return frame.toDF(*_numbered(frame)).selectExpr(*casts)
+
+
+def aligned_right(frame: DataFrame) -> list[bool]:
+    """Tell of each column whether it holds numbers."""
+    return [kind.partition("(")[0] in _RIGHT for _, kind in frame.dtypes]
 
 
 def _print(

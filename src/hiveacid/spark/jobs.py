@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
@@ -40,3 +41,44 @@ def cancel_jobs(facts: SparkFacts, group: str) -> None:
             facts.spark.sparkContext.cancelJobGroup(group)
         else:
             facts.spark.interruptTag(group)
+
+
+@contextmanager
+def tagged_jobs(facts: SparkFacts, tag: str) -> Iterator[None]:
+    """Put a tag on all Spark jobs that this thread starts in the block, whatever group they are in. Classic only."""
+    context = facts.spark.sparkContext
+    context.addJobTag(tag)
+    context.setInterruptOnCancel(interruptOnCancel=True)
+    try:
+        yield
+    finally:
+        with suppress(Py4JError, OSError):  # the JVM may be gone
+            context.removeJobTag(tag)
+            context.setInterruptOnCancel(interruptOnCancel=False)
+
+
+def cancel_tagged(facts: SparkFacts, tag: str) -> None:
+    """Stop the jobs with a tag that run now; whoever waits for them gets an error. Classic only."""
+    with suppress(Py4JError, PySparkException, OSError):
+        facts.spark.sparkContext.cancelJobsWithTag(tag)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the stages at work are: how many they are, and their tasks."""
+
+    stages: int = 0
+    done: int = 0
+    total: int = 0
+
+
+def progress(facts: SparkFacts) -> Progress:
+    """Return how far the session's running stages are. Classic only."""
+    tracker = facts.spark.sparkContext.statusTracker()
+    found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    stages = [stage for stage in found if stage is not None]
+    return Progress(
+        stages=len(stages),
+        done=sum(stage.numCompletedTasks for stage in stages),
+        total=sum(stage.numTasks for stage in stages),
+    )

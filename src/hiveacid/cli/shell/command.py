@@ -1,0 +1,117 @@
+"""``hiveacid shell``: opens the connection and starts the loop."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+import hiveacid
+from hiveacid.cli.options import FORMATS, Place, errors_end, output_option, place_options
+from hiveacid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hiveacid.cli.shell.loop import Shell
+    from hiveacid.cli.shell.screen import Screen
+    from hiveacid.sql.session import AcidSession
+
+_MOST_ROWS = 1000  # for a person, unless told otherwise
+
+
+@click.command()
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="No drawing, no colours, no editor, no moving cursor: for screen readers. Also with TERM=dumb.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    help=f"Show at most so many rows of a table (0: all; default: {_MOST_ROWS} on a terminal, else all).",
+)
+@click.option("-k", "--keep-going", is_flag=True, help="From a pipe: go on behind a statement that fails.")
+@output_option(*FORMATS)
+@place_options
+def shell(*, place: Place, plain: bool, limit: int | None, keep_going: bool, output: str) -> None:
+    r"""Type SQL statements; each ends with a semicolon and may have several lines.
+
+    Tab completes keywords, tables and columns. Ctrl-C cancels a statement: its transaction is aborted, and no
+    lock stays. Ctrl-D ends. \help lists the other commands. What was typed is kept in
+    ~/.local/state/hiveacid/history, but for statements that may hold a password.
+
+    From a pipe, statements run as with "hiveacid sql": the first error ends the run with exit code 1.
+    """
+    from hiveacid.cli.shell.screen import Screen  # noqa: PLC0415 - not before --help had its say
+
+    screen = Screen.here(plain=plain)
+    with errors_end():
+        if screen.edits and find_spec("prompt_toolkit") is None:
+            raise ConfigError(
+                "the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]', or use --plain"
+            )
+        screen.note("starting Spark ...")
+        if limit is None and sys.stdout.isatty():
+            limit = _MOST_ROWS
+        with place.session(new=True) as session, _plain_interrupts():
+            failed = _run(session, screen, limit or None, output, keep_going=keep_going)
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *, keep_going: bool) -> bool:
+    """Read and run until the end; tell whether a piped run failed."""
+    from hiveacid.cli.shell.cancel import Runner  # noqa: PLC0415 - see above
+    from hiveacid.cli.shell.commands import View  # noqa: PLC0415
+    from hiveacid.cli.shell.loop import Shell  # noqa: PLC0415
+
+    runner = Runner(session)
+    made = Shell(session, screen, runner, View(screen.typed, limit), output, keep_going)
+    version = session.context.facts.spark.version
+    screen.note(f"hiveacid {hiveacid.__version__} on Spark {version}, {session.context.warehouse}")
+    screen.note("\\help lists the commands; Ctrl-D ends")
+    try:
+        if screen.edits:
+            from hiveacid.cli.shell.editor import Editor, edited  # noqa: PLC0415 - needs the extra
+
+            made.run_typed(edited(Editor(made.complete, screen.note), made.prompt))
+        elif screen.typed:
+            made.run_lines(_typed_lines(made))
+        else:
+            made.run_lines(line.rstrip("\n") for line in sys.stdin)
+    finally:
+        runner.close()
+    return made.failed and not screen.typed
+
+
+def _typed_lines(made: Shell) -> Iterator[str | None]:
+    """Yield lines of a terminal that moves no cursor; None for Ctrl-C. Ctrl-D ends."""
+    while True:
+        try:
+            click.echo(made.prompt(), nl=False)
+            line = sys.stdin.readline()
+        except KeyboardInterrupt:
+            click.echo()
+            yield None
+            continue
+        if not line:
+            return
+        yield line.rstrip("\n")
+
+
+@contextmanager
+def _plain_interrupts() -> Iterator[None]:
+    """Let Ctrl-C be Python's own again: a Spark session has put a handler of its own there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,214 @@
+r"""What may come next where the cursor stands: keywords, databases, tables, columns, \-commands. Asks only the catalog."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.core.model import TableName
+from hiveacid.errors import HiveAcidError, ParseError
+from hiveacid.sql.tokens import Token, TokenKind, tokenize
+
+if TYPE_CHECKING:
+    from hiveacid.ports import Catalog
+
+_WORDS = """
+ABORT ADD ALTER AND AS BEGIN BETWEEN BUCKETS BY CASCADE CASE CAST CLUSTERED COLUMNS COMMIT COMPACT
+COMPACTIONS CREATE CROSS DATABASE DATABASES DELETE DESC DESCRIBE DISTINCT DROP ELSE END EXISTS EXPLAIN
+EXTENDED EXTERNAL FALSE FORMATTED FROM FULL GROUP HAVING IF IN INNER INSERT INTERVAL INTO IS JOIN LEFT
+LIKE LIMIT LOAD LOCATION LOCKS MATCHED MERGE NOT NULL ON OR ORC ORDER OUTER OVER OVERWRITE PARTITION
+PARTITIONED PARTITIONS RENAME REPLACE RIGHT ROLLBACK ROW__ID SELECT SET SHOW SORT STORED TABLE TABLES
+TBLPROPERTIES TEMPORARY THEN TO TRANSACTION TRANSACTIONS TRUE TRUNCATE UNION UPDATE USE USING VALUES
+VIEW WHEN WHERE WITH
+"""
+KEYWORDS = tuple(_WORDS.split())
+_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
+_BEFORE_TABLES = frozenset(
+    [
+        "FROM",
+        "JOIN",
+        "INTO",
+        "TABLE",
+        "UPDATE",
+        "USING",
+        "OVERWRITE",
+        "COMPACT",
+        "DESCRIBE",
+        "DESC",
+        "FORMATTED",
+        "EXTENDED",
+        "TRUNCATE",
+    ]
+)
+_BEFORE_DATABASES = frozenset({"USE", "DATABASE"})
+_ALWAYS_A_NAME = frozenset(["FROM", "JOIN", "INTO", "UPDATE", "USE"])  # no keyword may follow
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+_TABLE_COMMANDS = frozenset({"\\d", "\\describe"})
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text that may stand in place of the last ``length`` characters before the cursor, and what it is."""
+
+    text: str
+    length: int
+    kind: str  # keyword | database | table | column | command
+
+
+@dataclass
+class Names:
+    """The names of a catalog, each asked for once; a store that does not answer has none."""
+
+    catalog: Catalog
+    database: str = "default"
+    _tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _columns: dict[TableName, tuple[str, ...]] = field(default_factory=dict)
+    _databases: tuple[str, ...] | None = None
+
+    def databases(self) -> tuple[str, ...]:
+        """Return all databases."""
+        if self._databases is None:
+            try:
+                self._databases = self.catalog.list_databases()
+            except HiveAcidError:
+                self._databases = ()
+        return self._databases
+
+    def tables(self, database: str) -> tuple[str, ...]:
+        """Return the tables of a database."""
+        if database not in self._tables:
+            try:
+                self._tables[database] = self.catalog.list_tables(database)
+            except HiveAcidError:
+                self._tables[database] = ()
+        return self._tables[database]
+
+    def columns(self, table: TableName) -> tuple[str, ...]:
+        """Return the columns of a table, partition columns too; none if it does not exist."""
+        if table not in self._columns:
+            try:
+                found = self.catalog.get_table(table)
+            except HiveAcidError:
+                found = None
+            columns = () if found is None else (*found.columns, *found.partition_columns)
+            self._columns[table] = tuple(one.name for one in columns)
+        return self._columns[table]
+
+
+def candidates(text: str, cursor: int, names: Names, commands: Sequence[str] = ()) -> list[Candidate]:
+    """Return what may stand at the cursor, in order; nothing inside of strings and comments."""
+    before = text[:cursor]
+    if before.lstrip().startswith("\\"):
+        return _of_command(before.lstrip(), names, commands)
+    try:
+        tokens = tokenize(before)[:-1]
+    except ParseError:
+        return []
+    typed, qualifier, rest = _at_cursor(tokens, cursor)
+    if typed == "" and before and not before[-1].isspace() and before[-1] not in ".,(=<>":
+        return []
+    if _in_comment(before, tokens):
+        return []
+    found = list(_matching(_choices(text, rest, qualifier, names), typed))
+    return found if qualifier or not typed else [*found, *_keywords(typed, rest)]
+
+
+def _at_cursor(tokens: list[Token], cursor: int) -> tuple[str, list[str], list[Token]]:
+    """Return the word that is being typed, what qualifies it (``db.`` or ``alias.``), and the tokens before."""
+    rest = list(tokens)
+    typed = ""
+    if rest and rest[-1].end == cursor and rest[-1].kind is TokenKind.WORD:
+        typed = rest.pop().text
+    qualifier: list[str] = []
+    edge = cursor - len(typed)
+    while len(rest) > 1 and rest[-1].text == "." and rest[-1].end == edge and rest[-2].kind in _NAMES:
+        edge = rest[-2].start
+        qualifier.insert(0, rest[-2].name.lower())
+        rest = rest[:-2]
+    return typed, qualifier, rest
+
+
+def _in_comment(before: str, tokens: Sequence[Token]) -> bool:
+    return "--" in before[tokens[-1].end if tokens else 0 :]
+
+
+def _choices(
+    text: str, rest: Sequence[Token], qualifier: list[str], names: Names
+) -> Iterator[tuple[str, str]]:
+    last = rest[-1].keyword if rest else ""
+    wants_table = last in _BEFORE_TABLES
+    if qualifier:
+        yield from _of_qualifier(text, qualifier, names, wants_table=wants_table)
+    elif last in _BEFORE_DATABASES:
+        yield from ((name, "database") for name in names.databases())
+    elif wants_table:
+        yield from ((name, "table") for name in names.tables(names.database))
+        yield from ((name, "database") for name in names.databases())
+    else:
+        columns = [one for table in _tables_named(text, names).values() for one in names.columns(table)]
+        yield from ((name, "column") for name in dict.fromkeys(columns))
+        if last == ",":  # FROM a, b
+            yield from ((name, "table") for name in names.tables(names.database))
+
+
+def _of_qualifier(
+    text: str, qualifier: list[str], names: Names, *, wants_table: bool
+) -> Iterator[tuple[str, str]]:
+    if len(qualifier) == 1 and (wants_table or qualifier[0] in names.databases()):
+        yield from ((name, "table") for name in names.tables(qualifier[0]))
+    if not wants_table:
+        table = _tables_named(text, names).get(".".join(qualifier))
+        if table is not None:
+            yield from ((name, "column") for name in names.columns(table))
+
+
+def _tables_named(text: str, names: Names) -> Mapping[str, TableName]:
+    """Return the tables that a statement names so far, by each name that columns may have in front."""
+    try:
+        tokens = tokenize(text)
+    except ParseError:
+        return {}
+    found: dict[str, TableName] = {}
+    for place, token in enumerate(tokens[:-1]):
+        if token.keyword not in _BEFORE_TABLES or tokens[place + 1].kind not in _NAMES:
+            continue
+        parts, at = [tokens[place + 1].name.lower()], place + 2
+        if tokens[at].text == "." and tokens[at + 1].kind in _NAMES:
+            parts, at = [*parts, tokens[at + 1].name.lower()], at + 2
+        table = TableName(parts[0] if len(parts) > 1 else names.database, parts[-1])
+        if not names.columns(table):
+            continue
+        at += tokens[at].keyword == "AS"
+        found |= {parts[-1]: table, ".".join(parts): table}
+        if at < len(tokens) and tokens[at].kind in _NAMES and tokens[at].keyword not in KEYWORDS:
+            found[tokens[at].name.lower()] = table
+    return found
+
+
+def _matching(choices: Iterable[tuple[str, str]], typed: str) -> Iterator[Candidate]:
+    for name, kind in choices:
+        if name.startswith(typed.lower()):
+            yield Candidate(name if _PLAIN_NAME.match(name) else f"`{name}`", len(typed), kind)
+
+
+def _keywords(typed: str, rest: Sequence[Token]) -> Iterator[Candidate]:
+    """Yield keywords, in the case in which the word was begun."""
+    if rest and rest[-1].keyword in _ALWAYS_A_NAME:
+        return
+    for word in KEYWORDS:
+        if word.startswith(typed.upper()):
+            yield Candidate(word.lower() if typed.islower() else word, len(typed), "keyword")
+
+
+def _of_command(text: str, names: Names, commands: Sequence[str]) -> list[Candidate]:
+    command, space, typed = text.partition(" ")
+    if not space:
+        return [Candidate(one, len(command), "command") for one in commands if one.startswith(command)]
+    if command not in _TABLE_COMMANDS:
+        return []
+    database, dot, name = typed.rpartition(".")
+    return list(
+        _matching(((one, "table") for one in names.tables(database if dot else names.database)), name)
+    )

@@ -1,0 +1,90 @@
+"""Where lines come from: an editor on a terminal, plain lines of a terminal, or a pipe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import Completer, Completion
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.output import ColorDepth
+
+from hiveacid.cli.shell.completion import Candidate
+from hiveacid.cli.shell.entries import is_whole
+from hiveacid.cli.shell.history import history_path, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prompt_toolkit.completion import CompleteEvent
+    from prompt_toolkit.document import Document
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+Complete = Callable[[str, int], "list[Candidate]"]
+
+
+class _Completer(Completer):
+    def __init__(self, complete: Complete) -> None:
+        self._complete = complete
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        del complete_event
+        for one in self._complete(document.text, document.cursor_position):
+            yield Completion(one.text, start_position=-one.length, display_meta=one.kind)
+
+
+class Editor:
+    """Edits one entry of several lines at a time, with history (arrow up, Ctrl-R) and completion (Tab)."""
+
+    def __init__(self, complete: Complete, say: Callable[[str], None]) -> None:
+        """``complete``: what may stand at a place of a text. ``say`` tells where no history can be kept."""
+        history, trouble = opened(history_path(dict(os.environ)))
+        if trouble:
+            say(trouble)
+        self._session: PromptSession[str] = PromptSession(
+            history=history,
+            completer=_Completer(complete),
+            complete_while_typing=False,
+            multiline=True,
+            key_bindings=_bindings(),
+            color_depth=ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None,
+        )
+
+    def read(self, prompt: str) -> str:
+        """Return what was typed. Raises EOFError for Ctrl-D, KeyboardInterrupt for Ctrl-C."""
+        return self._session.prompt(prompt, prompt_continuation=continued(prompt))
+
+
+def continued(prompt: str) -> str:
+    """Return what stands before the second and later lines of a statement."""
+    return "-> ".rjust(len(prompt))
+
+
+def _bindings() -> KeyBindings:
+    bindings = KeyBindings()
+
+    def enter(event: KeyPressEvent) -> None:
+        """Run what is whole; else begin a new line. In the menu of completions: take the chosen one."""
+        buffer = event.current_buffer
+        if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+            buffer.complete_state = None
+        elif is_whole(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    bindings.add("enter")(enter)
+    return bindings
+
+
+def edited(editor: Editor, prompt: Callable[[], str]) -> Iterator[str | None]:
+    """Yield what is typed, entry by entry; None for Ctrl-C, which gives a begun entry up. Ctrl-D ends."""
+    while True:
+        try:
+            yield editor.read(prompt())
+        except KeyboardInterrupt:
+            yield None
+        except EOFError:
+            return

@@ -1,0 +1,110 @@
+r"""What was typed, cut into statements and \-commands. Lines go in, whole entries come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hiveacid.errors import ParseError
+from hiveacid.sql.tokens import Token, TokenKind, tokenize
+
+
+@dataclass(frozen=True)
+class Entry:
+    r"""A statement or a \-command as it was typed.
+
+    ``text``: a statement without its semicolon, indented as it was, so that columns in messages are those of the
+    input. ``line``: the number of its first line, from 1.
+    """
+
+    text: str
+    line: int
+
+    @property
+    def is_command(self) -> bool:
+        r"""Whether it is a \-command."""
+        return self.text.startswith("\\")
+
+
+class Entries:
+    """Gathers lines until a statement is whole: a ``;`` outside of quotes and comments ends one."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._held = ""
+        self._line = 1  # of the first line held
+
+    @property
+    def begun(self) -> bool:
+        """Whether a statement has begun that is not whole yet."""
+        return self._is_begun(self._held)
+
+    def feed(self, line: str) -> list[Entry]:
+        """Take one line without its end; return what is whole now, which is forgotten here."""
+        if line.lstrip().startswith("\\") and not self.begun:
+            self._skip()
+            self._line += 1
+            return [Entry(line.strip(), self._line - 1)]
+        self._held += line + "\n"
+        if ";" not in line:
+            return []
+        try:
+            tokens = tokenize(self._held)
+        except ParseError:  # inside of quotes or of a comment: its end is still to come
+            return []
+        return self._taken(tokens)
+
+    def finish(self) -> list[Entry]:
+        """Return a last statement that no ``;`` ended. Raises ParseError for quotes or a comment without end."""
+        found = self._taken(tokenize(self._held, self._line), at_end=True)
+        self._skip()
+        return found
+
+    def drop(self) -> None:
+        """Forget what was begun."""
+        self._held, self._line = "", 1
+
+    def _taken(self, tokens: list[Token], *, at_end: bool = False) -> list[Entry]:
+        held, found = self._held, list[Entry]()
+        first: Token | None = None
+        cut, end = 0, 0
+        for token in tokens:
+            if token.keyword != ";" and not (at_end and token.kind is TokenKind.END):
+                first, end = first or token, token.end
+                continue
+            if first is not None:
+                indent = first.start - held.rfind("\n", 0, first.start) - 1
+                line = self._line + held.count("\n", 0, first.start)
+                found.append(Entry(" " * indent + held[first.start : end], line))
+            first, cut = None, token.end
+        self._line += held.count("\n", 0, cut)
+        rest = held[cut:]
+        # what follows on the line of a semicolon keeps its column
+        self._held = " " * (cut - held.rfind("\n", 0, cut) - 1) + rest if rest.strip() else rest
+        return found
+
+    def _skip(self) -> None:
+        self._line += self._held.count("\n")
+        self._held = ""
+
+    @staticmethod
+    def _is_begun(text: str) -> bool:
+        try:
+            return tokenize(text)[0].kind is not TokenKind.END
+        except ParseError:
+            return True
+
+
+def ends_shell(text: str) -> bool:
+    """Tell whether a text is the word that ends a shell, as people type it."""
+    return text.strip().rstrip(";").rstrip().lower() in {"exit", "quit"}
+
+
+def is_whole(text: str) -> bool:
+    r"""Tell whether Enter should run a text: a \-command, ``quit``, what ends with ``;``, or nothing."""
+    if text.lstrip().startswith("\\") or ends_shell(text):
+        return True
+    try:
+        tokens = tokenize(text)
+    except ParseError:
+        return False
+    return len(tokens) == 1 or tokens[-2].keyword == ";"

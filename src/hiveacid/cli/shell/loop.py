@@ -1,0 +1,157 @@
+"""The loop: read an entry, run it, show what came of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from hiveacid.cli.options import is_known, say
+from hiveacid.cli.shell.cancel import ProgressLine, Runner
+from hiveacid.cli.shell.commands import COMMANDS, View, command
+from hiveacid.cli.shell.completion import Candidate, Names, candidates
+from hiveacid.cli.shell.entries import Entries, Entry, ends_shell
+from hiveacid.cli.shell.rows import Result, fetched
+from hiveacid.cli.show import show
+from hiveacid.errors import ParseError, StatementCancelledError
+
+if TYPE_CHECKING:
+    from hiveacid.cli.shell.screen import Screen
+    from hiveacid.sql.session import AcidSession
+
+
+@dataclass
+class Shell:
+    """One connection and its person (or pipe). ``failed``: an entry has failed."""
+
+    session: AcidSession
+    screen: Screen
+    runner: Runner
+    view: View
+    output: str = "table"
+    keep_going: bool = False
+    failed: bool = False
+
+    def prompt(self) -> str:
+        """Return what stands before what is typed; a star says that a transaction is open."""
+        star = "*" if self.session.joined is not None else ""
+        return f"hiveacid:{self.session.context.database}{star}> "
+
+    def complete(self, text: str, cursor: int) -> list[Candidate]:
+        """Return what may stand at a place of a text; Spark is not asked."""
+        context = self.session.context
+        return candidates(text, cursor, Names(context.catalog, context.database), COMMANDS)
+
+    def run_typed(self, texts: Iterator[str | None]) -> None:
+        """Run what is typed in an editor: whole entries; None where one was given up."""
+        for text in texts:
+            if text is None:
+                continue
+            if ends_shell(text):
+                return
+            entries = Entries()
+            try:
+                whole = [one for line in text.split("\n") for one in entries.feed(line)]
+                whole += entries.finish()
+            except ParseError as error:
+                self._failed(error, Entry(text, 1))
+                continue
+            if not self._run_all(whole):
+                return
+
+    def run_lines(self, lines: Iterator[str | None]) -> None:
+        """Run what comes line by line; None gives a begun statement up. Without a person the first error ends it all."""
+        entries = Entries()
+        for line in lines:
+            if line is None:
+                entries.drop()
+            elif (not entries.begun and ends_shell(line)) or not self._run_all(entries.feed(line)):
+                return
+            elif self.screen.typed and not entries.begun:
+                entries.drop()  # each statement counts its lines from 1
+        if not self.screen.typed:
+            try:
+                self._run_all(entries.finish())
+            except ParseError as error:
+                self._failed(error, Entry("", 1))
+
+    def _run_all(self, entries: Sequence[Entry]) -> bool:
+        """Run entries; return False where the shell ends."""
+        for entry in entries:
+            try:
+                if not (self._command(entry) if entry.is_command else self._statement(entry)):
+                    return False
+            except Exception as error:
+                if not is_known(error):
+                    raise
+                self._failed(error, entry)
+                if not (self.screen.typed or self.keep_going):
+                    return False
+                if self.screen.typed:
+                    return True  # what was typed behind it may rest on it
+        return True
+
+    def _failed(self, error: Exception, entry: Entry) -> None:
+        self.failed = True
+        if isinstance(error, StatementCancelledError):
+            say(error)
+        else:
+            self.screen.error(error, entry)
+
+    def _command(self, entry: Entry) -> bool:
+        answer = command(entry.text, self.view)
+        if answer.view is not None:
+            self.view = answer.view
+        if answer.text:
+            click.echo(answer.text, err=answer.view is not None)
+        if answer.statement:
+            self._statement(Entry(answer.statement, 1))
+        return not answer.ends
+
+    def _statement(self, entry: Entry) -> bool:
+        started = time.monotonic()
+        progress = ProgressLine(
+            self.session.context.facts, self.screen.raw, wanted=self.screen.shows_progress
+        )
+        try:
+            result = self.runner.run(lambda: self._result(entry), progress.watch)
+        finally:
+            progress.clear()
+        seconds = time.monotonic() - started
+        if result is not None and result.columns:
+            try:
+                self.screen.rows(result, self.view)
+            except KeyboardInterrupt:  # Ctrl-C while rows go by
+                if not self.screen.typed:
+                    raise
+        self._footer(result, seconds)
+        return True
+
+    def _result(self, entry: Entry) -> Result | None:
+        """Run a statement, in the runner's thread; other formats than tables are printed there."""
+        frame = self.session.sql(entry.text, first_line=entry.line)
+        if not frame.columns:
+            return Result((), (), ())
+        if self.output != "table":
+            show(frame, self.output)
+            sys.stdout.flush()
+            return None
+        return fetched(frame, self.view.limit)
+
+    def _footer(self, result: Result | None, seconds: float) -> None:
+        if result is not None and result.more:
+            note = f"only the first {len(result.rows)} rows are shown: \\limit 0 shows all"
+            click.echo(note, err=True)
+        if result is None:
+            said = "done"
+        else:
+            count = len(result.rows)
+            said = f"{count} row{'' if count == 1 else 's'}" if result.columns else "done"
+        if self.view.timing:
+            click.echo(f"{said} in {seconds:.2f} s", err=True)
+        else:
+            self.screen.note(said)

@@ -1,0 +1,96 @@
+"""Rows for a person: as a table that fits the terminal, value by value, or in plain columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from rich.box import ROUNDED
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hiveacid.cli.show import aligned_right, as_texts
+from hiveacid.spark.failures import translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NARROWEST = 6  # characters: a table of narrower columns tells nothing
+_FRAME = 3  # characters around a column of a table
+_ESCAPES = {number: f"\\x{number:02x}" for number in chain(range(32), range(0x7F, 0xA0))}
+_VISIBLE = _ESCAPES | {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """Rows as texts (None: NULL); ``right``: columns of numbers; ``more``: there are rows beyond these."""
+
+    columns: tuple[str, ...]
+    right: tuple[bool, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+    more: bool = False
+
+
+def fetched(frame: DataFrame, limit: int | None) -> Result:
+    """Run a query as far as its first ``limit`` rows (None: all). Raises this project's errors."""
+    with translated():
+        texts = as_texts(frame)
+        rows = texts.collect() if limit is None else texts.take(limit + 1)
+    kept = tuple(tuple(row) for row in rows[:limit])
+    return Result(tuple(frame.columns), tuple(aligned_right(frame)), kept, more=len(rows) > len(kept))
+
+
+def visible(text: str) -> str:
+    """Return a text without characters that would steer a terminal: they are written as escapes."""
+    return text.translate(_VISIBLE)
+
+
+def plain_table(result: Result) -> Iterator[str]:
+    """Yield lines of aligned columns, without any drawing; nothing is cut."""
+    cells = [[visible(name) for name in result.columns]]
+    cells += [["NULL" if cell is None else visible(cell) for cell in row] for row in result.rows]
+    widths = [max(cell_len(row[place]) for row in cells) for place in range(len(result.columns))]
+    for row in cells:
+        padded = [
+            " " * (width - cell_len(cell)) + cell if right else cell + " " * (width - cell_len(cell))
+            for cell, width, right in zip(row, widths, result.right, strict=True)
+        ]
+        yield "  ".join(padded).rstrip()
+
+
+def vertical(result: Result) -> Iterator[str]:
+    """Yield each value on a line of its own; nothing is cut."""
+    for number, row in enumerate(result.rows, start=1):
+        yield f"row {number}"
+        for name, cell in zip(result.columns, row, strict=True):
+            yield f"  {visible(name)}: {'NULL' if cell is None else visible(cell)}"
+
+
+def widest(result: Result) -> int:
+    """Return how many characters a table needs in which nothing is cut."""
+    lines = [result.columns, *result.rows]
+    widths = [
+        max(cell_len("NULL" if row[place] is None else visible(row[place] or "")) for row in lines)
+        for place in range(len(result.columns))
+    ]
+    return sum(widths) + _FRAME * len(widths) + 1
+
+
+def is_crowded(columns: int, width: int) -> bool:
+    """Tell whether so many columns are better shown one below the other."""
+    return columns * (_NARROWEST + _FRAME) + 1 > width
+
+
+def print_boxed(console: Console, columns: Sequence[str], result: Result) -> None:
+    """Print a table as wide as the terminal at most; longer values are cut, with an ellipsis at the end."""
+    table = Table(box=ROUNDED)
+    for name, right in zip(columns, result.right, strict=True):
+        justify = "right" if right else "left"
+        table.add_column(Text(visible(name)), justify=justify, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]
+    for row in result.rows:
+        table.add_row(*[Text("NULL", style="dim") if cell is None else Text(visible(cell)) for cell in row])
+    console.print(table)

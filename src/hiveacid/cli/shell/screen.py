@@ -1,0 +1,107 @@
+"""What the shell writes: rows on standard output, all else on standard error, drawn or plain."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from hiveacid.cli.options import say
+from hiveacid.cli.shell.rows import (
+    Result,
+    is_crowded,
+    plain_table,
+    print_boxed,
+    vertical,
+    visible,
+    widest,
+)
+from hiveacid.errors import StatementError
+
+if TYPE_CHECKING:
+    from hiveacid.cli.shell.commands import View
+    from hiveacid.cli.shell.entries import Entry
+
+_PLACE = re.compile(r"\(line (\d+), column (\d+)\)\Z")
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Where the shell runs. ``typed``: a person types; ``plain``: no drawing, no colours, no cursor movement."""
+
+    typed: bool
+    plain: bool
+
+    @classmethod
+    def here(cls, *, plain: bool) -> Screen:
+        """Return what standard input and output are; a dumb terminal, or none, is plain."""
+        dumb = os.environ.get("TERM", "dumb") in {"", "dumb"}
+        return cls(sys.stdin.isatty(), plain or dumb or not sys.stdout.isatty())
+
+    @property
+    def edits(self) -> bool:
+        """Whether lines are edited, with history and completion."""
+        return self.typed and not self.plain
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a line may come and go."""
+        return self.typed and not self.plain and sys.stderr.isatty()
+
+    def note(self, text: str) -> None:
+        """Say something that is no row; only to a person."""
+        if self.typed:
+            click.echo(text, err=True)
+
+    def raw(self, text: str) -> None:
+        """Write something on standard error as it is."""
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    def rows(self, result: Result, view: View) -> None:
+        """Print rows, and say where they are cut."""
+        console = None if self.plain else Console(file=sys.stdout)
+        below = view.vertical
+        if below is None:
+            below = console is not None and is_crowded(len(result.columns), console.width)
+        if below:
+            self._lines(vertical(result))
+        elif console is None:
+            self._lines(plain_table(result))
+        else:
+            print_boxed(console, result.columns, result)
+            if widest(result) > console.width:
+                self.note("longer values are cut to the width of the terminal: \\vertical shows them whole")
+
+    def _lines(self, lines: Iterator[str]) -> None:
+        for line in lines:
+            click.echo(line)
+
+    def error(self, error: Exception, entry: Entry) -> None:
+        """Say what is wrong, and show the place in the statement if it is known."""
+        say(error)
+        place = place_of(error)
+        lines = entry.text.split("\n")
+        if place is None or not 0 <= place[0] - entry.line < len(lines):
+            return
+        line, column = lines[place[0] - entry.line], place[1]
+        if self.plain:
+            click.echo(f"line {place[0]}: {visible(line.strip())}", err=True)
+            click.echo(f"here: {visible(line[column - 1 :].strip()) or 'at the end'}", err=True)
+        else:
+            click.echo(f"  {line}", err=True)
+            click.echo("  " + "".join("\t" if c == "\t" else " " for c in line[: column - 1]) + "^", err=True)
+
+
+def place_of(error: Exception) -> tuple[int, int] | None:
+    """Return line and column that an error speaks of, both from 1."""
+    if isinstance(error, StatementError) and error.line is not None and error.column is not None:
+        return error.line, error.column
+    found = _PLACE.search(str(error))
+    return (int(found[1]), int(found[2])) if found else None
