@@ -33,6 +33,7 @@ TABLE = "CREATE TABLE sales (id BIGINT, item STRING) STORED AS ORC TBLPROPERTIES
 STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][AB0]|\x1b[=>]|\x1b\][^\x07]*\x07|[\x07\x08]")
 PROMPT = "hiveacid:default> "
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-7]|4[0-7]|9[0-7]|[34]8;5;\d+)m")
+UNFINISHED = re.compile(r"\x1b[^A-Za-z]*\Z")
 FORWARD = re.compile(r"\x1b\[(\d*)C")
 PATIENCE = 120.0  # seconds for what should come at once, on a machine that is busy
 
@@ -70,7 +71,8 @@ class Terminal:
     @property
     def text(self) -> str:
         """What is on it, without colours and movements; an editor steps over blanks."""
-        return STEERING.sub("", FORWARD.sub(lambda found: " " * int(found[1] or 1), self.raw))
+        whole = UNFINISHED.sub("", self.raw)
+        return STEERING.sub("", FORWARD.sub(lambda found: " " * int(found[1] or 1), whole))
 
     def type(self, text: str) -> None:
         """Press keys; what comes afterwards is new."""
@@ -78,12 +80,14 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def wait(self, expected: str) -> str:
-        """Wait until a text appears behind what was there when keys were last pressed."""
+        """Wait for a text; return all that is new up to its end, which is not new any more."""
         until = time.monotonic() + PATIENCE
-        while expected not in self.text[self.seen :]:
+        while expected not in (new := self.text[self.seen :]):
             assert time.monotonic() < until, f"{expected!r} does not come: {self.text[self.seen - 500 :]!r}"
             self._read(0.2)
-        return self.text[self.seen :]
+        length = new.index(expected) + len(expected)
+        self.seen += length
+        return new[:length]
 
     def _read(self, seconds: float) -> bool:
         if not select.select([self.fd], [], [], seconds)[0]:
@@ -279,5 +283,6 @@ def is_plain(shell: Terminal, warehouse: str, spark: SparkSession) -> None:
         other.sql("ROLLBACK")
     shell.type("SELECT id, item\n  FROM sales WHERE id = 2;\n")
     assert "id  item\r\n 2  jam\r\n" in shell.wait("1 row in ")
+    shell.wait(PROMPT)
     assert "\x1b" not in shell.raw[begun:]
     assert not set(shell.raw[begun:]) & set("│╭─╰")
