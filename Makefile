@@ -31,6 +31,12 @@ test: java $(STAMPS)/test $(STAMPS)/project  ## run all tests (TESTS=path ARGS="
 	@echo "== pytest $(TESTS) $(ARGS)"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 $(if $(filter tests,$(TESTS)),--ignore=tests/interop) $(TESTS) $(ARGS)
 
+# Not in CI, whose tests run a chosen part of it (tests/connect). What is left out: tests/connect_exceptions.py
+.PHONY: test-connect
+test-connect: java $(STAMPS)/test $(STAMPS)/project  ## the tests with Spark, on a Spark Connect server (20 minutes)
+	@HIVEACID_TEST_CONNECT=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 \
+	    tests/connect tests/smoke tests/sql tests/spark $(ARGS)
+
 # Older Sparks have environments of their own.
 SPARK ?= 3.5
 OLD := .venv-spark-$(SPARK)

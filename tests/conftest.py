@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from connect_exceptions import EXCEPTIONS
 from golden_tables import Golden, unpack
 
 if TYPE_CHECKING:
@@ -25,15 +26,46 @@ settings.register_profile("ci", derandomize=True, deadline=None, suppress_health
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
+ON_CONNECT = bool(os.environ.get("HIVEACID_TEST_CONNECT"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On Spark Connect leave out what is peculiar to classic sessions."""
+    if not ON_CONNECT:
+        return
+    for item in items:
+        name = f"{item.path.parent.name}/{item.path.name}::{item.name}"
+        reason = next((why for where, why in EXCEPTIONS.items() if name.startswith(where)), None)
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Return the process's one Spark session: small, quiet, without a web page."""
+    """Return the process's one Spark session: small, quiet, without a web page.
+
+    With HIVEACID_TEST_CONNECT=1 it is one of a Spark Connect server (``tests/connect``).
+    """
+    scratch = tmp_path_factory.mktemp("spark")
+    yield from (_connect_session if ON_CONNECT else _classic_session)(scratch)
+
+
+def _connect_session(scratch: Path) -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    from connect_server import connect_server  # noqa: PLC0415
+
+    with connect_server(scratch) as address:
+        session = SparkSession.builder.remote(address).getOrCreate()
+        yield session
+        session.stop()
+
+
+def _classic_session(scratch: Path) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     import hiveacid  # noqa: PLC0415
 
-    scratch = tmp_path_factory.mktemp("spark")
     builder = hiveacid.configure(SparkSession.builder.master("local[2]").appName("hiveacid tests"))
     for key, value in {
         "spark.ui.enabled": "false",

@@ -7,15 +7,16 @@ which rows qualify.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import ParseException
 from pyspark.sql import types as T
 
 from hiveacid.spark.catalyst import explained, parser_of, session_of
-from hiveacid.spark.lexer import split_conjunction
+from hiveacid.spark.lexer import Word, split_conjunction, words
 from hiveacid.spark.simple import ConditionReader, Simple
 
 if TYPE_CHECKING:
@@ -40,13 +41,13 @@ def conjuncts(
     """Return those of a condition's conjuncts that depend on nothing but the row.
 
     Left out: subqueries, functions that are not deterministic, and those that depend on the time or the user
-    (a frame may run much later than it is made). ``alias``: a name the columns may be qualified with. Nothing
-    is known ([]) on Spark Connect.
+    (a frame may run much later than it is made). ``alias``: a name the columns may be qualified with. On Spark
+    Connect, where no tree can be seen, only those of columns, literals and comparisons are known.
 
     Raises ParseError; NoSuchColumnError naming candidates; SchemaMismatchError, StatementError.
     """
     if not facts.classic:
-        return []
+        return [*_plain(schema, where, alias)]
     jvm: Any = facts.spark._jvm  # noqa: SLF001
     patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     with explained():
@@ -58,6 +59,40 @@ def conjuncts(
         if all(t.deterministic() and not t.containsPattern(patterns.CURRENT_LIKE()) for t in mine):
             known.append(_conjunct(schema, piece.text, mine))
     return known
+
+
+_COMPARING = frozenset(
+    {"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP"}
+)
+_SYMBOLS = frozenset("()<>=!,.-+*/%")
+_MOMENTS = ("now", "today", "tomorrow", "yesterday")  # DATE 'today' is another day when the frame runs
+
+
+def _plain(schema: T.StructType, where: str, alias: str | None) -> Iterator[Conjunct]:
+    """Yield the conjuncts whose words tell that they can mean nothing else: no call, no name but of a column."""
+    names = {name.lower() for name in schema.fieldNames()}
+    for text in split_conjunction(where):
+        seen = list(words(text))
+        columns = {word.name.lower() for word in seen if word.name.lower() in names}
+        if all(_is_plain(word, names, alias) for word in seen) and not _calls(seen):
+            yield Conjunct(text, frozenset(columns), None)
+
+
+def _is_plain(word: Word, names: set[str], alias: str | None) -> bool:
+    if word.text[0] in "'\"":
+        return word.text.strip("'\" ").lower() not in _MOMENTS
+    if word.text.isdecimal() or word.text in _SYMBOLS:
+        return True
+    name = word.name.lower()
+    return word.keyword in _COMPARING or name in names or (alias is not None and name == alias.lower())
+
+
+def _calls(seen: Sequence[Word]) -> bool:
+    """Tell whether a name stands where a function's would."""
+    return any(
+        after.text == "(" and before.name.isidentifier() and before.keyword not in _COMPARING
+        for before, after in pairwise(seen)
+    )
 
 
 @dataclass(frozen=True)

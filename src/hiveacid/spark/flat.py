@@ -23,6 +23,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark import avro, recipes, text
 from hiveacid.spark.timezone import from_file, to_file
 from hiveacid.spark.types import column_type
+from hiveacid.spark.views import analysed
 from hiveacid.storage.paths import spark_path
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def read(
         return lines.select(*text.parse_line(facts, layout, F.col("value"), table.columns))
     if kind is FileKind.AVRO:
         reader = reader.schema(avro.read_schema(table))
-        rows = avro.loaded(facts, lambda: reader.format("avro").load(list(files)))
+        rows = avro.loaded(facts, lambda: analysed(facts, reader.format("avro").load(list(files))))
         return rows.select(*_values(facts, table, [column.name for column in table.columns]))
     if kind is FileKind.ORC:
         return _read_orc(facts, table, files, reader, recipe or plain_recipe(table.columns))

@@ -11,7 +11,7 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -85,6 +85,16 @@ class _ClientWatch:
 
     def alive(self) -> bool:
         return self._used and (self._until is None or time.monotonic() < self._until)
+
+
+def keeping(frame: DataFrame, others: Iterable[DataFrame]) -> DataFrame:
+    """Return a frame of Spark Connect whose plan, and those made from it, keep the plans of others alive.
+
+    What the server answers to ``sql()`` names those it was made from in bytes only.
+    """
+    plan: Any = getattr(frame, "_plan", frame)
+    plan.hiveacid_keeps = [getattr(other, "_plan", other) for other in others]
+    return frame
 
 
 def collect_garbage(facts: SparkFacts) -> None:

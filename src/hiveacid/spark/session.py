@@ -59,13 +59,14 @@ class SparkFacts:
     def jvm_time_zone(self) -> str:
         """Time zone of the JVM: the one that ORC timestamps are written in."""
         if not self.classic:
-            return self.session_time_zone
+            row: Any = self.spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").first()
+            return str(row[0])
         return str(self.spark._jvm.java.util.TimeZone.getDefault().getID())  # type: ignore[union-attr] # noqa: SLF001
 
     @property
     def session_time_zone(self) -> str:
         """Time zone in which the session shows timestamps."""
-        if self.shown_as_stored and self.classic:
+        if self.shown_as_stored:
             return self.jvm_time_zone
         return str(self.spark.conf.get("spark.sql.session.timeZone"))
 

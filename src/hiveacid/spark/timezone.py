@@ -9,7 +9,7 @@ session shows is what Hive shows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -56,8 +56,13 @@ def _needs(facts: SparkFacts, kinds: set[str]) -> set[str]:
 
 def _instant_shift(facts: SparkFacts, hive: str) -> int:
     # TIMESTAMP_INSTANT counts from 2015 in UTC, the TIMESTAMP that Spark writes from 2015 in the JVM's zone
-    if _INSTANT not in hive or not facts.classic:
+    if _INSTANT not in hive:
         return 0
+    if not facts.classic:
+        utc = F.timestamp_millis(F.lit(_ORC_EPOCH_MILLIS))
+        shown = F.unix_millis(F.from_utc_timestamp(utc, facts.jvm_time_zone))
+        row: Any = facts.spark.range(1).select(shown).first()
+        return int(row[0]) - _ORC_EPOCH_MILLIS
     zone = facts.spark._jvm.java.util.TimeZone.getDefault()  # type: ignore[union-attr] # noqa: SLF001
     return int(zone.getOffset(_ORC_EPOCH_MILLIS))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.core.types import quote_name
+from hiveacid.spark.lease import keeping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +29,30 @@ def drop_view(facts: SparkFacts, name: str) -> None:
         _session_catalog(facts).dropTempView(name)
     else:
         facts.spark.catalog.dropTempView(name)
+
+
+def query_over(facts: SparkFacts, text: str, views: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the rows of a query over views that `create_view` made, and that may go before it runs.
+
+    A plan of Spark Connect is a text until it runs, so there it takes the views' own plans along. Analysed here:
+    what is wrong with the text is said now.
+    """
+    if facts.classic:
+        return facts.spark.sql(text)
+    named = {name: frame for name, frame in views.items() if name in text}
+    if named:
+        text = text.replace("{", "{{").replace("}", "}}")  # sql() fills in what stands between braces
+        for name in named:
+            text = text.replace(name, f"{{{name}}}")
+    arguments: dict[str, Any] = dict(named)
+    return keeping(analysed(facts, facts.spark.sql(text, **arguments)), named.values())
+
+
+def analysed(facts: SparkFacts, frame: DataFrame) -> DataFrame:
+    """Return a frame that Spark has understood, on Connect as on classic sessions. Raises what Spark says of it."""
+    if not facts.classic:
+        frame.schema  # noqa: B018 - asks the server
+    return frame
 
 
 def is_temporary_view(facts: SparkFacts, name: str) -> bool:

@@ -13,7 +13,7 @@ from hiveacid.core.model import TableKind, TableName, WriteId
 from hiveacid.core.types import position, quote_name
 from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.relations import Relation, find_relations, find_relations_in_expression, moved
-from hiveacid.spark.views import create_view, drop_view, is_temporary_view, spark_knows
+from hiveacid.spark.views import create_view, drop_view, is_temporary_view, query_over, spark_knows
 from hiveacid.sql.hidden import HIDDEN, MARKER, HiddenColumns
 from hiveacid.sql.hints import Hint, hint_of
 from hiveacid.sql.placing import Edit, Placed, whole_place
@@ -60,6 +60,7 @@ class Binder:
     joined: Transaction | None
     reader: Transaction | None
     views: dict[View, str] = field(default_factory=dict)
+    frames: dict[str, DataFrame] = field(default_factory=dict)
 
     def bind(self, piece: Slice, before: str = QUERY) -> Placed:
         """Return a piece of text with views in the places of our tables.
@@ -101,9 +102,14 @@ class Binder:
         """Return the temporary view's name."""
         if view not in self.views:
             name = f"hiveacid_{uuid.uuid4().hex}"
-            create_view(self.frame(view), name)
+            self.frames[name] = self.frame(view)
+            create_view(self.frames[name], name)
             self.views[view] = name
         return self.views[view]
+
+    def run(self, text: str) -> DataFrame:
+        """Return the rows of a bound query; the views may go afterwards."""
+        return query_over(self.context.facts, text, self.frames)
 
     def frame(self, view: View) -> DataFrame:
         """Return the rows of a table, with its hidden columns and their marker last if they are wanted."""
@@ -125,6 +131,7 @@ class Binder:
         for name in self.views.values():
             drop_view(self.context.facts, name)
         self.views.clear()
+        self.frames.clear()
 
 
 @contextmanager
@@ -178,7 +185,10 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
 def _with_alias_place(text: str, found: Span) -> Relation:
     """Return what sqlglot found as what Spark's parser would have said."""
     name = text[found.start : found.end].rpartition(".")[2].strip(" `")
-    alias_at = None if found.has_alias else _end_of_sample(tokenize(text), found.end)
+    tokens = tokenize(text)
+    # TABLE t, a query of its own, takes no alias
+    alone = tokens[0].keyword == "TABLE" and found.start == tokens[1].start
+    alias_at = None if found.has_alias or alone else _end_of_sample(tokens, found.end)
     return Relation(found.parts, found.start, found.end, found.has_alias, name, alias_at)
 
 

@@ -145,7 +145,7 @@ def merge(session: AcidSession, statement: Merge) -> DataFrame:
 def _source(binder: Binder, statement: Merge) -> DataFrame:
     bound = binder.bind(statement.source, SOURCE)
     with placed(bound, before=SOURCE):
-        frame = without_hidden(binder.context.facts.spark.sql(SOURCE + bound.text))
+        frame = without_hidden(binder.run(SOURCE + bound.text))
     if not statement.source_columns:
         return frame
     if len(statement.source_columns) != len(frame.columns):

@@ -186,4 +186,4 @@ def _values(binder: Binder, text: Slice) -> DataFrame:
     ]
     bound = replace(bound, edits=(*bound.edits, *defaults))
     with placed(bound):
-        return without_hidden(binder.context.facts.spark.sql(bound.text))
+        return without_hidden(binder.run(bound.text))

@@ -35,7 +35,7 @@ def frame_of(binder: Binder, text: Slice) -> DataFrame:
     """Return a query's rows; the binder's views may go afterwards."""
     bound = binder.bind(text)
     with placed(bound):
-        return without_hidden(binder.context.facts.spark.sql(bound.text))
+        return without_hidden(binder.run(bound.text))
 
 
 def _undescribed(text: Slice) -> tuple[Slice, bool]:
@@ -74,12 +74,17 @@ def create_view(session: AcidSession, statement: CreateTemporaryView) -> DataFra
             (frame.createOrReplaceGlobalTempView if statement.replace else frame.createGlobalTempView)(name)
         else:
             frame.createOrReplaceTempView(name)
+    if (
+        not facts.classic
+    ):  # nobody sees what the server uses: the snapshot stays while this session knows the view
+        session.views[(f"global_temp.{name}" if statement.shared else name).lower()] = frame
     return nothing(facts)
 
 
 def drop_view(session: AcidSession, statement: DropView) -> DataFrame:
     """DROP VIEW: a temporary or (``global_temp.name``) a global temporary one."""
     catalog = session.context.facts.spark.catalog
+    session.views.pop(str(statement.name).lower(), None)
     if statement.name.database == "global_temp":
         dropped = catalog.dropGlobalTempView(statement.name.name)
     else:

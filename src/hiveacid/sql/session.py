@@ -11,10 +11,11 @@ from hiveacid.catalog.connection import Connection, make_context
 from hiveacid.config import keys
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList, parse_txn_list, parse_write_id_list
 from hiveacid.datasource import can_register, register
-from hiveacid.errors import StatementError, TransactionStateError
+from hiveacid.errors import StatementError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.services import Services
 from hiveacid.services.runner import Runner
 from hiveacid.spark.relations import substituted
+from hiveacid.spark.session import SparkFacts
 from hiveacid.sql.binding import Binder, binder
 from hiveacid.sql.execute import execute
 from hiveacid.sql.execute_create import adopted
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from hiveacid.transaction import Transaction
 
 
+_CONNECT = (4, 0)  # the first whose sql() takes the plans of what a text names
+
+
 def connect(
     spark: SparkSession,
     warehouse: str | None = None,
@@ -45,11 +49,15 @@ def connect(
     of the warehouse. ``settings``: Hive's names and texts (docs/settings.md). On Spark 4 ``format("hiveacid")`` is
     made known to the session. A native session (docs/native.md) has a connection already, which is returned where
     neither is given.
-    Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError.
+    Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError; UnsupportedFeatureError on Spark
+    Connect before 4.0.
     """
     inside = getattr(spark, "acid", None)
     if warehouse is None and store is None and isinstance(inside, AcidSession):
         return inside
+    facts = SparkFacts(spark)
+    if not facts.classic and facts.version < _CONNECT:
+        raise UnsupportedFeatureError("Spark Connect needs Spark 4.0 or later here: use a classic session")
     session = AcidSession(make_context(spark, warehouse, store, dict(settings or {})))
     if can_register(spark):
         register(spark)
@@ -69,6 +77,9 @@ class AcidSession(Connection):
     read_only: bool = False
     reader: Transaction | None = None  # of snapshot()
     runner: Runner | None = field(default=None, compare=False, repr=False)  # of hiveacid.auto_compact
+    views: dict[str, DataFrame] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # made on Spark Connect
 
     def sql(self, text: str, args: Arguments | None = None, *, first_line: int = 1) -> DataFrame:
         """Run one statement; return its rows.
@@ -179,6 +190,7 @@ class AcidSession(Connection):
 
     def close(self) -> None:
         """Roll back what START TRANSACTION began, stop compacting, end snapshots and the heartbeat."""
+        self.views.clear()
         try:
             if self.runner is not None:
                 self.runner.stop()

@@ -15,6 +15,7 @@ from hiveacid.spark.failures import translated
 from hiveacid.spark.lease import PlanWatch
 from hiveacid.spark.rows import Expression, filtered
 from hiveacid.spark.scan import ROW_ID
+from hiveacid.spark.views import analysed
 from hiveacid.table.change import delete, update
 from hiveacid.table.changes import Changes
 from hiveacid.table.compact import CompactionOptions, compact
@@ -81,7 +82,8 @@ def _frame(request: Scan, reader: Transaction, txn: Transaction) -> DataFrame:
         if context.snapshots.holds(reader):
             lease = context.settings.get(keys.SNAPSHOT_LEASE)
             context.snapshots.hold(reader, PlanWatch(context.facts, frame, lease))
-        return filtered(frame, request.where, request.name.name).select(*_columns(request, table))
+        found = filtered(frame, request.where, request.name.name).select(*_columns(request, table))
+        return analysed(context.facts, found) if request.where or request.columns else found
 
 
 def _columns(request: Scan, table: TableDefinition) -> list[str]:

@@ -1,0 +1,35 @@
+"""A chosen part of the suite on a Spark Connect server (``make test-connect``: all of it)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+CHOSEN = [
+    "connect/test_connect.py",
+    "smoke/test_smoke.py::test_the_main_job",
+    "spark/test_overwritten_files.py",
+    "spark/test_odd_names.py",
+    "sql/test_scripts.py::test_script[change]",
+    "sql/test_scripts.py::test_script[merge]",
+    "sql/test_scripts.py::test_script[query]",
+    "sql/test_scripts.py::test_script[table_as_select]",
+]
+
+
+def test_a_chosen_part_on_a_connect_server(tmp_path: Path) -> None:
+    chosen = [str(TESTS / one) for one in CHOSEN]
+    options = ["-q", "-p", "no:cacheprovider", "-n", "0", f"--basetemp={tmp_path / 'run'}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *chosen],
+        cwd=TESTS.parent,
+        env={**os.environ, "HIVEACID_TEST_CONNECT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
