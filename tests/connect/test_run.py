@@ -10,6 +10,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 CHOSEN = [
     "connect/test_connect.py",
+    "spark/test_data_source.py",
     "smoke/test_smoke.py::test_the_main_job",
     "spark/test_overwritten_files.py",
     "spark/test_odd_names.py",

@@ -140,6 +140,6 @@ def require_columns(
     extra = [name for name in brought if name not in known or brought.count(name) > 1]
     if missing or extra:
         raise SchemaMismatchError(
-            f"the feed's columns are not those of {table}: missing {', '.join(missing) or 'none'}, unknown or "
+            f"the columns given are not those of {table}: missing {', '.join(missing) or 'none'}, unknown or "
             f"double {', '.join(dict.fromkeys(extra)) or 'none'}{advice}"
         )

@@ -24,8 +24,14 @@ def register(spark: SparkSession) -> None:
         )
     if _is_registered(spark):
         return
-    from hiveacid.datasource.source import HiveAcidDataSource  # noqa: PLC0415 - Spark 3.5 has no such API
+    from pyspark.sql import datasource as api  # noqa: PLC0415 - Spark 3.5 has no such API
 
+    from hiveacid.datasource.source import HiveAcidDataSource  # noqa: PLC0415
+
+    if hasattr(
+        api, "EqualTo"
+    ):  # since Spark 4.1: a reader that takes filters fails where they are turned off
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(HiveAcidDataSource)
 
 

@@ -71,7 +71,7 @@ class Sink:
                 out.write_batch(plain)
                 rows += plain.num_rows
         except OSError as error:
-            raise StorageError(f"cannot stage rows of a stream in {path}: {error}") from error
+            raise StorageError(f"cannot stage rows in {path}: {error}") from error
         finally:
             if out is not None:
                 out.close()
@@ -84,7 +84,7 @@ class Sink:
         agent = f"hiveacid stream {query}"
         with Connection(place.table, warehouse=place.warehouse, store=place.store, agent=agent) as connection:
             stream = QueryStream.register(connection, query, self.run, checkpoint, restart=restart)
-            stream.deliver(batch_id, lambda: _read(messages))
+            stream.deliver(batch_id, lambda: read_staged(messages))
         if stream.first:  # whoever else staged something is fenced, or dead
             LocalFileSystem().delete_tree(self.home)
         else:
@@ -100,7 +100,8 @@ def _paths(messages: Messages) -> list[str]:
     return [one.path for one in messages if isinstance(one, Staged) and one.path]
 
 
-def _read(messages: Messages) -> Iterator[Any]:
+def read_staged(messages: Messages) -> Iterator[Any]:
+    """Yield what the tasks staged, as Arrow batches."""
     for path in _paths(messages):
         with pa.OSFile(path) as source, pa.ipc.open_file(source) as reader:
             for number in range(reader.num_record_batches):
@@ -125,7 +126,7 @@ def stream_writer(
         )
     with Connection(place.table, warehouse=place.warehouse, store=place.store) as connection:
         table = connection.definition
-    _require_columns(table, schema)
+    require_fit(table, schema)
     digest = hashlib.sha256(query.encode()).hexdigest()[:16]
     sink = Sink(dict(options), run, f"{table.location}/{_PREFIX}{digest}", uuid.uuid4().hex)
     if hasattr(api, "DataSourceStreamArrowWriter"):
@@ -138,7 +139,8 @@ def stream_writer(
     return RowWriter(sink, schema)
 
 
-def _require_columns(table: TableDefinition, schema: StructType) -> None:
+def require_fit(table: TableDefinition, schema: StructType) -> None:
+    """Raise SchemaMismatchError where rows have other columns than the table, in whatever order."""
     wanted = [column.name for column in (*table.columns, *table.partition_columns)]
     require_columns(table.name, [name.lower() for name in schema.fieldNames()], wanted, wanted)
 

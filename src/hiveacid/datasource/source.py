@@ -5,8 +5,15 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, DataSourceStreamWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 
+from hiveacid.datasource.batch import BatchReader, batch_writer
 from hiveacid.datasource.sink import stream_writer
 from hiveacid.datasource.stream_source import source_schema, stream_reader
 
@@ -33,8 +40,16 @@ class HiveAcidDataSource(DataSource):
         return "hiveacid"
 
     def schema(self) -> StructType:
-        """Return the columns of a streaming query over the table (``datasource.stream_source``)."""
+        """Return the columns of a query over the table (``datasource.stream_source``)."""
         return source_schema(dict(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's
+        """Return what reads one snapshot of the table (``datasource.batch``)."""
+        return BatchReader(dict(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
+        """Return what appends to the table, or overwrites it as INSERT OVERWRITE does."""
+        return batch_writer(dict(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
         """Return what reads the changes of the table."""

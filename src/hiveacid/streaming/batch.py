@@ -6,16 +6,19 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from hiveacid.core.locks import LockComponent
 from hiveacid.core.model import Partition, TableKind, WriteId
-from hiveacid.core.names import ACID_VERSION_FILE, DeltaName, format_bucket_file
+from hiveacid.core.names import ACID_VERSION_FILE, BaseName, DeltaName, format_bucket_file
 from hiveacid.errors import StorageError, StoreError, WriteConflictError
+from hiveacid.orc.stored import arrow_schema
 from hiveacid.ports import Begun, NewPartition, Operation, Written
 from hiveacid.storage.staging import new_staging_directory
 from hiveacid.streaming.growing import GrowingFile
 from hiveacid.streaming.split import Values, split
 from hiveacid.streaming.target import Target, codec_of, overtaken
-from hiveacid.table.locking import appending_lock
+from hiveacid.table.locking import appending_lock, overwriting_lock
 from hiveacid.transaction import Transaction, Transactions
 
 if TYPE_CHECKING:
@@ -39,7 +42,10 @@ class Services:
 
 @dataclass
 class Batch:
-    """``count`` transactions on one table, used one after the other."""
+    """``count`` transactions on one table, used one after the other.
+
+    ``overwrite`` (of one transaction): its rows replace what the partitions that they go to hold, or the table.
+    """
 
     services: Services
     target: Target
@@ -48,6 +54,7 @@ class Batch:
     at: int = -1  # which of them is in use
     dead: bool = False
     bytes: int = 0  # written to files
+    overwrite: bool = False
     _files: dict[tuple[Values, int], GrowingFile] = field(default_factory=dict)
     _known: dict[Values, str] | None = None  # partitions, looked up once a transaction
     _used: dict[Values, str] = field(default_factory=dict)  # by the transaction in use
@@ -55,7 +62,7 @@ class Batch:
     _staging: str = ""
 
     @classmethod
-    def open(cls, services: Services, target: Target, count: int) -> Batch:
+    def open(cls, services: Services, target: Target, count: int, *, overwrite: bool = False) -> Batch:
         """Open the transactions and give them write ids; all of them get heartbeats from now on."""
         work = services.transactions
         ids = work.store.open_txns(work.client, count)
@@ -70,7 +77,7 @@ class Batch:
             txn = Transaction(work.store, work.heartbeats, services.settings, work.clock, txn_id)
             txn.knows(Begun(txn_id, allocated={target.table.name: write_id}))
             made.append(txn)
-        return cls(services, target, made, write_ids)
+        return cls(services, target, made, write_ids, overwrite=overwrite)
 
     @property
     def txn(self) -> Transaction:
@@ -104,9 +111,9 @@ class Batch:
         if not self.shared:
             self._files = {}
         try:
-            kind = appending_lock(self.services.settings)
-            name = table.name
-            lock = LockComponent(kind, name.database, name.name, self.target.fixed, Operation.INSERT)
+            settings, name = self.services.settings, table.name
+            kind = overwriting_lock(settings) if self.overwrite else appending_lock(settings)
+            lock = LockComponent(kind, name.database, name.name, self.target.fixed, self._operation)
             self.txn.lock([lock])
             self._staging = new_staging_directory(table.location, self.txn.txn_id)
             return self._is_current()
@@ -143,6 +150,11 @@ class Batch:
         """
         if not self.shared:
             self.txn.on_abort(self._remove)
+        if (
+            self.overwrite and not self.target.dynamic and not self._used
+        ):  # no rows: an empty base hides the others
+            empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.target.table.columns))
+            self._file(self.target.static, 0).add(empty)
         for values, place in self._used.items():
             self._mark(place)
             if self._overtaken(place):
@@ -200,7 +212,13 @@ class Batch:
         return self._known.get(values) or f"{self.target.table.location}/{self.target.name(values)}"
 
     @property
+    def _operation(self) -> Operation:
+        return Operation.UPDATE if self.overwrite else Operation.INSERT
+
+    @property
     def _directory(self) -> str:
+        if self.overwrite:
+            return BaseName(self.write_id).format()
         if self.shared:
             return DeltaName(False, self.write_ids[0], self.write_ids[-1], None).format()  # noqa: FBT003
         return DeltaName(False, self.write_id, self.write_id, 0).format()  # noqa: FBT003 - no delete delta
@@ -238,13 +256,16 @@ class Batch:
         known = self._known or {}
         name = self.target.table.name
         self.txn.wrote(
-            [Written(name, self.target.name(values), Operation.INSERT) for values in self._used],
+            [Written(name, self.target.name(values), self._operation) for values in self._used],
             [
                 NewPartition(name, Partition(values, place))
                 for values, place in self._used.items()
                 if values not in known
             ],
         )
+
+        if self.overwrite:
+            self.txn.overwrites(name, self._used)
 
     def _remove(self) -> None:
         """Delete what an aborted transaction published (invisible to everybody, but it takes space)."""

@@ -212,6 +212,22 @@ class ChangeSource:
             self.release()
             raise
 
+    def snapshot(self, as_of: int | None = None) -> list[FileChanges]:
+        """Return the files of the present snapshot, or of that after a write id, and keep the cleaner from them.
+
+        Raises NotEnoughHistoryError.
+        """
+        table = self.definition()
+        until = self.present(table) if as_of is None else self.present(table).at(WriteId(as_of))
+        return self.files(_offset(table, None), _offset(table, until))
+
+    def leave(self) -> None:
+        """End everything but the transaction that keeps the files of the last batch: its time-out ends that."""
+        held, self._held = self._held, None
+        self.close()
+        if held is not None:
+            logger.debug("read transaction %s is left to its time-out", held.txn_id)
+
     def _found(
         self,
         table: TableDefinition,

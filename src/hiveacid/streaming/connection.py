@@ -78,17 +78,21 @@ class Connection:
         agent: str = "hiveacid streaming",
         settings: Mapping[str, str] | None = None,
         rejects: Rejects | None = None,
+        overwrite: bool = False,
     ) -> None:
         """Connect to a table.
 
         ``warehouse``, ``store``: as `hiveacid.connect` takes them; ``store`` may be an open one, which stays open.
         ``partition``: values of static partition columns; those of the others come with the records.
         ``writer``: what the records are (Arrow data and Python dicts tell themselves). ``batch_size``:
-        transactions opened at once. ``rejects``: gets bad records, which are errors otherwise. Raises
+        transactions opened at once. ``rejects``: gets bad records, which are errors otherwise. ``overwrite``: as
+        INSERT OVERWRITE, a transaction's rows replace what their partitions hold, all of a table without any. Raises
         NoSuchTableError, UnsupportedFeatureError, ConfigError, NoSuchColumnError, SchemaMismatchError.
         """
         if batch_size < 1:
             raise ConfigError(f"batch_size={batch_size}: a batch has at least one transaction")
+        if overwrite and batch_size > 1:
+            raise ConfigError("overwrite=True: each transaction is a batch of its own (batch_size=1)")
         chosen = Settings.of(settings or {})
         clock = SystemClock()
         given: Any = store
@@ -105,6 +109,7 @@ class Connection:
         self._partition = dict(partition or {})
         self._writer = writer
         self._size = batch_size
+        self._overwrite = overwrite
         self._rejects = rejects
         self._batch: Batch | None = None
         self._open = False
@@ -282,7 +287,7 @@ class Connection:
         if self._closed:
             raise TransactionStateError("the connection is closed")
         self._target = self._look()
-        self._batch = Batch.open(self._services, self._target, self._size)
+        self._batch = Batch.open(self._services, self._target, self._size, overwrite=self._overwrite)
 
     def _require_open(self) -> Batch:
         if self._batch is None or not self._open:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchColumnError, UnsupportedFeatureError, WriteConflictError
@@ -25,7 +24,7 @@ from hiveacid.spark.publish import (
 from hiveacid.spark.rows import fit, partition_texts, with_static
 from hiveacid.spark.write import Kind, Target, stage_empty, stage_insert
 from hiveacid.table.layout import Places, known_partitions, partition_name, staging, written
-from hiveacid.table.locking import appending_lock
+from hiveacid.table.locking import appending_lock, overwriting_lock
 from hiveacid.table.read import require_no_old_events
 from hiveacid.table.report import WriteReport
 
@@ -91,12 +90,11 @@ def lock_of(
 ) -> LockComponent:
     """Return the lock that an INSERT takes: on the partition if it names one, else on the table."""
     settings = context.settings
-    exclusive = settings.get(keys.XLOCK_WRITE) and settings.get(keys.XLOCK_OVERWRITE)
     if table.kind is TableKind.PLAIN:
         # the next file's name is one writer's
         kind = LockType.EXCLUSIVE if overwrite else LockType.EXCL_WRITE
     elif overwrite:
-        kind = LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE
+        kind = overwriting_lock(settings)
     else:
         kind = appending_lock(settings)
     partition = None

@@ -1,0 +1,163 @@
+"""Batch reads and writes by ``format("hiveacid")``: Python workers read and stage files, nothing of Spark's is asked.
+
+A write is one transaction of a streaming connection, in the driver's process, over the Arrow files that the tasks
+staged; a task that failed, was killed or came second leaves nothing that counts. A read gives each file of one
+snapshot to a task of its own.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import datasource as api
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+
+from hiveacid.core.model import DEFAULT_PARTITION
+from hiveacid.datasource.options import Place, count_of
+from hiveacid.datasource.sink import Sink, Staged, read_staged, require_fit
+from hiveacid.datasource.stream_source import FilePartition
+from hiveacid.errors import WriteConflictError
+from hiveacid.storage.local import LocalFileSystem
+from hiveacid.streaming import Connection
+from hiveacid.streaming.change_rows import FileChanges, read_changes
+from hiveacid.streaming.change_source import ChangeSource, Reading
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_PREFIX = ".hiveacid-write-"
+_ATTEMPTS = 5  # at a write whose partitions others overwrite
+
+
+@dataclass
+class BatchWriter(DataSourceArrowWriter):
+    """Stages rows in the tasks, writes them all when the job is done."""
+
+    sink: Sink
+    overwrite: bool
+
+    def write(self, iterator: Iterator[Any]) -> Staged:
+        """Stage a task's rows."""
+        return self.sink.stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Write what the tasks staged, in one transaction; then it goes.
+
+        Raises what `Connection.write` and `Connection.commit` do; then nothing of it is visible.
+        """
+        try:
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    return self._write(messages)
+                except WriteConflictError:
+                    if attempt == _ATTEMPTS:
+                        raise
+        finally:
+            self.abort(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - of lost attempts, too
+        """Remove what was staged."""
+        LocalFileSystem().delete_tree(self.sink.home)
+
+    def _write(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        place = Place.of(self.sink.options)
+        with (
+            Connection(
+                place.table,
+                warehouse=place.warehouse,
+                store=place.store,
+                agent="hiveacid format",
+                overwrite=self.overwrite,
+            ) as connection,
+            connection.transaction(),
+        ):
+            for batch in read_staged(messages):
+                connection.write(batch)
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
+    """Return the writer of one job, once everything fits: options, table, columns.
+
+    Raises ConfigError, NoSuchTableError, SchemaMismatchError, UnsupportedFeatureError.
+    """
+    place = Place.of(options)
+    with Connection(place.table, warehouse=place.warehouse, store=place.store) as connection:
+        table = connection.definition
+    require_fit(table, schema)
+    home = f"{table.location}/{_PREFIX}{uuid.uuid4().hex}"
+    return BatchWriter(Sink(dict(options), "", home, "rows"), overwrite)
+
+
+class BatchReader(DataSourceReader):
+    """Reads one snapshot: the present, or that after the write id of ``as_of``."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        """Look at the options. Raises ConfigError."""
+        place = Place.of(options)
+        self.as_of = count_of(options, "as_of")
+        self.reading = Reading(place.table, place.warehouse, place.store, starting="snapshot")
+        self.wanted: list[tuple[str, frozenset[str]]] = []  # partition columns' values, as texts
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's (4.1 and later)
+        """Leave out partitions that an equality rules out; Spark still filters the rows."""
+        self.wanted = [found for one in filters if (found := _values(one)) is not None]
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the files of the snapshot."""
+        source = ChangeSource(self.reading)
+        try:
+            files = source.snapshot(self.as_of)
+        except BaseException:
+            source.close()
+            raise
+        source.leave()
+        return [FilePartition(file) for file in files if self._is_wanted(file)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read one file, in a task."""
+        return read_changes(partition.file) if isinstance(partition, FilePartition) else iter(())
+
+    def _is_wanted(self, file: FileChanges) -> bool:
+        texts = {
+            column.name: (None if text == DEFAULT_PARTITION else text)
+            for column, text in zip(file.table.partition_columns, file.partition, strict=True)
+            if column.type in _COMPARED
+        }
+        return all(name not in texts or texts[name] in values for name, values in self.wanted)
+
+
+# Types whose values have one text each, so that equal texts mean equal values.
+_COMPARED = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
+
+
+def _values(one: Any) -> tuple[str, frozenset[str]] | None:
+    """Return the column that a filter compares with values, and their texts; None for any other filter."""
+    attribute: tuple[str, ...] = getattr(one, "attribute", ())
+    if len(attribute) != 1:
+        return None
+    kind: Any = api  # Spark 4.0 has no filters
+    found = one.value if isinstance(one, kind.In) else (one.value,) if isinstance(one, kind.EqualTo) else ()
+    texts = [_text(value) for value in found]
+    if not texts or None in texts:
+        return None
+    return attribute[0].lower(), frozenset(text for text in texts if text is not None)
+
+
+def _text(value: object) -> str | None:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | str | dt.date)
+        or isinstance(value, dt.datetime)
+    ):
+        return None
+    return str(value)
