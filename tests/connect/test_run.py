@@ -11,13 +11,9 @@ TESTS = Path(__file__).parents[1]
 CHOSEN = [
     "connect/test_connect.py",
     "spark/test_data_source.py",
-    "smoke/test_smoke.py::test_the_main_job",
-    "spark/test_overwritten_files.py",
-    "spark/test_odd_names.py",
     "sql/test_scripts.py::test_script[change]",
     "sql/test_scripts.py::test_script[merge]",
     "sql/test_scripts.py::test_script[query]",
-    "sql/test_scripts.py::test_script[table_as_select]",
 ]
 
 
