@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from connect_exceptions import EXCEPTIONS
 from golden_tables import Golden, unpack
+from hadoop_jars import s3a_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +67,7 @@ def _classic_session(scratch: Path) -> Iterator[SparkSession]:
 
     import hiveacid  # noqa: PLC0415
 
+    jars = s3a_jars()
     builder = hiveacid.configure(SparkSession.builder.master("local[2]").appName("hiveacid tests"))
     for key, value in {
         "spark.ui.enabled": "false",
@@ -79,6 +81,8 @@ def _classic_session(scratch: Path) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
+        # s3a:// for those who use it; nothing of it is loaded for the others
+        **({"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))} if jars else {}),
     }.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

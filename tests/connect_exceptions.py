@@ -5,6 +5,7 @@ NATIVE = "spark.sql itself needs a classic session"
 
 EXCEPTIONS = {
     "spark/test_conditions.py": "conditions are read from Spark's own trees: " + JVM,
+    "spark/test_object_store.py": "the server of the tests has no jars of s3a://",
     "spark/test_search_argument.py": "row groups are skipped by Java objects: " + JVM,
     "spark/test_relations.py": "Spark's own parser: " + JVM,
     "spark/test_lexer.py": "compared with Spark's own parser: " + JVM,

@@ -1,0 +1,284 @@
+"""A warehouse on ``s3a://``, a store that renames nothing: statements, their requests, deaths and races; and on HDFS."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from acid_files import orc_bytes
+from hadoop_jars import s3a_jars
+from hdfs_server import WHY_NOT as NO_HDFS
+from hdfs_server import hdfs_server
+from hiveacid.errors import (
+    CompactionRefusedError,
+    ConfigError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
+from hiveacid.stores.sql.store import SqlStore
+from hiveacid.streaming import Connection as Stream
+from hiveacid.testing.clock import ManualClock
+from hiveacid.testing.faults import Faults, Moment, Point, SimulatedCrash, crash, faulty
+from s3_server import WHY_NOT, S3Server, s3_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid import AcidSession
+
+FULL = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+INSERT_ONLY = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+CHANGING = ("write_pieces", "write_bytes", "replace_tail", "make_directory", "move_file", "copy_file")
+Rows = list[tuple[object, ...]]
+
+
+@pytest.fixture(scope="module")
+def s3(spark: SparkSession) -> Iterator[S3Server]:
+    if WHY_NOT:
+        pytest.skip(WHY_NOT)
+    if not s3a_jars():
+        pytest.skip("the jars of s3a:// were not fetched: python tests/hadoop_jars.py")
+    with s3_server() as server:
+        for name, value in server.settings.items():
+            spark.conf.set(name, value)
+        yield server
+        for name in server.settings:
+            spark.conf.unset(name)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('object_store')}/store.db"
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, s3: S3Server, store: str) -> Iterator[AcidSession]:
+    """Return a connection to a warehouse in a bucket of its own."""
+    import hiveacid  # noqa: PLC0415
+
+    bucket = s3.make_bucket(f"lake-{s3.endpoint.rpartition(':')[2]}")
+    connection = hiveacid.connect(spark, warehouse=f"{bucket}/wh", store=store)
+    yield connection
+    connection.close()
+
+
+def rows(acid: AcidSession, name: str) -> Rows:
+    return sorted(tuple(row) for row in acid.sql(f"SELECT * FROM {name}").collect())
+
+
+def files(acid: AcidSession, name: str) -> list[str]:
+    location = acid.table(name).definition.location
+    return [entry.path for entry in acid.context.fs.list_tree(location) if not entry.is_dir]
+
+
+def test_every_statement_works_and_asks_a_bounded_number_of_times(lake: AcidSession, s3: S3Server) -> None:
+    def run(text: str, most: int) -> None:
+        s3.counted()
+        lake.sql(text).collect()
+        made = s3.counted()
+        assert made.total() <= most, (text, made)
+
+    lake.sql(f"CREATE TABLE t (a INT, b STRING) {FULL}")
+    run("INSERT INTO t VALUES (1, 'x'), (2, 'y')", 80)
+    run("INSERT INTO t VALUES (3, 'z')", 80)
+    run("UPDATE t SET b = 'q' WHERE a = 2", 160)
+    run("DELETE FROM t WHERE a = 1", 120)
+    assert rows(lake, "t") == [(2, "q"), (3, "z")]
+    run("SELECT * FROM t", 40)
+    names = [path for path in files(lake, "t") if not path.startswith(("delta", "delete_delta"))]
+    assert names == []
+    for kind, most in (("minor", 220), ("major", 120)):
+        run(f"ALTER TABLE t COMPACT '{kind}' AND WAIT", most)
+        assert rows(lake, "t") == [(2, "q"), (3, "z")]
+    lake.clean()
+    assert [path.split("_v")[0] for path in files(lake, "t")] == ["base_0000004"] * 2
+    run("INSERT OVERWRITE TABLE t SELECT 7, 'seven'", 100)
+    lake.sql("MERGE INTO t USING (SELECT 7 AS k UNION ALL SELECT 8) s ON t.a = s.k "
+             "WHEN MATCHED THEN UPDATE SET b = 'old' WHEN NOT MATCHED THEN INSERT VALUES (s.k, 'new')")  # fmt: skip
+    assert rows(lake, "t") == [(7, "old"), (8, "new")]
+    lake.sql("DROP TABLE t")
+    assert lake.context.fs.list_tree(f"{lake.context.warehouse}") == ()
+
+
+def test_partitions_cost_one_listing_each_and_files_nothing_but_their_tails(
+    lake: AcidSession, s3: S3Server
+) -> None:
+    lake.sql(f"CREATE TABLE p (a BIGINT) PARTITIONED BY (d STRING) {INSERT_ONLY}")
+    for _ in range(2):
+        lake.sql("INSERT INTO p PARTITION (d) SELECT id, concat('d ', id % 3) FROM range(9)")
+    expected = sorted([(n, f"d {n % 3}") for n in range(9)] * 2)
+    assert rows(lake, "p") == expected
+    s3.counted()
+    lake.table("p").scan().to_df()
+    again = s3.counted(ours=True)
+    assert again["GET"] <= 3, again  # one listing a partition; what the files' tails say is remembered
+    assert again["HEAD"] == 0, again
+    lake.table("p").compact("major", {"d": "d 1"})
+    lake.clean()
+    assert rows(lake, "p") == expected
+    inside = {path.split("/")[1].split("_")[0] for path in files(lake, "p") if path.startswith("d=d 1")}
+    assert inside == {"base"}
+    lake.sql("DROP TABLE p")
+
+
+def test_files_come_from_elsewhere_and_stay_originals(lake: AcidSession, tmp_path: Path) -> None:
+    fs, incoming = lake.context.fs, lake.context.warehouse.rpartition("/")[0] + "/incoming"
+    (tmp_path / "f").write_bytes(orc_bytes([(1, "here")], "struct<a:int,b:string>"))
+    fs.write_bytes(f"{incoming}/g", orc_bytes([(2, "there")], "struct<a:int,b:string>"))
+    lake.sql(f"CREATE TABLE l (a INT, b STRING) {FULL}")
+    lake.sql(f"LOAD DATA LOCAL INPATH '{tmp_path}/f' INTO TABLE l")
+    lake.sql(f"LOAD DATA INPATH '{incoming}/g' INTO TABLE l")
+    assert (tmp_path / "f").exists()
+    assert not fs.exists(f"{incoming}/g")
+    lake.sql("UPDATE l SET b = 'changed' WHERE a = 2")
+    assert rows(lake, "l") == [(1, "here"), (2, "changed")]
+    root = f"{lake.context.warehouse}/c"
+    lake.sql("CREATE TABLE c (a INT, b STRING) STORED AS ORC")
+    fs.write_bytes(f"{root}/000000_0", orc_bytes([(1, "original")], "struct<a:int,b:string>"))
+    lake.sql("ALTER TABLE c SET TBLPROPERTIES ('transactional'='true')")
+    lake.sql("DELETE FROM c WHERE a = 0")
+    lake.sql("INSERT INTO c VALUES (2, 'new')")
+    assert rows(lake, "c") == [(1, "original"), (2, "new")]
+    for name in ("l", "c"):
+        lake.table(name).compact("major")
+        lake.sql(f"DROP TABLE {name}")
+
+
+def test_what_a_store_without_renaming_cannot_do_is_refused(
+    spark: SparkSession, lake: AcidSession, store: str
+) -> None:
+    import hiveacid  # noqa: PLC0415
+
+    with pytest.raises(ConfigError, match="needs store="):
+        hiveacid.connect(spark, warehouse=lake.context.warehouse)
+    lake.sql(f"CREATE TABLE r (a INT) {FULL[:-1]}, 'hiveacid.layout.level'='hive3')")
+    for value in (1, 2):
+        lake.sql(f"INSERT INTO r VALUES ({value})")
+    with pytest.raises(UnsupportedFeatureError, match="renames directories in one step"):
+        lake.table("r").compact("major")
+    assert rows(lake, "r") == [(1,), (2,)]
+    with pytest.raises(UnsupportedFeatureError, match="foreachBatch"):
+        Stream("r", warehouse=lake.context.warehouse, store=store)
+    lake.sql("DROP TABLE r")
+
+
+DYING: dict[str, tuple[str | Callable[[AcidSession], object], Callable[[Rows], Rows]]] = {
+    "insert": (
+        "INSERT INTO {} VALUES (10, 'new'), (11, 'new')",
+        lambda old: [*old, (10, "new"), (11, "new")],
+    ),
+    "update": ("UPDATE {} SET b = concat(b, '+')", lambda old: [(a, f"{b}+") for a, b in old]),
+    "overwrite": (
+        "INSERT OVERWRITE TABLE {} SELECT a, upper(b) FROM {}",
+        lambda old: [(a, str(b).upper()) for a, b in old],
+    ),
+    "minor": ("ALTER TABLE {} COMPACT 'minor' AND WAIT", lambda old: old),
+    "major": ("ALTER TABLE {} COMPACT 'major' AND WAIT", lambda old: old),
+}
+
+
+@pytest.mark.parametrize("statement", DYING)
+def test_a_driver_that_dies_at_any_step_leaves_no_partial_row(
+    lake: AcidSession, store: str, statement: str
+) -> None:
+    """It dies before each call that changes the store, and before and after the commit."""
+    text, result = DYING[statement]
+    late = SqlStore(store, clock=ManualClock(lake.context.clock.now() - 3_600_000))
+    name = f"d_{statement}"
+    lake.sql(f"CREATE TABLE {name} (a INT, b STRING) {FULL}")
+    for value in (1, 2):
+        lake.sql(f"INSERT INTO {name} VALUES ({value}, 'x{value}')")
+    expected: Rows = [(1, "x1"), (2, "x2")]
+    alive = Faults()
+    faulty(lake, alive, late).sql(text.format(name, name))
+    expected = result(expected)
+    assert rows(lake, name) == expected
+    calls = [
+        call for call in alive.calls if call.partition(".")[2] in (*CHANGING, "delete_tree", "commit_txn")
+    ]
+    points = [Point(call, calls[:n].count(call) + 1, Moment.BEFORE) for n, call in enumerate(calls)]
+    points.append(Point("store.commit_txn", calls.count("store.commit_txn"), Moment.AFTER))
+    if statement in ("minor", "major"):  # a compaction that died leaves its deltas to the next
+        for value in (3, 4):
+            lake.sql(f"INSERT INTO {name} VALUES ({value}, 'x{value}')")
+            expected.append((value, f"x{value}"))
+    for point in points:
+        faults = Faults()
+        faults.at(point.verb, point.nth, point.moment, crash)
+        with pytest.raises(SimulatedCrash):
+            faulty(lake, faults, late).sql(text.format(name, name))
+        if point.moment is Moment.AFTER:
+            expected = sorted(result(expected))
+        assert rows(lake, name) == sorted(expected), point
+        lake.context.store.abort_timed_out()  # a job that the dead one had taken is queued again
+    lake.context.store.abort_timed_out()
+    lake.clean()
+    assert rows(lake, name) == sorted(expected)
+    left = [path for path in files(lake, name) if path.startswith(".hiveacid")]
+    assert left == []
+    late.close()
+    lake.sql(f"DROP TABLE {name}")
+
+
+def test_in_a_race_of_writers_and_a_compactor_nobody_loses_or_doubles_a_row(lake: AcidSession) -> None:
+    lake.sql(f"CREATE TABLE race (a INT, b STRING) {FULL}")
+    lake.sql("INSERT INTO race VALUES (0, 'first')")
+    done: list[int] = []
+    wrong: list[object] = []
+    over = threading.Event()
+
+    def write(first: int) -> None:
+        for value in range(first, first + 3):
+            lake.sql(f"INSERT INTO race VALUES ({value}, 'n'), ({value + 100}, 'n')")
+            done.append(value)
+            with suppress(WriteConflictError):  # the insert is there, the update is not
+                lake.sql(f"UPDATE race SET b = 'u' WHERE a = {value}")
+
+    def read() -> None:
+        while not over.wait(0.2):
+            seen = {row[0] for row in rows(lake, "race")}
+            wrong.extend(one for one in seen if 0 < int(str(one)) < 100 and int(str(one)) + 100 not in seen)
+
+    with ThreadPoolExecutor(3) as pool:
+        reader = pool.submit(read)
+        writers = [pool.submit(write, first) for first in (1, 11)]
+        try:
+            while not all(writer.done() for writer in writers):
+                with suppress(CompactionRefusedError):  # nothing to do yet
+                    lake.table("race").compact("minor")
+                wait(writers, timeout=0.2)
+        finally:
+            over.set()
+    for thread in (reader, *writers):
+        thread.result()
+    lake.table("race").compact("major")
+    lake.clean()
+    assert wrong == []
+    assert [row[0] for row in rows(lake, "race")] == sorted([0, *done, *(one + 100 for one in done)])
+    assert len(done) == 6
+    lake.sql("DROP TABLE race")
+
+
+def test_a_warehouse_may_lie_on_hdfs(spark: SparkSession, tmp_path: Path) -> None:
+    """There renaming is one step, but files can't be changed."""
+    import hiveacid  # noqa: PLC0415
+
+    if NO_HDFS:
+        pytest.skip(NO_HDFS)
+    with hdfs_server(tmp_path / "hdfs") as hdfs:
+        acid = hiveacid.connect(spark, warehouse=f"{hdfs.uri}/wh", store=f"sqlite:///{tmp_path}/store.db")
+        acid.sql(f"CREATE TABLE h (a INT) {FULL[:-1]}, 'hiveacid.layout.level'='hive3')")
+        acid.sql("INSERT INTO h VALUES (1), (2)")
+        acid.sql("UPDATE h SET a = 4 WHERE a = 2")
+        acid.table("h").compact("major")
+        assert rows(acid, "h") == [(1,), (4,)]
+        assert {path.partition("/")[0] for path in files(acid, "h") if path.startswith("b")} == {
+            "base_0000002"
+        }
+        acid.close()
