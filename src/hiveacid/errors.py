@@ -41,6 +41,8 @@ the message says what happened and what to do.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 
 class HiveAcidError(Exception):
     """Base of all errors of this project."""
@@ -219,6 +221,8 @@ class NotEnoughHistoryError(FormatError):
     code = "10327"
     earliest: int | None = None
     """The earliest write id that can still be read, where it is known."""
+    since: datetime | None = None
+    """The moment since which the table can be read, where it is known."""
 
     @classmethod
     def before(cls, message: str, earliest: int) -> NotEnoughHistoryError:

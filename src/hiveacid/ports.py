@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from hiveacid.config import Settings
+from hiveacid.core.commits import Commit, Told
 from hiveacid.core.locks import LockComponent, LockState
 from hiveacid.core.model import (
     DatabaseDefinition,
@@ -219,10 +220,12 @@ class TransactionStore(Protocol):
         changes: CatalogChanges = CatalogChanges(),
         written: Sequence[Written] = (),
         batch: StreamBatch | None = None,
+        told: Sequence[Told] = (),
     ) -> None:
         """Commit: all or nothing with ``changes``. Idempotent for a transaction that is already committed.
 
         ``written``: what ``add_written`` was not told yet. ``batch``: of a stream whose progress goes with it.
+        ``told``: what it did, for ``commits``; every write id has a row there, of whatever nothing is told.
 
         Raises WriteConflictError, StreamReplayedError, StreamFencedError (and the transaction is aborted then),
         TransactionAbortedError, NoSuchTransactionError.
@@ -235,6 +238,14 @@ class TransactionStore(Protocol):
         """Abort transactions whose last heartbeat is older than ``hive.txn.timeout``; return them.
 
         Compactions that ran in them are queued again; after three workers were lost they have failed.
+        """
+
+    def commits(self, table: TableName, after: int | None = None) -> tuple[Commit, ...]:
+        """Return the earliest commit that is known, and all that are later than ``after`` (None: all), by time.
+
+        A table's time begins with a row of write id 0: its creation, its conversion, or when the store began to
+        keep commits. Commits older than ``hiveacid.commits.retention`` are forgotten by ``housekeep``, all but the
+        last. Raises UnsupportedFeatureError where a store keeps none.
         """
 
     def register_stream(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
+from hiveacid.core.commits import Deed, Told, together
 from hiveacid.core.locks import LockComponent, LockState, covers
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import (
@@ -87,6 +88,7 @@ class Transaction:
     _overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
     _altered: CatalogChanges = field(default_factory=CatalogChanges)
     _batch: StreamBatch | None = None
+    _deeds: dict[TableName, Deed] = field(default_factory=dict)
     _on_abort: list[Callable[[], None]] = field(default_factory=list)
     _on_commit: list[Callable[[], None]] = field(default_factory=list)
 
@@ -169,6 +171,12 @@ class Transaction:
         own = self._write_ids.get(table)
         return self._lists[table] if own is None else self._lists[table].with_own(own)
 
+    def committed_write_ids(self, table: TableName) -> ValidWriteIdList:
+        """Return what of a table was committed when this transaction took its snapshot."""
+        if table not in self._lists:
+            self.valid_write_ids(table)
+        return self._lists[table]
+
     def knows(self, begun: Begun, locks: Sequence[LockComponent] = ()) -> None:
         """Keep what the transaction began with."""
         self._held.extend(locks)
@@ -211,6 +219,11 @@ class Transaction:
         self._written.extend(written)
         self._partitions.extend(partitions)
         self._tables.extend(tables)
+
+    def did(self, table: TableName, deed: Deed) -> None:
+        """Note what a statement did, for the table's history."""
+        before = self._deeds.get(table)
+        self._deeds[table] = deed if before is None else together(before, deed)
 
     def overwrites(self, table: TableName, places: Iterable[tuple[str | None, ...]]) -> None:
         """Note partitions with a base of this write id: nothing written later would be read beside it."""
@@ -268,7 +281,10 @@ class Transaction:
         try:
             self.heartbeats.check(self.txn_id)
             changes = replace(self._altered, tables=tuple(self._tables), partitions=tuple(self._partitions))
-            self.store.commit_txn(self.txn_id, changes, tuple(dict.fromkeys(self._written)), self._batch)
+            told = tuple(Told(table, deed) for table, deed in self._deeds.items())
+            self.store.commit_txn(
+                self.txn_id, changes, tuple(dict.fromkeys(self._written)), self._batch, told
+            )
         except TransactionAbortedError:
             self._end()
             self._run(self._on_abort)

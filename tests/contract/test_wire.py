@@ -78,7 +78,7 @@ def test_round_trips_of_a_writing_transaction(line: Line, kind: str) -> None:
         write(line.store, kind)
     line.wire.start()
     write(line.store, kind)
-    expected = {"insert": 2, "update": 2, "partition": 14} if line.place.server.driver == "psycopg" else {}
+    expected = {"insert": 2, "update": 2, "partition": 15} if line.place.server.driver == "psycopg" else {}
     assert line.wire.turns <= expected.get(kind, 30)
     assert line.wire.turns == 2 or kind == "partition" or not expected
 

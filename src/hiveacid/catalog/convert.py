@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.catalog.checks import check_definition
 from hiveacid.core.buckets import MAX_BUCKET
+from hiveacid.core.commits import Deed
 from hiveacid.core.listing import read_listing
 from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
@@ -75,6 +76,7 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
         table = context.require(name)
         kind = target_kind(table, changes)
         made = _converted(table, kind, changes)
+        txn.did(name, Deed("CONVERT", context.statement))
         if table.kind is kind:
             txn.alters(made)
             return

@@ -321,7 +321,7 @@ def truncate(
         txn.lock([lock])
         table = context.require(name)
         nothing = no_rows(context.facts, table)
-        options = InsertOptions(overwrite=True, small=True)
+        options = InsertOptions(overwrite=True, small=True, named="TRUNCATE")
         if not table.partition_columns:
             write_rows(context, table, nothing, {}, options, txn)
             return

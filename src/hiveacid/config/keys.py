@@ -278,6 +278,13 @@ HISTORY_TIMEOUT = duration(
     "of the same place succeeded.",
     bare_unit="d",
 )
+COMMITS_RETENTION = duration(
+    "hiveacid.commits.retention",
+    "30d",
+    "How long a store remembers who committed what and when, which the history of a table and reading as of a "
+    "timestamp need. Files are kept for as long as the table property hiveacid.history.retention says.",
+    bare_unit="d",
+)
 AUTO_COMPACT = flag(
     "hiveacid.auto_compact",
     "false",
@@ -387,6 +394,7 @@ SECTIONS: tuple[Section, ...] = (
             HISTORY_DID_NOT_INITIATE,
             HISTORY_REFUSED,
             HISTORY_TIMEOUT,
+            COMMITS_RETENTION,
             AUTO_COMPACT,
             PRIORITY,
             COMPACT_HERE,

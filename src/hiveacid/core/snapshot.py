@@ -118,6 +118,7 @@ def select(
     *,
     adopted_txn_id: TxnId = NO_VISIBILITY,
     row_ids: bool = True,
+    history_kept: bool = False,
 ) -> AcidState:
     """Decide what of a table's or partition's location a snapshot reads.
 
@@ -127,7 +128,8 @@ def select(
     that adopted the table gives higher transaction ids only. ``metadata``: texts of the ``_metadata_acid``
     files named by ``listing.metadata_paths``, by directory path. ``row_ids``: False for an insert-only table, whose
     rows don't tell their write ids: a delta that joins some of this snapshot with later ones is then left
-    out (pending), and what it was made of is read.
+    out (pending), and what it was made of is read. ``history_kept``: the caller has made sure that nothing was
+    removed that this snapshot stands on: compacted bases that are too new for it are then no sign of that.
 
     Raises BadDirectoryNameError, BadFileError (``_metadata_acid``), NotEnoughHistoryError when a compacted
     base has swallowed what this snapshot must not see.
@@ -144,7 +146,7 @@ def select(
             visible.append(directory)
         elif txns.is_aborted(txn_id):
             aborted.append(directory.path)
-    bases = _choose_base(visible, write_ids, metadata or {})
+    bases = _choose_base(visible, write_ids, metadata or {}, history_kept=history_kept)
     deltas = _live_deltas(visible, write_ids)
     kept, covered = _walk(deltas.live, bases.chosen)
     aborted.extend((*bases.aborted, *deltas.aborted))
@@ -171,8 +173,16 @@ def select(
 
 
 def _reaches_beyond(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> bool:
-    """Tell whether a delta joins write ids below and above the high watermark."""
-    return isinstance(name, DeltaName) and name.min_write_id <= write_ids.high_watermark < name.max_write_id
+    """Tell whether a delta joins write ids of this snapshot with later ones."""
+    if not isinstance(name, DeltaName) or name.min_write_id > write_ids.high_watermark:
+        return False
+    low, high = name.min_write_id, name.max_write_id
+    return high > write_ids.high_watermark or (
+        # a compaction joins no open ids: one that is open here committed after the moment that is read
+        bool(name.visibility_txn_id)
+        and write_ids.has_open(low, high)
+        and write_ids.count_valid(low, high) > 0
+    )
 
 
 def _halves(directories: Iterable[ListedDirectory]) -> set[str]:
@@ -205,7 +215,11 @@ class _Deltas:
 
 
 def _choose_base(
-    visible: Iterable[ListedDirectory], write_ids: ValidWriteIdList, metadata: Mapping[str, str]
+    visible: Iterable[ListedDirectory],
+    write_ids: ValidWriteIdList,
+    metadata: Mapping[str, str],
+    *,
+    history_kept: bool,
 ) -> _Bases:
     """Take the usable base of the highest write id, a compacted one before the one it was made from."""
     usable: list[tuple[tuple[int, bool, int], ListedDirectory]] = []
@@ -223,7 +237,8 @@ def _choose_base(
         elif write_ids.is_aborted(write_id):
             aborted.append(directory.path)
     if not usable:
-        _refuse_lost_history(too_new, write_ids)
+        if not history_kept:
+            _refuse_lost_history(too_new, write_ids)
         return _Bases(None, chosen_compacted=False, obsolete=(), aborted=tuple(aborted))
     usable.sort(key=lambda pair: pair[0])
     (_, chosen_compacted, _), chosen = usable.pop()

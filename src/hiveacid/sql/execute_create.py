@@ -164,10 +164,9 @@ def _write_new(session: AcidSession, table: TableDefinition, frame: DataFrame) -
             txn.on_abort(lambda: _remove_unowned(context, made))
         txn.wrote([], tables=[made])
         context.fs.make_directory(made.location)
+        options = InsertOptions(named="CREATE TABLE AS SELECT")
         ordered = frame.select(*[quote_name(c.name) for c in (*made.columns, *made.partition_columns)])
-        return write_rows(
-            context, made, fit(made, ordered, {}, None, by_name=False), {}, InsertOptions(), txn
-        )
+        return write_rows(context, made, fit(made, ordered, {}, None, by_name=False), {}, options, txn)
 
 
 def lock_of_new(context: Context, name: TableName) -> LockComponent:

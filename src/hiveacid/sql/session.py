@@ -92,7 +92,12 @@ class AcidSession(Connection):
         number of the text's first line, for messages. Raises ParseError with line and column for a text outside
         of the grammar; any error means that the statement changed nothing.
         """
-        return execute(self, parse(self._with_arguments(text, args), first_line))
+        parsed = parse(self._with_arguments(text, args), first_line)
+        before, self.context.statement = self.context.statement, text
+        try:
+            return execute(self, parsed)
+        finally:
+            self.context.statement = before
 
     def _with_arguments(self, text: str, args: Arguments | None) -> str:
         facts = self.context.facts

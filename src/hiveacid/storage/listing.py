@@ -46,12 +46,20 @@ def list_locations(
     partitions: Sequence[Partition] | None,
     write_ids: ValidWriteIdList,
     txns: ValidTxnList | None,
+    *,
+    history_kept: bool = False,
 ) -> tuple[Location, ...]:
     """List and select every partition (or the table itself where ``partitions`` is None).
 
+    ``history_kept`` as in `core.snapshot.select`.
+
     Raises MissingDirectoryError naming the directory that is not there.
     """
-    return at_each(table, partitions, lambda root, one: read_location(fs, table, root, one, write_ids, txns))
+
+    def look(root: str, partition: Partition | None) -> Location:
+        return read_location(fs, table, root, partition, write_ids, txns, history_kept=history_kept)
+
+    return at_each(table, partitions, look)
 
 
 def at_each(
@@ -77,6 +85,8 @@ def read_location(
     partition: Partition | None,
     write_ids: ValidWriteIdList,
     txns: ValidTxnList | None,
+    *,
+    history_kept: bool = False,
 ) -> Location:
     """List one directory and select what the snapshot reads of it. Errors name the whole path."""
     entries = list_adopted(fs, table, root)
@@ -91,6 +101,7 @@ def read_location(
             metadata,
             adopted_txn_id=adopted_txn_id(table),
             row_ids=table.kind is TableKind.FULL_ACID,
+            history_kept=history_kept,
         )
     except FormatError as error:
         raise error.below(root) from error

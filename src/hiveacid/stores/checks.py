@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from hiveacid.core.commits import Told
 from hiveacid.core.locks import LockComponent
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
 from hiveacid.core.queue import Compaction, CompactionRequest, Service
@@ -38,6 +40,13 @@ def said(value: str | None) -> str | None:
     if value is None:
         return None
     return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def told(deeds: Sequence[Told]) -> tuple[Told, ...]:
+    """Return what a transaction says of itself, with texts that can be kept."""
+    return tuple(
+        Told(table_name(one.table), replace(one.deed, statement=said(one.deed.statement))) for one in deeds
+    )
 
 
 def database_name(name: str) -> str:

@@ -25,6 +25,7 @@ class Limits:
     worker_timeout: float = 86_400.0
     pool_timeout: float = 43_200.0
     history_timeout: float = 604_800.0
+    commits_retention: float = 2_592_000.0
     lost_workers: int = 3
     history: Mapping[str, int] = field(default_factory=lambda: _HISTORY)
 
@@ -45,5 +46,6 @@ class Limits:
             worker_timeout=settings.get(keys.WORKER_TIMEOUT),
             pool_timeout=settings.get(keys.WORKER_POOL_TIMEOUT),
             history_timeout=settings.get(keys.HISTORY_TIMEOUT),
+            commits_retention=settings.get(keys.COMMITS_RETENTION),
             history=MappingProxyType(dict(_HISTORY) | history),
         )

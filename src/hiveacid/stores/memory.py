@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hiveacid.config import Settings
+from hiveacid.core.commits import Told
 from hiveacid.core.conflicts import Change, Conflict, conflict_message, first_conflict
 from hiveacid.core.locks import HeldLock, LockComponent, LockState, blocker
 from hiveacid.core.model import LockId, TableName, TxnId, WriteId
@@ -30,6 +31,7 @@ from hiveacid.ports import (
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.memory_catalog import MemoryCatalog
+from hiveacid.stores.memory_commits import MemoryCommits
 from hiveacid.stores.memory_queue import MemoryQueue
 from hiveacid.stores.memory_state import NOBODY, Request, Transaction, WrittenRow, alone
 from hiveacid.stores.memory_streams import MemoryStreams
@@ -37,7 +39,7 @@ from hiveacid.stores.memory_streams import MemoryStreams
 _NO_CHANGES, _NOTHING = CatalogChanges(), Start()
 
 
-class MemoryStore(MemoryCatalog, MemoryQueue, MemoryStreams):
+class MemoryStore(MemoryCatalog, MemoryQueue, MemoryStreams, MemoryCommits):
     """Implements :class:`hiveacid.ports.TransactionStore` and :class:`hiveacid.ports.Catalog`.
 
     ``limits``: time-outs and the like; ``clock``: the store's only time.
@@ -125,6 +127,7 @@ class MemoryStore(MemoryCatalog, MemoryQueue, MemoryStreams):
         changes: CatalogChanges = _NO_CHANGES,
         written: Sequence[Written] = (),
         batch: StreamBatch | None = None,
+        told: Sequence[Told] = (),
     ) -> None:
         """See :class:`hiveacid.ports.TransactionStore`.
 
@@ -164,6 +167,7 @@ class MemoryStore(MemoryCatalog, MemoryQueue, MemoryStreams):
             self._state.streams[batch.stream] = committed(self._state.streams[batch.stream], batch)
         self._compaction_committed(txn_id)
         self._end(txn, "commit")
+        self._note_commit(txn, told)
         for row in mine:
             if row.change.operation != "c":
                 self._state.changed[row.change.table, row.change.partition] = self._clock.now()
@@ -416,6 +420,7 @@ class MemoryStore(MemoryCatalog, MemoryQueue, MemoryStreams):
         """
         self._revoke_compactions()
         self._prune_history()
+        self._prune_commits()
         self._forget_services()
         state, still_open = self._state, self._state.open_txns()
         oldest = self._clock.now() - int(self._limits.txn_timeout * 1000)

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hiveacid.core.commits import Commit, Deed
 from hiveacid.core.locations import touch
-from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
+from hiveacid.core.model import (
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableKind,
+    TableName,
+    WriteId,
+)
 from hiveacid.ports import CatalogChanges
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.memory_state import MemoryPart, alone, partition_key
@@ -81,7 +89,7 @@ class MemoryCatalog(MemoryPart):
             self._require_room(table.name)
             self._purge(table.name)
             self._rename(name, table.name)
-        self._state.tables[table.name] = table
+        self._replace(table.name, table)
 
     @alone
     def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
@@ -123,8 +131,16 @@ class MemoryCatalog(MemoryPart):
                 raise refusals.location_taken(table.location, other.name, other.location)
 
     def _put_table(self, table: TableDefinition) -> None:
-        self._state.tables[table.name] = table
+        self._replace(table.name, table)
         self._state.partitions[table.name] = {}
+
+    def _replace(self, name: TableName, table: TableDefinition) -> None:
+        old = self._state.tables.get(name)
+        self._state.tables[name] = table
+        if table.kind is not TableKind.PLAIN and (old is None or old.kind is TableKind.PLAIN):
+            self._state.commits[name] = [
+                Commit(WriteId(0), self._clock.now(), deed=Deed("CREATE TABLE" if old is None else "CONVERT"))
+            ]
 
     def _require_changes_fit(self, changes: CatalogChanges) -> None:
         for table in changes.tables:
@@ -137,7 +153,7 @@ class MemoryCatalog(MemoryPart):
         for table in changes.tables:
             self._put_table(table)
         for table in changes.altered:
-            self._state.tables[table.name] = table
+            self._replace(table.name, table)
         for name, count in changes.skipped:
             self._state.next_write_id[name] = WriteId(self._state.next_write_id.get(name, WriteId(1)) + count)
         for new in changes.partitions:
@@ -149,6 +165,7 @@ class MemoryCatalog(MemoryPart):
         state = self._state
         state.write_ids.pop(name, None)
         state.next_write_id.pop(name, None)
+        state.commits.pop(name, None)
         state.written = [row for row in state.written if row.change.table != name]
         state.compactions = {
             number: one for number, one in state.compactions.items() if one.request.table != name
@@ -158,12 +175,14 @@ class MemoryCatalog(MemoryPart):
 
     def _rename(self, old: TableName, new: TableName) -> None:
         state = self._state
-        del state.tables[old]
+        state.tables[new] = state.tables.pop(old)
         state.partitions[new] = state.partitions.pop(old)
         if old in state.next_write_id:
             state.next_write_id[new] = state.next_write_id.pop(old)
         if old in state.write_ids:
             state.write_ids[new] = state.write_ids.pop(old)
+        if old in state.commits:
+            state.commits[new] = state.commits.pop(old)
         for row in state.written:
             if row.change.table == old:
                 row.change = replace(row.change, table=new)

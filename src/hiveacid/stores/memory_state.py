@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
+from hiveacid.core.commits import Commit
 from hiveacid.core.conflicts import Change, CommittedChange
 from hiveacid.core.locks import HeldLock, LockComponent, LockState
 from hiveacid.core.model import (
@@ -103,6 +104,7 @@ class State:
     last_lock: int = 0
     compactions: dict[int, Compaction] = field(default_factory=dict)
     last_compaction: int = 0
+    commits: dict[TableName, list[Commit]] = field(default_factory=dict)
     changed: dict[tuple[TableName, str | None], int] = field(default_factory=dict)  # last commit, ms
     services: dict[str, Service] = field(default_factory=dict)
     streams: dict[StreamKey, StreamProgress] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hiveacid.core.commits import Deed
 from hiveacid.core.locks import LockComponent
 from hiveacid.core.model import Partition, TableKind, WriteId
 from hiveacid.core.names import ACID_VERSION_FILE, BaseName, DeltaName, format_bucket_file
@@ -165,8 +166,10 @@ class Batch:
         before = self._bytes_there()
         rows = sum(file.flush(self.write_id) for file in self._files.values())
         self._record()
+        added = self._bytes_there() - before
+        self.txn.did(self.target.table.name, Deed("STREAM", None, rows, 0, 0, len(self._files), added))
         self.txn.commit()
-        self.bytes += self._bytes_there() - before
+        self.bytes += added
         self._clear_staging()
         return rows
 

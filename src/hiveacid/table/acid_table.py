@@ -10,8 +10,9 @@ from hiveacid.config import keys
 from hiveacid.core.model import WriteId
 from hiveacid.core.streams import StreamKey
 from hiveacid.core.types import quote_name
-from hiveacid.errors import TransactionStateError
+from hiveacid.errors import ConfigError, TransactionStateError
 from hiveacid.spark.failures import translated
+from hiveacid.spark.instants import epoch_millis
 from hiveacid.spark.lease import PlanWatch
 from hiveacid.spark.rows import Expression, filtered
 from hiveacid.spark.scan import ROW_ID
@@ -24,8 +25,11 @@ from hiveacid.table.inspect import Inspect
 from hiveacid.table.merge import Merge
 from hiveacid.table.read import read_snapshot
 from hiveacid.table.stream_writer import StreamOptions, StreamWriter
+from hiveacid.table.travel import Instant, Past
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableDefinition, TableName
@@ -49,7 +53,7 @@ class Scan:
     where: str | None = None
     columns: tuple[str, ...] | None = None
     row_ids: bool = False
-    as_of: WriteId | None = None
+    as_of: Past | None = None
     hint: str | None = None
     hint_alias: str | None = None
 
@@ -103,7 +107,7 @@ class AcidTable:
     context: Context
     name: TableName
     joined: Transaction | None = None
-    snapshot_at: WriteId | None = None
+    snapshot_at: Past | None = None
 
     @property
     def definition(self) -> TableDefinition:
@@ -123,12 +127,20 @@ class AcidTable:
         chosen = None if columns is None else tuple(columns)
         return Scan(self.context, self.name, self.joined, where, chosen, row_ids, self.snapshot_at)
 
-    def as_of(self, write_id: int) -> AcidTable:
-        """Return the table as it was after ``write_id``, as far as the cleaner has not passed.
+    def as_of(self, write_id: int | None = None, *, timestamp: datetime | str | None = None) -> AcidTable:
+        """Return the table as it was after ``write_id``, or at a time, as far as the cleaner has not passed.
 
-        Reading raises NotEnoughHistoryError where compaction has swallowed that state.
+        ``timestamp``: the state made of all commits whose commit time, by the store's clock, is not later; a
+        datetime, or a text that Spark casts to TIMESTAMP, without a zone in the session's time zone. Columns are
+        those of now. Reading raises NotEnoughHistoryError, with the earliest point, where that state is gone or
+        before the table's time, UnsupportedFeatureError for a time where a Hive Metastore keeps none. Raises
+        ConfigError for both, neither, or what is no timestamp.
         """
-        return replace(self, snapshot_at=WriteId(write_id))
+        if (write_id is None) == (timestamp is None):
+            raise ConfigError("as_of takes a write_id or a timestamp")
+        if timestamp is not None:
+            return replace(self, snapshot_at=Instant(epoch_millis(self.context.facts, timestamp)))
+        return replace(self, snapshot_at=WriteId(int(write_id or 0)))
 
     def valid_write_ids(self) -> str:
         """Return the present point in the table's time: its valid write-id list, as Hive writes it.
@@ -146,8 +158,8 @@ class AcidTable:
 
     def changes(
         self,
-        after: int | str | None = None,
-        until: int | str | None = None,
+        after: int | str | datetime | None = None,
+        until: int | str | datetime | None = None,
         *,
         key: Sequence[str] = (),
         net: bool = False,
@@ -156,12 +168,12 @@ class AcidTable:
         """Read what was committed after one point in time and not after another (the present).
 
         A point is a string of :meth:`valid_write_ids`, or a write id: that one and all smaller ones, as far as they
-        are committed by now. With ``key`` an update is a pair of update_before and update_after instead of
+        are committed by now, or a time as in :meth:`as_of`: all commits up to it. With ``key`` an update is a pair of update_before and update_after instead of
         a delete and an insert: the columns that tell rows apart. ``net`` leaves out rows that came and went between
         the two points.
         """
-        until = self.snapshot_at if until is None else until
-        return Changes(self.context, self.name, self.joined, after, until, tuple(key), net, row_ids)
+        end = self.snapshot_at if until is None else until
+        return Changes(self.context, self.name, self.joined, after, end, tuple(key), net, row_ids)
 
     @property
     def inspect(self) -> Inspect:

@@ -61,6 +61,7 @@ def change(
                 context.settings, joined, start, lambda: context.require_full_acid(name, verb)
             ) as txn:
                 report = run(context.require_full_acid(name, verb), txn)
+                txn.did(name, report.deed(verb, context.statement))
             return replace(report, retries=attempt)
         except WriteConflictError:
             if attempt == attempts:
@@ -171,4 +172,6 @@ def write_changes(
         updated=updated,
         deleted=published.total(Kind.DELETE) - updated,
         write_id=write_id,
+        files=published.files,
+        bytes=published.bytes,
     )

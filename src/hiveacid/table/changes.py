@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
@@ -20,6 +21,7 @@ from hiveacid.errors import (
 )
 from hiveacid.spark.change_feed import Changed, feed, paired
 from hiveacid.spark.failures import translated
+from hiveacid.spark.instants import epoch_millis
 from hiveacid.spark.lease import PlanWatch
 from hiveacid.spark.scan import ROW_ID, Source
 from hiveacid.spark.visible import with_char_marks
@@ -34,6 +36,7 @@ from hiveacid.storage.listing import (
 )
 from hiveacid.table.read import OLD_EVENTS, partitions_of
 from hiveacid.table.survey import survey
+from hiveacid.table.travel import Instant, ids_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,8 +47,11 @@ if TYPE_CHECKING:
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
 
-Point = int | str | None
-"""A point in a table's time: a write id, or a valid write-id list as Hive writes it."""
+Point = int | str | datetime | Instant | None
+"""A point in a table's time: a write id, a valid write-id list as Hive writes it, or a moment (docs/history.md)."""
+
+
+_COLONS = 4  # of a valid write-id list: table:high watermark:lowest open:open:aborted
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,8 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     """Return the changes of a request as a plan, ``ROW__ID`` among its columns."""
     present = txn.valid_write_ids(table.name)
     span = plan_span(
-        point(request.after or 0, table, present),
-        present if request.until is None else point(request.until, table, present),
+        present.at(WriteId(0)) if request.after is None else point(context, request.after, table, present),
+        present if request.until is None else point(context, request.until, table, present),
         present,
     )
     kept = context.store.upkeep_is_ours()
@@ -131,13 +137,20 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     return with_char_marks(table, paired(frame, request.key, net=request.net) if request.key else frame)
 
 
-def point(given: int | str, table: TableDefinition, present: ValidWriteIdList) -> ValidWriteIdList:
+def point(
+    context: Context, given: int | str | datetime | Instant, table: TableDefinition, present: ValidWriteIdList
+) -> ValidWriteIdList:
     """Return the valid write-id list that a point in time stands for.
 
-    A write id stands for all that is committed by now of it and of smaller ones. Raises ConfigError.
+    A write id stands for all that is committed by now of it and of smaller ones, a moment for all commits up to it.
+    Raises ConfigError, NotEnoughHistoryError.
     """
     if isinstance(given, int):
         return present.at(WriteId(given))
+    if (isinstance(given, str) and given.count(":") < _COLONS) or isinstance(given, datetime):
+        given = Instant(epoch_millis(context.facts, given))
+    if isinstance(given, Instant):
+        return ids_at(context, table, present, given)
     parsed = parse_write_id_list(given)
     if parsed.table not in (None, table.name):
         raise ConfigError(f"the valid write-id list is of {parsed.table}, not of {table.name}: {given}")

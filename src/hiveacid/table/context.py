@@ -38,6 +38,7 @@ class Context:
     settings: Settings
     database: str = "default"
     summaries: Summaries = field(default_factory=Summaries)
+    statement: str | None = None  # the SQL text that is being carried out, for tables' histories
 
     def change_settings(self, settings: Settings) -> None:
         """Use other settings from now on; store and heartbeat follow."""

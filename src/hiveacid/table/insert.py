@@ -43,6 +43,7 @@ class InsertOptions:
     ``overwrite``: replace what the written partitions hold (all of the table if it has none).
     ``columns``: the columns that the frame's columns are, by position (default: all, dynamic partition
     columns last); ``by_name``: match the frame's names instead. ``small``: one task is enough.
+    ``named``: what a table's history calls the statement, if not INSERT.
     """
 
     partition: Mapping[str, object] | None = None
@@ -51,6 +52,12 @@ class InsertOptions:
     by_name: bool = False
     small: bool = False
     if_not_exists: bool = False
+    named: str | None = None
+
+    @property
+    def verb(self) -> str:
+        """What the statement is called in the table's history."""
+        return self.named or ("INSERT OVERWRITE" if self.overwrite else "INSERT")
 
 
 def insert(
@@ -163,7 +170,15 @@ def write_rows(
         published = _publish_empty(context, target, places, fixed, txn)
     record(table, published, places, txn, overwrite=options.overwrite)
     inserted = published.total(Kind.INSERTED) if counted is None else counted
-    return WriteReport(inserted=inserted, write_id=places.write_id or None)
+    report = WriteReport(
+        inserted=inserted,
+        write_id=places.write_id or None,
+        files=published.files,
+        bytes=published.bytes,
+    )
+    if report.write_id is not None:
+        txn.did(table.name, report.deed(options.verb, context.statement))
+    return report
 
 
 def new_places(

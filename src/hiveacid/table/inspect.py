@@ -1,4 +1,4 @@
-"""Looking inside a table: files, deltas, partitions, as DataFrames and as rows."""
+"""Looking inside a table: files, deltas, partitions, its past, as DataFrames and as rows."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from hiveacid.table.inventory import (
     inventory_of,
     present,
 )
+from hiveacid.table.past import HISTORY, SNAPSHOTS, PastRow, history_rows, snapshot_rows
 from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
@@ -61,6 +62,22 @@ class Inspect:
             rows.append((place.name, place.root, len(sizes), sum(sizes)))
         return self._frame(rows, _PARTITIONS)
 
+    def history(self) -> DataFrame:
+        """Return who committed what and when, newest first: statement, write id, rows, files, bytes (docs/history.md).
+
+        Compactions are among them, without a write id. What nobody has recorded is NULL: much of it on a Hive
+        Metastore. Looks at the present state of the store.
+        """
+        table = self.context.require(self.name)
+        return self._frame(history_rows(self.context, table, partitions_of(self.context, table)), HISTORY)
+
+    def snapshots(self) -> DataFrame:
+        """Return the points in time that `AcidTable.as_of` may be asked for, newest first, and if it can read them.
+
+        Raises UnsupportedFeatureError on a Hive Metastore, which does not tell when transactions committed.
+        """
+        return self._frame(snapshot_rows(self.context, self.context.require(self.name)), SNAPSHOTS)
+
     def check(
         self, partition: Mapping[str, object] | None = None, *, quick: bool = False
     ) -> tuple[Finding, ...]:
@@ -77,7 +94,7 @@ class Inspect:
         with context.snapshots.taken(context.settings) as reader:
             return check_table(context, chosen(context, table, partitions, wanted), reader)
 
-    def _frame(self, rows: Iterable[Row], columns: Sequence[tuple[str, str]]) -> DataFrame:
+    def _frame(self, rows: Iterable[Row | PastRow], columns: Sequence[tuple[str, str]]) -> DataFrame:
         schema = ", ".join(f"{name} {kind}" for name, kind in columns)
         return self.context.facts.spark.createDataFrame(list(rows), schema)
 

@@ -190,7 +190,8 @@ def _insert(
         rows = fit(
             table, frame.select(*[quote_name(c.name) for c in plain.columns]), static, None, by_name=False
         )
-    return write_rows(context, table, rows, static, InsertOptions(overwrite=options.overwrite), txn)
+    named = InsertOptions(overwrite=options.overwrite, named="LOAD")
+    return write_rows(context, table, rows, static, named, txn)
 
 
 def _common_root(files: Sequence[SourceFile]) -> str:
@@ -233,7 +234,15 @@ def _place(
     rows = _count(context, table, summaries, [(target, file.size) for file, target in placed])
     published = Published({(Kind.INSERTED, ()): rows}, (directory,), len(files), sum(f.size for f in files))
     record(table, published, places, txn, overwrite=options.overwrite)
-    return WriteReport(inserted=rows, write_id=places.write_id or None)
+    report = WriteReport(
+        inserted=rows,
+        write_id=places.write_id or None,
+        files=published.files,
+        bytes=published.bytes,
+    )
+    if report.write_id is not None:
+        txn.did(table.name, report.deed("LOAD", context.statement))
+    return report
 
 
 def _targets(

@@ -21,8 +21,9 @@ from hiveacid.errors import (
 from hiveacid.spark.predicates import SearchArgument, prune_partitions, search_argument
 from hiveacid.spark.scan import Source, scan
 from hiveacid.spark.visible import with_char_marks
-from hiveacid.storage.listing import ADOPTED_TXN, HISTORY_FROM, Location, list_locations
+from hiveacid.storage.listing import ADOPTED_TXN, Location, list_locations
 from hiveacid.table.survey import survey
+from hiveacid.table.travel import Past, past_ids, require_past
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,19 +44,19 @@ def read_snapshot(
     *,
     where: str | None = None,
     alias: str | None = None,
-    as_of: WriteId | None = None,
+    as_of: Past | None = None,
     changing: bool = False,
 ) -> DataFrame:
     """Return the rows that ``txn`` sees, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
 
     ``changing``: to change some of them; raises UnsupportedFeatureError where ACID v1 left update events.
     ``where`` is only a hint here: partitions and row groups it excludes are not read, but the rows still
-    have to be filtered by it; ``alias`` is what it calls the table. ``as_of``: nothing after this write id.
+    have to be filtered by it; ``alias`` is what it calls the table. ``as_of``: nothing after this
+    point in the past.
     """
     write_ids = txn.valid_write_ids(table.name)
     if as_of is not None:
-        _require_history(table, as_of)
-        write_ids = write_ids.at(as_of)
+        write_ids = past_ids(context, table, txn, as_of)
     partitions, argument = partitions_of(context, table, txn), None
     if where is not None:
         # A condition that makes no sense is refused, with its place, where the rows are filtered by it.
@@ -63,23 +64,20 @@ def read_snapshot(
             if partitions is not None:
                 partitions = prune_partitions(context.facts, table, partitions, where, alias=alias)
             argument = search_argument(context.facts, table, where, alias=alias)
-    locations = locate(context, table, partitions, write_ids, txn)
+    # what another engine had compacted before the table was taken over, its cleaner may have removed without a note
+    kept = as_of is not None and context.store.upkeep_is_ours() and table.property(ADOPTED_TXN) is None
+    locations = locate(context, table, partitions, write_ids, txn, history_kept=kept)
     if as_of is not None:  # a cleaner notes what it takes before it takes it: again, now that all is listed
-        _require_history(context.require(table.name), as_of)
-        if table.kind is TableKind.INSERT_ONLY and not context.store.upkeep_is_ours():
+        require_past(context, context.require(table.name), txn, as_of, write_ids)
+        if (
+            isinstance(as_of, int)
+            and table.kind is TableKind.INSERT_ONLY
+            and not context.store.upkeep_is_ours()
+        ):
             _require_sources(table, locations, as_of)
     warn_of_foreign(table, locations, txn)
     frame = frame_of(context, table, locations, write_ids, txn, argument=argument, changing=changing)
     return with_char_marks(table, frame)
-
-
-def _require_history(table: TableDefinition, as_of: WriteId) -> None:
-    earliest = int(table.property(HISTORY_FROM) or 0)
-    if as_of < earliest:
-        raise NotEnoughHistoryError(
-            f"{table.name} as of write id {as_of}: what it held then was compacted or overwritten, and cleaned; "
-            f"the earliest state that is whole is write id {earliest}"
-        )
 
 
 def _require_sources(table: TableDefinition, locations: Sequence[Location], as_of: WriteId) -> None:
@@ -99,13 +97,17 @@ def locate(
     partitions: Sequence[Partition] | None,
     write_ids: ValidWriteIdList,
     txn: Transaction,
+    *,
+    history_kept: bool = False,
 ) -> tuple[Location, ...]:
-    """List the partitions (or the table) as the transaction sees them.
+    """List the partitions (or the table) as the transaction sees them; ``history_kept`` as in `core.snapshot.select`.
 
     Raises TransactionAbortedError where it was reaped meanwhile: then the cleaner may have been there.
     """
     try:
-        found = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
+        found = list_locations(
+            context.fs, table, partitions, write_ids, txn.snapshot(), history_kept=history_kept
+        )
     except FormatError:
         txn.require_protection()
         raise

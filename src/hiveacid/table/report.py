@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
+
+from hiveacid.core.commits import LONGEST_STATEMENT, Deed
 
 if TYPE_CHECKING:
     from hiveacid.core.model import WriteId
@@ -19,6 +21,13 @@ class WriteReport:
     deleted: int = 0
     write_id: WriteId | None = None
     retries: int = 0
+    files: int = field(default=0, compare=False)  # written, and their bytes
+    bytes: int = field(default=0, compare=False)
+
+    def deed(self, operation: str, statement: str | None) -> Deed:
+        """Return what a table's history keeps of it."""
+        text = None if statement is None else statement[:LONGEST_STATEMENT]
+        return Deed(operation, text, self.inserted, self.updated, self.deleted, self.files, self.bytes)
 
     @property
     def affected(self) -> int:

@@ -20,6 +20,7 @@ from hiveacid.testing.contract_changes import CatalogChangesContract
 from hiveacid.testing.contract_commits import CommitContract
 from hiveacid.testing.contract_compactions import CompactionContract
 from hiveacid.testing.contract_locks import LockContract
+from hiveacid.testing.contract_past import PastContract
 from hiveacid.testing.contract_queue import ChangedPlacesContract, QueueContract
 from hiveacid.testing.contract_starts import StartContract
 from hiveacid.testing.contract_streams import StreamCatalogContract, StreamContract
@@ -52,6 +53,11 @@ class TransactionStoreContract(
 
 
 class CatalogContract(
-    _TurnedClock, CatalogRules, CatalogChangesContract, ChangedPlacesContract, StreamCatalogContract
+    _TurnedClock,
+    CatalogRules,
+    CatalogChangesContract,
+    ChangedPlacesContract,
+    StreamCatalogContract,
+    PastContract,
 ):
     """What every :class:`hiveacid.ports.Catalog` does, alone and together with transactions."""

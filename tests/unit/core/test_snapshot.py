@@ -409,5 +409,17 @@ def test_rows_without_ids_are_not_read_out_of_a_delta_that_reaches_beyond_the_sn
     found = select(entries, as_of, None, row_ids=False)
     assert read(found) == ["delta_1_1_0", "delta_2_2_0"]
     assert found.pending == ("delta_1_4_v9", "delta_3_3_0", "delta_4_4_0")
-    whole = parse_write_id_list("db.t:4:9223372036854775807:3:")
+    whole = parse_write_id_list("db.t:4:9223372036854775807::3")
     assert read(select(entries, whole, None, row_ids=False)) == ["delta_1_4_v9"]
+    # as of a moment before 3 was committed: no compaction joins what is open
+    moment = parse_write_id_list("db.t:4:3:3:")
+    assert read(select(entries, moment, None, row_ids=False)) == ["delta_1_1_0", "delta_2_2_0", "delta_4_4_0"]
+
+
+def test_a_base_that_is_too_new_is_passed_over_where_history_is_kept() -> None:
+    """Nothing was removed that an earlier snapshot stands on: its deltas are all there."""
+    entries = listing("delta_1_1_0", "delta_2_2_0", "base_2_v9")
+    as_of = parse_write_id_list("db.t:1:9223372036854775807::")
+    assert read(select(entries, as_of, None, history_kept=True)) == ["delta_1_1_0"]
+    with pytest.raises(NotEnoughHistoryError):
+        select(entries, as_of, None)

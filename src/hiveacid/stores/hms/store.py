@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from hiveacid.config import Settings
+from hiveacid.core.commits import Commit, Told
 from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.streams import StreamBatch, StreamKey, StreamProgress
@@ -242,6 +243,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         changes: CatalogChanges = _NO_CHANGES,
         written: Sequence[Written] = (),
         batch: StreamBatch | None = None,
+        told: Sequence[Told] = (),  # noqa: ARG002 - a metastore has no place for it
     ) -> None:
         """See :class:`hiveacid.ports.TransactionStore`; new tables and partitions come just before the commit.
 
@@ -276,6 +278,12 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         with self._guard:
             self._noted.pop(txn_id, None)
         self._forget_job(txn_id)
+
+    def commits(self, table: TableName, after: int | None = None) -> tuple[Commit, ...]:  # noqa: ARG002
+        """See :class:`hiveacid.ports.TransactionStore`. Raises UnsupportedFeatureError: none are kept."""
+        raise UnsupportedFeatureError(
+            f"{table}: a Hive Metastore does not tell when its transactions committed: read as of a write id"
+        )
 
     def _refuse_conversions(self, changes: CatalogChanges) -> None:
         for table in changes.altered:

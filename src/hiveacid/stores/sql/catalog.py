@@ -8,9 +8,10 @@ from sqlalchemy import Connection, Table, bindparam, delete, func, insert, selec
 from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.locations import touch
-from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName
+from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableKind, TableName
 from hiveacid.ports import CatalogChanges
 from hiveacid.stores import checks, refusals
+from hiveacid.stores.sql import commits
 from hiveacid.stores.sql.database import Database, chunks
 from hiveacid.stores.sql.definitions import (
     database_of,
@@ -33,6 +34,7 @@ from hiveacid.stores.sql.tables import (
     write_ids,
     written,
 )
+from hiveacid.stores.sql.tables import commits as commits_table
 
 _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
 _TABLE = select(tables.c.definition).where(
@@ -107,6 +109,8 @@ def _create_table(database: Database, connection: Connection, definition: TableD
     name = definition.name
     row = {"database_name": name.database, "name": name.name, "definition": to_text(definition)}
     connection.execute(insert(tables), row)
+    if definition.kind is not TableKind.PLAIN:
+        commits.begin(connection, name, "CREATE TABLE", database.now())
 
 
 def drop_table(database: Database, name: TableName) -> None:
@@ -155,13 +159,18 @@ def alter_table(database: Database, name: TableName, definition: TableDefinition
             _require_room(connection, new)
             _purge(connection, new)
             _rename(connection, name, new)
-        _replace(connection, name, definition)
+        _replace(database, connection, name, definition)
 
     write_once(database, work)
 
 
-def _replace(connection: Connection, name: TableName, definition: TableDefinition) -> None:
+def _replace(
+    database: Database, connection: Connection, name: TableName, definition: TableDefinition
+) -> None:
     new = definition.name
+    old = table_of(connection.scalar(_TABLE, _place(name)) or "")
+    if old.kind is TableKind.PLAIN and definition.kind is not TableKind.PLAIN:
+        commits.begin(connection, new, "CONVERT", database.now())
     connection.execute(
         update(tables)
         .where(tables.c.database_name == name.database, tables.c.name == name.name)
@@ -169,7 +178,7 @@ def _replace(connection: Connection, name: TableName, definition: TableDefinitio
     )
 
 
-_ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_places, streams)
+_ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_places, streams, commits_table)
 
 
 def _purge(connection: Connection, name: TableName) -> None:
@@ -261,7 +270,7 @@ def apply_changes(database: Database, connection: Connection, changes: CatalogCh
         _create_table(database, connection, definition)
     for definition in changes.altered:
         _require_table(connection, definition.name)
-        _replace(connection, definition.name, definition)
+        _replace(database, connection, definition.name, definition)
     by_table: dict[TableName, list[Partition]] = {}
     for new in changes.partitions:
         by_table.setdefault(new.table, []).append(new.partition)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, update
 
+from hiveacid.core.commits import Told
 from hiveacid.core.conflicts import Change, CommittedChange, Conflict, conflict_message, first_conflict
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.states import TRANSACTION
@@ -14,7 +15,7 @@ from hiveacid.core.streams import StreamBatch
 from hiveacid.errors import TransactionAbortedError, WriteConflictError
 from hiveacid.ports import CatalogChanges, TxnKind, Written
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.sql import catalog, compaction_upkeep, quick, streams
+from hiveacid.stores.sql import catalog, commits, compaction_upkeep, quick, streams
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.once import write_once
@@ -60,15 +61,20 @@ def commit_txn(
     changes: CatalogChanges,
     written_now: Sequence[Written],
     batch: StreamBatch | None = None,
+    told: Sequence[Told] = (),
 ) -> None:
     """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
     checks.changes(changes)
-    ones = checks.written(written_now)
+    ones, told = checks.written(written_now), checks.told(told)
     if database.dialect.pipelines and changes == _NO_CHANGES and batch is None:
         now = database.now()
-        if database.once(lambda connection: quick.commit(connection, database.dialect, txn_id, ones, now)):
+        if database.once(
+            lambda connection: quick.commit(connection, database.dialect, txn_id, ones, told, now)
+        ):
             return
-    refused = database.write(lambda connection: _commit(database, connection, txn_id, changes, ones, batch))
+    refused = database.write(
+        lambda connection: _commit(database, connection, txn_id, changes, ones, batch, told)
+    )
     if refused is not None:
         raise refused
 
@@ -80,6 +86,7 @@ def _commit(
     changes: CatalogChanges,
     written_now: Sequence[Written],
     batch: StreamBatch | None,
+    told: Sequence[Told],
 ) -> TransactionAbortedError | None:
     """Return why the transaction was aborted instead, if it was."""
     rows = connection.execute(_WITH_CHANGES, {"txn_id": txn_id}).all()
@@ -123,6 +130,7 @@ def _commit(
     if batch is not None:
         streams.advance(connection, batch)
     end(connection, [txn_id], "commit", now)
+    commits.record(connection, txn_id, told)
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, select, update
 
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql import changed_places, compaction_upkeep, services
+from hiveacid.stores.sql import changed_places, commits, compaction_upkeep, services
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.open_txns import TOP, counter
 from hiveacid.stores.sql.rows import NOW
@@ -37,6 +37,7 @@ def housekeep(database: Database, limits: Limits) -> None:
         compaction_upkeep.revoke(connection, limits, now)
         compaction_upkeep.prune(connection, limits, now)
         services.forget(connection, limits, now)
+        commits.prune(connection, limits, now)
         changed_places.fold(connection, _SEEN, parameters)
         for statement in (_MARKS, _WRITE_IDS, _SEEN_CHANGES, _EMPTY_CHANGES, _TXNS):
             connection.execute(statement, parameters)

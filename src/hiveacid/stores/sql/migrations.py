@@ -97,7 +97,18 @@ _STREAMS = (
         PRIMARY KEY (database_name, table_name, digest)){options}""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COMPACTION_SERVICES, _STREAMS)
+_COMMITS = (
+    """CREATE TABLE hiveacid_commits (
+        database_name {name} NOT NULL, table_name {name} NOT NULL, write_id BIGINT NOT NULL, committed BIGINT NOT NULL,
+        txn_id BIGINT, user_name {text}, host {text}, agent {text}, deed {text},
+        PRIMARY KEY (database_name, table_name, write_id)){options}""",
+    """CREATE INDEX hiveacid_commits_moment
+        ON hiveacid_commits (database_name, table_name, committed)""",
+    """INSERT INTO hiveacid_commits (database_name, table_name, write_id, committed)
+        SELECT database_name, table_name, 0, {now} FROM hiveacid_next_write_ids""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COMPACTION_SERVICES, _STREAMS, _COMMITS)
 """Step n brings a store of version n - 1 to version n."""
 
 

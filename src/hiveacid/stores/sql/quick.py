@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Executable, bindparam, literal_column, select
 from sqlalchemy.engine.interfaces import Dialect as Compiler
 
+from hiveacid.core.commits import Told
 from hiveacid.core.locks import WAITS_FOR, LockState
 from hiveacid.core.model import LockId, TxnId, WriteId
 from hiveacid.core.states import LOCK, TRANSACTION, fire
@@ -150,7 +151,12 @@ def _prepared(statement: Executable, compiler: Compiler) -> tuple[str, Mapping[s
 
 
 def commit(
-    connection: Connection, dialect: Dialect, txn_id: TxnId, written: Sequence[Written], now: int | None
+    connection: Connection,
+    dialect: Dialect,
+    txn_id: TxnId,
+    written: Sequence[Written],
+    told: Sequence[Told],
+    now: int | None,
 ) -> bool:
     """Commit. False, and nothing happened, if the transaction is not open or somebody committed a change first."""
     parameters = {
@@ -161,6 +167,9 @@ def commit(
         "tables": [one.table.name for one in written],
         "partitions": [one.partition for one in written],
         "operations": [one.operation.value for one in written],
+        "told_databases": [one.table.database for one in told],
+        "told_tables": [one.table.name for one in told],
+        "deeds": [one.deed.to_text() for one in told],
     }
     if any(one.operation.value in _COUNTING for one in written):
         steps = [(_HOLD_SEQUENCE, {}), (_COMMIT_CHANGES, parameters)]
@@ -174,15 +183,26 @@ _BROUGHT = """unnest(%(databases)s::text[], %(tables)s::text[], %(partitions)s::
 _RELEASED = (
     "released AS (DELETE FROM hiveacid_lock_requests request USING done WHERE request.txn_id = done.id)"
 )
+# A row of each write id that the transaction has, whether or not anything is told of it (``commits.record``).
+_RETURNED = "RETURNING id, ended, user_name, host, agent"
+_NOTED = """noted AS (
+    INSERT INTO hiveacid_commits
+        (database_name, table_name, write_id, committed, txn_id, user_name, host, agent, deed)
+    SELECT given.database_name, given.table_name, given.write_id, done.ended, done.id, done.user_name, done.host,
+        done.agent, told.deed
+    FROM done JOIN hiveacid_write_ids given ON given.txn_id = done.id
+    LEFT JOIN unnest(%(told_databases)s::text[], %(told_tables)s::text[], %(deeds)s::text[])
+        AS told (database_name, table_name, deed)
+        ON told.database_name = given.database_name AND told.table_name = given.table_name)"""
 _DONE = f"""UPDATE hiveacid_txns txn SET state = %(to)s, ended = {_NOW}, reason = NULL, code = NULL
     WHERE txn.id = %(txn_id)s::bigint AND txn.state = '{TRANSACTION.start}'"""
 _COMMIT = f"""WITH done AS (
     {_DONE} AND txn.kind <> 'compaction' AND (txn.kind <> 'read_only' OR cardinality(%(databases)s::text[]) = 0)
     AND NOT EXISTS (SELECT 1 FROM hiveacid_written early
         WHERE early.txn_id = %(txn_id)s::bigint AND early.operation IN ('u', 'd'))
-    RETURNING id), kept AS (
+    {_RETURNED}), kept AS (
     INSERT INTO hiveacid_written (txn_id, database_name, table_name, partition_name, operation)
-    SELECT done.id, brought.* FROM done, {_BROUGHT}), {_RELEASED}
+    SELECT done.id, brought.* FROM done, {_BROUGHT}), {_RELEASED}, {_NOTED}
 SELECT id FROM done"""
 # Whoever counts next waits here, and sees in the next statement what was committed before.
 _HOLD_SEQUENCE = "SELECT value FROM hiveacid_counters WHERE name = 'commit sequence' FOR UPDATE"
@@ -194,11 +214,11 @@ _COMMIT_CHANGES = f"""WITH mine AS (
         ON theirs.database_name = mine.database_name AND theirs.table_name = mine.table_name
         AND theirs.partition_name IS NOT DISTINCT FROM mine.partition_name
         WHERE theirs.commit_sequence > txn.moment AND theirs.operation IN ('u', 'd'))
-    RETURNING id), counted AS (
+    {_RETURNED}), counted AS (
     UPDATE hiveacid_counters SET value = value + 1 FROM done WHERE name = 'commit sequence' RETURNING value), marked AS (
     UPDATE hiveacid_written early SET commit_sequence = counted.value FROM counted
     WHERE early.txn_id = %(txn_id)s::bigint), kept AS (
     INSERT INTO hiveacid_written
         (txn_id, database_name, table_name, partition_name, operation, commit_sequence)
-    SELECT done.id, brought.*, counted.value FROM done, counted, {_BROUGHT}), {_RELEASED}
+    SELECT done.id, brought.*, counted.value FROM done, counted, {_BROUGHT}), {_RELEASED}, {_NOTED}
 SELECT id FROM done"""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hiveacid.config import Settings
+from hiveacid.core.commits import Commit, Told
 from hiveacid.core.locks import LockComponent
 from hiveacid.core.model import (
     DatabaseDefinition,
@@ -40,6 +41,7 @@ from hiveacid.stores.sql import (
     catalog,
     changed_places,
     commit_txn,
+    commits,
     compaction_queue,
     heartbeat,
     housekeeping,
@@ -161,9 +163,14 @@ class SqlStore:
         changes: CatalogChanges = _NO_CHANGES,
         written: Sequence[Written] = (),
         batch: StreamBatch | None = None,
+        told: Sequence[Told] = (),
     ) -> None:
         """See :class:`hiveacid.ports.TransactionStore`."""
-        commit_txn.commit_txn(self._database, txn_id, changes, written, batch)
+        commit_txn.commit_txn(self._database, txn_id, changes, written, batch, told)
+
+    def commits(self, table: TableName, after: int | None = None) -> tuple[Commit, ...]:
+        """See :class:`hiveacid.ports.TransactionStore`."""
+        return commits.known(self._database, table, after)
 
     def register_stream(
         self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False

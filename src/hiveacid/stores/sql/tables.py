@@ -124,6 +124,21 @@ changed_places = Table(
     Column("changed", BigInteger, nullable=False),
 )
 
+# One row a commit and table, and one of write id 0 where a table's time begins (``commits``).
+commits = Table(
+    "hiveacid_commits",
+    METADATA,
+    Column("database_name", String, primary_key=True),
+    Column("table_name", String, primary_key=True),
+    Column("write_id", BigInteger, primary_key=True),
+    Column("committed", BigInteger, nullable=False),
+    Column("txn_id", BigInteger),
+    Column("user_name", String),
+    Column("host", String),
+    Column("agent", String),
+    Column("deed", String),  # JSON
+)
+
 # How far streams have come, and who writes them: one row a stream.
 streams = Table(
     "hiveacid_streams",

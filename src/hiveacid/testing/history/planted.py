@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
+from hiveacid.core.commits import Told
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.streams import StreamBatch
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
@@ -45,11 +46,12 @@ class Wrapper:
         changes: CatalogChanges = _NO_CHANGES,
         written: Sequence[Written] = (),
         batch: StreamBatch | None = None,
+        told: Sequence[Told] = (),
     ) -> None:
         """Do the same for what was written."""
         if written:
             cast("TransactionStore", self).add_written(txn_id, written)
-        self._store.commit_txn(txn_id, changes, batch=batch)
+        self._store.commit_txn(txn_id, changes, batch=batch, told=told)
 
 
 class ConflictCheckOff(Wrapper):

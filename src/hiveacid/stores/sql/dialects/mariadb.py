@@ -36,6 +36,7 @@ class MariadbDialect(Dialect):
         "name": "VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
         "text": "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
         "options": " ENGINE=InnoDB",
+        "now": "(timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(3)) DIV 1000)",
         "state_then_id": "state, id",
         "where_open": "",
         "id_then_state": "state, id, started",

@@ -21,6 +21,7 @@ class PostgresDialect(Dialect):
         "key": 'TEXT COLLATE "C"',
         "name": 'TEXT COLLATE "C"',
         "text": "TEXT",
+        "now": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
     }
 
     def engine(self, url: URL) -> Engine:

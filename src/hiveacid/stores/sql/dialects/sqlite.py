@@ -25,6 +25,7 @@ class SqliteDialect(Dialect):
         "key": "TEXT",
         "name": "TEXT",
         "text": "TEXT",
+        "now": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
     }
 
     def engine(self, url: URL) -> Engine:
