@@ -12,6 +12,8 @@ EXCEPTIONS = {
     "spark/test_plans.py": "the plans of classic Spark: " + JVM,
     "spark/test_lease.py": "when the JVM's garbage collector lets a plan go: " + JVM,
     "spark/test_native.py": NATIVE,
+    "spark/test_past_in_sql.py::test_the_past_of_a_table[native]": NATIVE,
+    "spark/test_past_in_sql.py::test_names_and_places[native]": NATIVE,
     "spark/test_pruning.py::test_partitions_that_match_stay[date-values24": "a function leaves no partition out there",
     "spark/test_pruning.py::test_partitions_that_match_stay[string-values31": "a function leaves no partition out there",
     "spark/test_pruning.py::test_unknown_columns_are_refused": "they are when the rows are filtered",

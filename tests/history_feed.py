@@ -1,9 +1,10 @@
-"""The change feed of a table under random statements: it replays to every snapshot that was taken on the way."""
+"""A table's past under random statements: its changes replay to every snapshot taken on the way, `as_of` reads it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.core.write_ids import parse_write_id_list
@@ -24,6 +25,7 @@ class Point:
     """A point in the table's time, and what it held."""
 
     write_ids: str
+    moment: int  # ms since the epoch
     rows: Mapping[int, Mapping[str, Any]]
 
     def counted(self, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
@@ -41,13 +43,16 @@ class Feed:
         """Remember the present; ``lost``: what came before it may have been cleaned."""
         if lost:
             self.kept_from = len(self.points)
-        self.points.append(Point(table.valid_write_ids(), model.copy().rows))
+        moment = table.context.store.now()
+        self.points.append(Point(table.valid_write_ids(), moment, model.copy().rows))
 
     def check(self, table: AcidTable, model: Model, random: Random) -> None:
         """Replay from the earliest point that must be there to the present, and from any point to any other."""
         columns = model.all_columns
         self._replay(table, columns, self.kept_from, len(self.points) - 1)
         first, last = sorted((random.randrange(len(self.points)), random.randrange(len(self.points))))
+        for place in sorted({self.kept_from, first, last}):
+            self._read(table, columns, place, random)
         net, key = random.random() < 0.5, ["n"] if random.random() < 0.6 else []
         try:
             self._replay(table, columns, first, last, net=net, key=key)
@@ -56,6 +61,23 @@ class Feed:
             if first >= self.kept_from or earliest is None:
                 raise
             table.changes(after=earliest).to_df()  # does not raise
+
+    def _read(self, table: AcidTable, columns: Sequence[str], place: int, random: Random) -> None:
+        """Read the table as it was: at a moment, or after the last write id of then."""
+        point = self.points[place]
+        moment = datetime.fromtimestamp(point.moment / 1000, UTC)
+        last = int(parse_write_id_list(point.write_ids).high_watermark)
+        past = table.as_of(timestamp=moment) if random.random() < 0.7 else table.as_of(last)
+        try:
+            found = past.scan(columns=columns).to_df().collect()
+        except NotEnoughHistoryError as error:
+            if place >= self.kept_from or error.since is None:
+                raise
+            table.as_of(timestamp=error.since).to_df().collect()  # does not raise
+            return
+        assert Counter(tuple(row) for row in found) == point.counted(columns), (
+            f"as of {moment} ({point.write_ids})"
+        )
 
     def _replay(
         self,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from hiveacid.config import Settings
+from hiveacid.core.commits import Told
 from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import TxnId
 from hiveacid.core.streams import StreamBatch
@@ -53,9 +54,10 @@ class Cut(MemoryStore):
         changes: CatalogChanges = CatalogChanges(),  # noqa: B008
         written: Sequence[Written] = (),
         batch: StreamBatch | None = None,
+        told: Sequence[Told] = (),
     ) -> None:
         self._reach()
-        super().commit_txn(txn_id, changes, written, batch)
+        super().commit_txn(txn_id, changes, written, batch, told)
 
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
         self._reach()

@@ -66,6 +66,21 @@ def deltas(*, place: Place, name: str, output: str) -> None:
     _look(place, name, output, DELTAS, delta_rows)
 
 
+@table.command()
+@click.argument("name", metavar="TABLE")
+@click.option("-n", "--limit", type=click.IntRange(min=1), help="Only the newest so many.")
+@output_option(*FORMATS)
+@place_options
+def history(*, place: Place, name: str, limit: int | None, output: str) -> None:
+    """Tell who committed what and when, newest first."""
+    from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.table.past import HISTORY, history_rows, in_text  # noqa: PLC0415
+
+    with errors_end(), place.shelf() as shelf:
+        rows = history_rows(shelf, *shelf.find(name))
+    show_rows([column for column, _ in HISTORY], [in_text(row) for row in rows[:limit]], output)
+
+
 def _look(
     place: Place,
     name: str,

@@ -108,3 +108,11 @@ def at_moment(present: ValidWriteIdList, later: Sequence[Commit]) -> ValidWriteI
     opened = {one for one in unseen if one <= top} - set(present.aborted)
     aborted = tuple(one for one in present.aborted if one <= top)
     return ValidWriteIdList(present.table, WriteId(top), tuple(opened), aborted)
+
+
+def last_committed(write_ids: ValidWriteIdList) -> WriteId:
+    """Return the highest write id of a snapshot, 0 where it has none."""
+    top = int(write_ids.high_watermark)
+    while top > 0 and not write_ids.is_valid(top):
+        top -= 1
+    return WriteId(top)

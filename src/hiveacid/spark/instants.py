@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from hiveacid.errors import ConfigError, HiveAcidError
 from hiveacid.spark.failures import is_spark_error
@@ -11,6 +11,8 @@ from hiveacid.spark.failures import is_spark_error
 if TYPE_CHECKING:
     from hiveacid.spark.session import SparkFacts
 
+Constant: TypeAlias = int | str | datetime | list[str] | None
+"""Value of a constant expression; a timestamp has its zone."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -45,3 +47,13 @@ def millis_of(facts: SparkFacts, expression: str) -> int | None:
             raise
         return None
     return None if row is None or row[0] is None else int(row[0])
+
+
+def constant_of(facts: SparkFacts, expression: str) -> Constant:
+    """Return the value of a constant expression. Raises what Spark says of it."""
+    frame = facts.spark.sql(f"SELECT ({expression}\n) AS value")
+    if frame.schema[0].dataType.typeName() in {"timestamp", "timestamp_ntz", "date"}:
+        millis = millis_of(facts, expression)
+        return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
+    row = frame.first()
+    return None if row is None else cast("Constant", row[0])

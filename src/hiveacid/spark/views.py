@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
+
 from hiveacid.core.types import quote_name
 from hiveacid.spark.lease import keeping
 
@@ -66,7 +68,12 @@ def is_temporary_view(facts: SparkFacts, name: str) -> bool:
 def spark_knows(facts: SparkFacts, parts: Sequence[str]) -> bool:
     """Tell whether Spark's own catalogs have a table or view of this name (global temporary views too)."""
     name = ".".join(map(quote_name, parts))
-    return bool(facts.spark.catalog.tableExists(name))
+    try:
+        return bool(facts.spark.catalog.tableExists(name))
+    except AnalysisException as error:
+        if "REQUIRES_SINGLE_PART_NAMESPACE" in str(error):  # a name of three parts, the first no catalog
+            return False
+        raise
 
 
 def _session_catalog(facts: SparkFacts) -> Any:

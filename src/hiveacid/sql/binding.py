@@ -9,19 +9,24 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hiveacid.core.model import TableKind, TableName, WriteId
+from hiveacid.core.model import TableKind, TableName
 from hiveacid.core.types import position, quote_name
 from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.relations import Relation, find_relations, find_relations_in_expression, moved
 from hiveacid.spark.views import create_view, drop_view, is_temporary_view, query_over, spark_knows
+from hiveacid.sql.calls import Call, find_calls
 from hiveacid.sql.hidden import HIDDEN, MARKER, HiddenColumns
 from hiveacid.sql.hints import Hint, hint_of
+from hiveacid.sql.naming import Named, about_table
+from hiveacid.sql.past import about, changes_of, past_of
 from hiveacid.sql.placing import Edit, Placed, whole_place
 from hiveacid.sql.relations import Relation as Span
 from hiveacid.sql.relations import table_spans
 from hiveacid.sql.tokens import Token, TokenKind, tokenize
+from hiveacid.sql.travel_clauses import without_clauses
 from hiveacid.sql.values import table_ref
 from hiveacid.table.acid_table import Scan, scan_frame
+from hiveacid.table.travel import Past
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,12 +45,13 @@ _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet"
 
 @dataclass(frozen=True)
 class View:
-    """What a view shows: a table, with its hidden columns or without, now or after a write id."""
+    """What a view shows: a table, with its hidden columns or without, now or in the past; or what is ``about`` it."""
 
     table: TableName
     hidden: bool = False
-    as_of: WriteId | None = None
+    as_of: Past | None = None
     hint: Hint | None = None
+    about: str | None = None
 
 
 @dataclass
@@ -67,29 +73,50 @@ class Binder:
 
         ``before``: what makes a query of it. Raises NoSuchTableError, ParseError, UnsupportedFeatureError.
         """
+        calls = find_calls(piece.text)
         if before != SOURCE and not any(token.keyword in _READING for token in tokenize(piece.text)):
             return Placed(piece)
         hidden = HiddenColumns(piece.text)
         relations = relations_of(self.context.facts, piece, before)
         hint = hint_of(piece.text, relations) if before == QUERY else None
-        edits: list[Edit] = []
+        edits = [Edit(call.start, call.end, self._changes(piece, call)) for call in calls]
         for relation in relations:
-            name = self._ours(piece, relation)
-            if name is None:
+            named = self._ours(piece, relation)
+            if named is None:
+                continue
+            if named.about is not None:
+                edits += self._about(piece, relation, named)
                 continue
             needs_hidden = hidden.needed_at(relation.start)
             if needs_hidden:
                 hidden.refuse_unseen_use()
-            view = View(name, needs_hidden, _write_id(piece, relation), hint)
+            view = View(named.table, needs_hidden, past_of(self.context, piece, relation), hint)
             edits += _edits(piece.text, relation, self._name(view))
         return Placed(piece, tuple(edits))
 
-    def _ours(self, piece: Slice, relation: Relation) -> TableName | None:
+    def _about(self, piece: Slice, relation: Relation, named: Named) -> list[Edit]:
+        if relation.travel is not None:
+            line, column = whole_place(piece, *position(piece.text, relation.travel.start))
+            raise UnsupportedFeatureError(
+                f"{named.table}.{named.about} shows the present: AS OF is not for it (line {line}, column {column})"
+            )
+        return _edits(piece.text, relation, self._name(View(named.table, about=named.about)))
+
+    def _changes(self, piece: Slice, call: Call) -> str:
+        """Return the name of a view of changes; each call has its own."""
+        frame = changes_of(self.context, piece, call, self.joined or self.reader)
+        name = f"hiveacid_{uuid.uuid4().hex}"
+        self.frames[name] = frame
+        create_view(frame, name)
+        return name
+
+    def _ours(self, piece: Slice, relation: Relation) -> Named | None:
         """Return the table of our catalog that a name means, None if it is Spark's."""
         facts, parts = self.context.facts, relation.parts
         name = table_of_ours(self.context, table_ref(parts))
-        if name is not None:
-            return name
+        found = about_table(self.context, parts) if name is None else Named(name)
+        if found is not None:
+            return found
         if (parts[0] in _FILE_FORMATS and len(parts) > 1) or spark_knows(facts, parts):
             return None
         line, column = whole_place(piece, *position(piece.text, relation.start))
@@ -113,6 +140,9 @@ class Binder:
 
     def frame(self, view: View) -> DataFrame:
         """Return the rows of a table, with its hidden columns and their marker last if they are wanted."""
+        if view.about is not None:
+            named = Named(view.table, view.about)
+            return about(self.context, named, self.joined or self.reader)
         table = self.context.require(view.table)
         more = (
             [n for n in HIDDEN if n != "ROW__ID" or table.kind is TableKind.FULL_ACID] if view.hidden else []
@@ -128,7 +158,7 @@ class Binder:
 
     def drop_views(self) -> None:
         """Forget the views; what was analysed with them goes on."""
-        for name in self.views.values():
+        for name in self.frames:
             drop_view(self.context.facts, name)
         self.views.clear()
         self.frames.clear()
@@ -168,7 +198,7 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
     """Return the tables that a piece of text names, places counted from its beginning."""
     try:
         if not facts.classic:
-            return [_with_alias_place(piece.text, found) for found in table_spans(piece.text, before)]
+            return _without_parser(piece.text, before)
         if before == EXPRESSION:
             return find_relations_in_expression(facts, piece.text)
         found = find_relations(facts, before + piece.text)
@@ -180,6 +210,31 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
         line, column = whole_place(piece, error.line, column)
         raise ParseError(message, line=line, column=column) from error
     return [moved(relation, -len(before)) for relation in found]
+
+
+def _without_parser(text: str, before: str) -> list[Relation]:
+    """Return the tables as sqlglot finds them, with the clauses of time travel, which it need not know."""
+    plain, clauses = without_clauses(text)
+    relations = [_with_alias_place(plain, found) for found in table_spans(plain, before)]
+    travels = {}
+    for clause in clauses:
+        owner = [
+            one.start
+            for one in relations
+            if one.end <= clause.start and not text[one.end : clause.start].strip()
+        ]
+        if owner:
+            travels[owner[-1]] = clause
+    return [
+        replace(one, travel=travels[one.start], alias_at=_behind(one.alias_at, travels[one.start].end))
+        if one.start in travels
+        else one
+        for one in relations
+    ]
+
+
+def _behind(alias_at: int | None, end: int) -> int | None:
+    return None if alias_at is None else max(alias_at, end)
 
 
 def _with_alias_place(text: str, found: Span) -> Relation:
@@ -203,20 +258,6 @@ def _end_of_sample(tokens: Sequence[Token], end: int) -> int:
         if token.keyword == ")" and depth == 0 and after.keyword != "REPEATABLE":
             return token.end
     return end
-
-
-def _write_id(piece: Slice, relation: Relation) -> WriteId | None:
-    """Return the write id of ``VERSION AS OF``."""
-    travel = relation.travel
-    if travel is None:
-        return None
-    value = travel.value.strip().strip("'\"")
-    if travel.kind != "VERSION" or not value.isdecimal():
-        line, column = whole_place(piece, *position(piece.text, travel.start))
-        raise UnsupportedFeatureError(
-            f"only VERSION AS OF a write id is supported (line {line}, column {column})"
-        )
-    return WriteId(int(value))
 
 
 def _edits(text: str, relation: Relation, view: str) -> list[Edit]:

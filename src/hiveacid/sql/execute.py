@@ -15,7 +15,7 @@ from hiveacid.sql import execute_insert as insert
 from hiveacid.sql import execute_query as query
 from hiveacid.sql import execute_show as show
 from hiveacid.sql import statements as s
-from hiveacid.sql.execute_describe import describe_database, describe_table
+from hiveacid.sql.execute_describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute_explain import explain
 from hiveacid.sql.execute_load import load_data
 
@@ -31,6 +31,7 @@ _READING: Mapping[type, Callable[[AcidSession, Any], DataFrame]] = {
     s.Explain: explain,
     s.DescribeTable: describe_table,
     s.DescribeDatabase: describe_database,
+    s.DescribeHistory: describe_history,
     s.ShowDatabases: show.databases,
     s.ShowTables: show.tables,
     s.ShowPartitions: show.partitions,

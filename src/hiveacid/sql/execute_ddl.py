@@ -185,5 +185,4 @@ _ADVICE: Mapping[str, str] = {
     "SetDatabaseProperties": "ALTER DATABASE is not supported yet: give DBPROPERTIES to CREATE DATABASE",
     "RepairTable": "MSCK is not supported yet: ALTER TABLE ADD PARTITION, or acid.adopt(...) for a whole table",
     "AnalyzeTable": "ANALYZE TABLE is not needed: files carry their own statistics, and Spark reads these",
-    "DescribeHistory": "DESCRIBE HISTORY is not supported yet: see acid.table(...).inspect.deltas()",
 }

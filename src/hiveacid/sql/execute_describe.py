@@ -11,6 +11,7 @@ from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError, NoSuchPartitionError
 from hiveacid.sql.execute_insert import partition_values
 from hiveacid.sql.rows import Row, texts
+from hiveacid.table.inspect import Inspect
 from hiveacid.table.layout import partition_name
 from hiveacid.table.read import partitions_of
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.sql.session import AcidSession
-    from hiveacid.sql.statements import DescribeDatabase, DescribeTable
+    from hiveacid.sql.statements import DescribeDatabase, DescribeHistory, DescribeTable
 
 _HEADINGS = ("col_name", "data_type", "comment")
 _BLANK: Row = ("", None, None)
@@ -47,6 +48,11 @@ def describe_table(session: AcidSession, statement: DescribeTable) -> DataFrame:
     elif statement.style == "extended":
         rows += [_BLANK, ("Detailed Table Information", _in_one_line(table, partition), "")]
     return texts(context.facts, _HEADINGS, rows)
+
+
+def describe_history(session: AcidSession, statement: DescribeHistory) -> DataFrame:
+    """DESCRIBE HISTORY t [LIMIT n]: the newest first, as ``t.inspect.history()``."""
+    return Inspect(session.context, session.find(statement.table)).history(statement.limit)
 
 
 def _one_column(table: TableDefinition, name: str) -> Row:

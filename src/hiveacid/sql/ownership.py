@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -14,7 +14,9 @@ from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.inside import makes_hive_tables
 from hiveacid.sql import statements as s
 from hiveacid.sql.binding import QUERY, relations_of, table_of_ours
+from hiveacid.sql.calls import called_tables
 from hiveacid.sql.grammar import parse
+from hiveacid.sql.naming import about_table
 from hiveacid.sql.tokens import Token, TokenKind, tokenize
 from hiveacid.sql.values import table_ref
 
@@ -132,6 +134,8 @@ def _targets(statement: s.Statement) -> Iterator[s.TableRef]:
 def _reads_ours(session: AcidSession, text: str) -> bool:
     """Tell whether a text that Spark's parser takes reads a table of ours."""
     tokens = tokenize(text)
+    if any(_calls_ours(session, text)):
+        return True
     if not any(token.keyword in {"FROM", "JOIN", "TABLE", "USING", "IDENTIFIER"} for token in tokens):
         return False
     try:
@@ -139,7 +143,20 @@ def _reads_ours(session: AcidSession, text: str) -> bool:
     except HiveAcidError:
         # Not Spark's grammar (or a name that only Spark will know): Spark says so, unless it might be about ours.
         return any(_named(session, tokens))
-    return any(table_of_ours(session.context, table_ref(one.parts)) is not None for one in relations)
+    return any(_meant(session, one.parts) is not None for one in relations)
+
+
+def _calls_ours(session: AcidSession, text: str) -> Iterator[bool]:
+    """Yield, for each call of a function for changes, whether it is about a table of ours; parameters may be."""
+    for name in called_tables(text):
+        yield name is None or session.context.catalog.get_table(session.context.resolve(name)) is not None
+
+
+def _meant(session: AcidSession, parts: Sequence[str]) -> TableName | None:
+    """Return the table of ours that a name means, or means to tell about."""
+    ours = table_of_ours(session.context, table_ref(parts))
+    about = None if ours is not None else about_table(session.context, parts)
+    return about.table if about is not None else ours
 
 
 def _beyond(session: AcidSession, text: str, tokens: list[Token]) -> Judged:
@@ -172,6 +189,6 @@ def _named(session: AcidSession, tokens: list[Token]) -> Iterator[TableName]:
             if dot.keyword != "." or name.kind not in _NAMES:
                 break
             parts.append(name.name.lower())
-        ours = table_of_ours(session.context, table_ref(parts))
+        ours = _meant(session, parts)
         if ours is not None:
             yield ours

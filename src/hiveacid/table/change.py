@@ -61,7 +61,6 @@ def change(
                 context.settings, joined, start, lambda: context.require_full_acid(name, verb)
             ) as txn:
                 report = run(context.require_full_acid(name, verb), txn)
-                txn.did(name, report.deed(verb, context.statement))
             return replace(report, retries=attempt)
         except WriteConflictError:
             if attempt == attempts:
@@ -93,7 +92,7 @@ def update(
         wanted = check_assignments(table, assignments)
         with translated():
             changes = updated_rows(table, _selected(context, table, txn, where, alias), wanted)
-        return write_changes(context, table, txn, changes, check_cardinality=False)
+        return write_changes(context, table, txn, changes, "UPDATE", check_cardinality=False)
 
     return change(context, name, "UPDATE", joined, run)
 
@@ -110,7 +109,7 @@ def delete(
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         with translated():
             changes = deleted_rows(table, _selected(context, table, txn, where, alias))
-        return write_changes(context, table, txn, changes, check_cardinality=False)
+        return write_changes(context, table, txn, changes, "DELETE", check_cardinality=False)
 
     return change(context, name, "DELETE", joined, run)
 
@@ -144,9 +143,15 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
 
 
 def write_changes(
-    context: Context, table: TableDefinition, txn: Transaction, changes: DataFrame, *, check_cardinality: bool
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    changes: DataFrame,
+    verb: str,
+    *,
+    check_cardinality: bool,
 ) -> WriteReport:
-    """Write delete events and new rows in one job; the caller commits.
+    """Write delete events and new rows in one job; the caller commits. ``verb``: for the table's history.
 
     Statement ids as Hive 4 numbers them: deletes first, then new versions, then inserts, so that a delete
     never reaches rows of its own statement.
@@ -167,7 +172,7 @@ def write_changes(
     deletes = Operation.UPDATE if updated else Operation.DELETE
     operations = {Kind.DELETE: deletes, Kind.UPDATED: Operation.UPDATE, Kind.INSERTED: Operation.INSERT}
     txn.wrote(written(table, published, operations), places.new_partitions())
-    return WriteReport(
+    report = WriteReport(
         inserted=published.total(Kind.INSERTED),
         updated=updated,
         deleted=published.total(Kind.DELETE) - updated,
@@ -175,3 +180,5 @@ def write_changes(
         files=published.files,
         bytes=published.bytes,
     )
+    txn.did(table.name, report.deed(verb, context.statement))
+    return report

@@ -62,14 +62,17 @@ class Inspect:
             rows.append((place.name, place.root, len(sizes), sum(sizes)))
         return self._frame(rows, _PARTITIONS)
 
-    def history(self) -> DataFrame:
+    def history(self, limit: int | None = None) -> DataFrame:
         """Return who committed what and when, newest first: statement, write id, rows, files, bytes (docs/history.md).
+
+        ``limit``: only the newest so many.
 
         Compactions are among them, without a write id. What nobody has recorded is NULL: much of it on a Hive
         Metastore. Looks at the present state of the store.
         """
         table = self.context.require(self.name)
-        return self._frame(history_rows(self.context, table, partitions_of(self.context, table)), HISTORY)
+        rows = history_rows(self.context, table, partitions_of(self.context, table))
+        return self._frame(rows[:limit], HISTORY)
 
     def snapshots(self) -> DataFrame:
         """Return the points in time that `AcidTable.as_of` may be asked for, newest first, and if it can read them.

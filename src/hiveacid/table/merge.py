@@ -87,7 +87,7 @@ class Merge:
             changes = plan.changed_rows(read_snapshot(self.context, table, txn, changing=True), self.source)
         matches = any(clause.when is When.MATCHED for clause in clauses)
         check = self.context.settings.get(keys.MERGE_CARDINALITY_CHECK) and matches
-        return write_changes(self.context, table, txn, changes, check_cardinality=check)
+        return write_changes(self.context, table, txn, changes, "MERGE", check_cardinality=check)
 
     def _checked(self, table: TableDefinition, clause: Clause) -> Clause:
         """Return a clause with its values by lower-case column; refuse columns that cannot be set."""

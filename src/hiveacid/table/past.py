@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from hiveacid.core.commits import Commit, at_moment
+from hiveacid.core.commits import Commit, at_moment, last_committed
 from hiveacid.core.names import DeltaName
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.storage.listing import HISTORY_FROM
-from hiveacid.table.inventory import Shelf, TableInventory, inventory_of, present
+from hiveacid.table.inventory import Row, Shelf, TableInventory, inventory_of, present
 
 if TYPE_CHECKING:
     from hiveacid.core.model import Partition, TableDefinition
@@ -66,6 +66,13 @@ def history_rows(
         if job.request.table == table.name and job.state in _DONE and job.commit_time is not None:
             rows.append((job.commit_time, _compaction_row(job)))
     return [row for _, row in sorted(rows, key=lambda pair: (-pair[0], -(_number(pair[1][0]))))]
+
+
+def in_text(row: PastRow) -> Row:
+    """Return a row with its moments as texts in UTC, as Spark reads them."""
+    return tuple(
+        one.isoformat(sep=" ", timespec="milliseconds") if isinstance(one, datetime) else one for one in row
+    )
 
 
 def _number(value: object) -> int:
@@ -137,7 +144,7 @@ def snapshot_rows(shelf: Shelf, table: TableDefinition) -> list[PastRow]:
             readable = found.count_valid(1, earliest) >= whole
             rows.append(
                 (
-                    int(found.high_watermark),
+                    int(last_committed(found)),
                     _moment(one.committed),
                     one.deed.operation,
                     found.to_string(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from hiveacid.core.commits import Commit, at_moment
+from hiveacid.core.commits import Commit, at_moment, last_committed
 from hiveacid.core.model import WriteId
 from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError
 from hiveacid.storage.listing import HISTORY_FROM
@@ -110,7 +110,7 @@ def _too_early(
         )
     since = max([known[0].committed, *(one.committed for one in known if one.write_id <= earliest)])
     at = at_moment(present, [one for one in known if one.committed > since])
-    first = max(earliest, int(at.high_watermark)) if isinstance(past, Instant) else earliest
+    first = max(earliest, int(last_committed(at))) if isinstance(past, Instant) else earliest
     error = NotEnoughHistoryError.before(
         f"{said}: {gone}; the earliest state that is whole is write id {first}, of {shown(since)}", first
     )

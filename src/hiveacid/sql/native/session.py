@@ -18,9 +18,11 @@ from hiveacid.spark.relations import substituted
 from hiveacid.spark.session import SparkFacts
 from hiveacid.sql import statements as s
 from hiveacid.sql.binding import table_of_ours
+from hiveacid.sql.naming import Named, about_table
 from hiveacid.sql.native.door import Door, judged, with_our_tables
 from hiveacid.sql.native.parser import NativeParser
 from hiveacid.sql.ownership import Owner
+from hiveacid.sql.past import about as about_frame
 from hiveacid.sql.session import AcidSession, connect
 from hiveacid.sql.values import table_ref
 
@@ -92,17 +94,28 @@ class NativeSession(SparkSession):
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
         """Return a table, ours at its present snapshot."""
         ours = self.table_of_ours(tableName)
-        return super().table(tableName) if ours is None else self.acid.table(ours).to_df()
+        if ours is not None:
+            return self.acid.table(ours).to_df()
+        about = self.about_table(tableName)
+        return super().table(tableName) if about is None else about_frame(self.acid.context, about, None)
+
+    def about_table(self, name: str) -> Named | None:
+        """Return what a name says about a table of ours (``db.t.history``); None for other names."""
+        parts = self._parts(name)
+        return None if parts is None else about_table(self.acid.context, parts)
 
     def table_of_ours(self, name: str) -> TableName | None:
         """Return the table of ours that a name, as Spark takes it, means; None if it is Spark's."""
-        try:
-            parts = [str(part).lower() for part in items(self._parser.parseMultipartIdentifier(name))]
-        except PySparkException:  # Spark says what is wrong with it
-            return None
+        parts = self._parts(name)
+        return None if parts is None else table_of_ours(self.acid.context, table_ref(parts))
+
+    def _parts(self, name: str) -> list[str] | None:
         context = self.acid.context
         context.database = current_database(context.facts)
-        return table_of_ours(context, table_ref(parts))
+        try:
+            return [str(part).lower() for part in items(self._parser.parseMultipartIdentifier(name))]
+        except PySparkException:  # Spark says what is wrong with it
+            return None
 
     @property
     def read(self) -> DataFrameReader:
@@ -137,8 +150,9 @@ class _Reader(DataFrameReader):
         self._native = spark
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
-        ours = self._native.table_of_ours(tableName)
-        return super().table(tableName) if ours is None else self._native.table(tableName)
+        spark = self._native
+        ours = spark.table_of_ours(tableName) is not None or spark.about_table(tableName) is not None
+        return spark.table(tableName) if ours else super().table(tableName)
 
 
 class _Catalog(Catalog):
