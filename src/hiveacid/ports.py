@@ -21,6 +21,7 @@ from hiveacid.core.model import (
     TableDefinition,
     TableName,
     TxnId,
+    ViewDefinition,
     WriteId,
 )
 from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service
@@ -187,6 +188,9 @@ class TransactionStore(Protocol):
         self, txns: ValidTxnList, tables: Sequence[TableName]
     ) -> Mapping[TableName, ValidWriteIdList]:
         """Translate a snapshot into one write-id list a table (``get_valid_write_ids``)."""
+
+    def reads(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
+        """Say what an open transaction sees of tables, where a cleaner asks for that and not for open transactions."""
 
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """Give each open transaction its write id for the table: gapless, ascending, the same one if asked again."""
@@ -397,6 +401,12 @@ class Catalog(Protocol):
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Names, sorted."""
+
+    def get_view(self, name: TableName) -> ViewDefinition | None:
+        """Return a view that another engine made; None where there is none of that name, or it is a table."""
+
+    def list_views(self, database: str) -> tuple[str, ...]:
+        """Names of such views, sorted."""
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """Replace a definition; a new name renames it everywhere, transaction state included."""

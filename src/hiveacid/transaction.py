@@ -168,6 +168,7 @@ class Transaction:
         """Return what of a table this transaction sees, its own writes included."""
         if table not in self._lists:
             self._lists[table] = self.store.valid_write_ids(self.snapshot(), [table])[table]
+            self.store.reads(self.txn_id, [self._lists[table]])
         own = self._write_ids.get(table)
         return self._lists[table] if own is None else self._lists[table].with_own(own)
 

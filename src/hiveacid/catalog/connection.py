@@ -127,6 +127,7 @@ class Connection:
 
     def close(self) -> None:
         """End snapshots, heartbeat and the store's connections; DataFrames made here are no longer protected."""
+        self.context.closed = True
         try:
             self.context.snapshots.close()
         finally:

@@ -39,6 +39,7 @@ from hiveacid.errors import (
     NoSuchPartitionError,
     NoSuchTableError,
     SchemaMismatchError,
+    UnsupportedFeatureError,
 )
 from hiveacid.ports import Operation
 from hiveacid.spark.rows import no_rows
@@ -345,6 +346,11 @@ def adopt(
     not committed is passed over; without, every ``_v`` directory counts as committed. A database that the
     DDL names is made if it is missing. Raises MissingDirectoryError, AlreadyExistsError.
     """
+    if not context.store.upkeep_is_ours():
+        raise UnsupportedFeatureError(
+            f"adopting {table.name} into a Hive Metastore: adopt it into a store of hiveacid's own (warehouse=), which "
+            "remembers what of its directories counts, and move it from there: hiveacid migrate"
+        )
     if not context.fs.exists(table.location):
         raise MissingDirectoryError("the table's directory does not exist", path=table.location)
     check_name("a table called", table.name.name)

@@ -19,6 +19,7 @@ _COMMANDS = {
     "compact": ("hiveacid.cli.compact:compact", "Compact a table or partition."),
     "services": ("hiveacid.cli.services:services", "Compact and clean by itself, until stopped."),
     "completion": ("hiveacid.cli.completion:completion", "Let Tab complete in bash, zsh or fish."),
+    "migrate": ("hiveacid.cli.migrate:migrate", "Move tables from one store to another."),
     "doctor": ("hiveacid.cli.doctor:doctor", "Say what is missing on this machine."),
     "demo": ("hiveacid.cli.demo:demo", "Run the main job on the real flights of 2013."),
 }

@@ -120,7 +120,7 @@ def place_options(command: F) -> F:
     return together  # type: ignore[return-value]
 
 
-def _without_password(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def without_password(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Refuse a password among the arguments: whoever lists processes would read it."""
     if value is None or context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE:
         return value
@@ -142,7 +142,7 @@ def _without_password(context: click.Context, parameter: click.Parameter, value:
 def store_option(text: str) -> Callable[[F], F]:
     """Add --store."""
     return click.option(
-        "--store", envvar="HIVEACID_STORE", metavar="URL", callback=_without_password,
+        "--store", envvar="HIVEACID_STORE", metavar="URL", callback=without_password,
         help=f"{text} Also from $HIVEACID_STORE; a password never among the arguments.",
     )  # fmt: skip
 

@@ -122,6 +122,15 @@ class Partition:
 
 
 @dataclass(frozen=True)
+class ViewDefinition:
+    """A view in the catalog: the names of its columns, and its text with all names written out, in the SQL of Hive."""
+
+    name: TableName
+    columns: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
 class DatabaseDefinition:
     """A database: lower-case name, location, comment, properties."""
 

@@ -25,7 +25,9 @@ change feeds."""
 CONVERSION = "hiveacid.conversion"
 """Table property: the write id under which a plain table's files move into a delta directory. A plain table's
 readers pass over that directory, those of a transactional one over files that still lie beside it."""
-RESERVED_PROPERTIES = frozenset({ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION})
+MIGRATION = "hiveacid.migration"
+"""Table property: the other store of a table that is on its way from one to another; nobody uses it meanwhile."""
+RESERVED_PROPERTIES = frozenset({ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION, MIGRATION})
 _THREADS = 16
 
 T = TypeVar("T")

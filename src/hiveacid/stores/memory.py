@@ -227,6 +227,9 @@ class MemoryStore(MemoryCatalog, MemoryQueue, MemoryStreams, MemoryCommits):
 
     # --- write ids ----------------------------------------------------------------------------
 
+    def reads(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
+        """Do nothing: the cleaner asks for open transactions."""
+
     @alone
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.TransactionStore`. All of them get one, or none."""

@@ -13,6 +13,7 @@ from hiveacid.core.model import (
     TableDefinition,
     TableKind,
     TableName,
+    ViewDefinition,
     WriteId,
 )
 from hiveacid.ports import CatalogChanges
@@ -79,6 +80,16 @@ class MemoryCatalog(MemoryPart):
         if database not in self._state.databases:
             raise refusals.no_database(database)
         return tuple(sorted(name.name for name in self._state.tables if name.database == database))
+
+    def get_view(self, name: TableName) -> ViewDefinition | None:
+        """Return None: there are no views in a store of hiveacid's own."""
+        del name
+        return None
+
+    def list_views(self, database: str) -> tuple[str, ...]:
+        """Return nothing, likewise."""
+        del database
+        return ()
 
     @alone
     def alter_table(self, name: TableName, table: TableDefinition) -> None:

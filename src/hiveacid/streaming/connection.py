@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from hiveacid.catalog.opening import open_store
+from hiveacid.catalog.opening import open_store, own_settings
 from hiveacid.config import Settings, keys
 from hiveacid.core.model import TableName
 from hiveacid.errors import (
@@ -17,13 +17,11 @@ from hiveacid.errors import (
     SchemaMismatchError,
     TransactionAbortedError,
     TransactionStateError,
-    UnsupportedFeatureError,
     WriteConflictError,
 )
 from hiveacid.heartbeats import Heartbeats
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.hms.address import is_metastore
 from hiveacid.streaming.batch import Batch, Services
 from hiveacid.streaming.records import RecordWriter, Rejects, writer_for
 from hiveacid.streaming.target import Target, require_no_old_events
@@ -96,13 +94,10 @@ class Connection:
         chosen = Settings.of(settings or {})
         clock = SystemClock()
         given: Any = store
-        if getattr(given, "can", None) or is_metastore(given if isinstance(given, str) else None):
-            raise UnsupportedFeatureError(
-                "streams into tables of a Hive Metastore are not supported yet: use inserts"
-            )
         own = given is None or isinstance(given, str)
         self._own = open_store(warehouse, given, chosen, clock)[0] if own else None
         opened: Any = self._own or given
+        chosen = Settings.of(own_settings(opened, settings or {}))
         heartbeats = Heartbeats(opened, chosen.get(keys.TXN_TIMEOUT) / 2)
         transactions = Transactions(opened, heartbeats, clock, this_client(agent))
         self._services = Services(LocalFileSystem(), opened, transactions, chosen)

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.names import LayoutLevel
-from hiveacid.errors import InsertOnlyError, NoSuchDatabaseError, NoSuchTableError, NotTransactionalError
+from hiveacid.errors import (
+    CatalogError,
+    InsertOnlyError,
+    NoSuchDatabaseError,
+    NoSuchTableError,
+    NotTransactionalError,
+)
 from hiveacid.orc.summary import Summaries
+from hiveacid.storage.listing import MIGRATION
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
@@ -39,6 +46,7 @@ class Context:
     database: str = "default"
     summaries: Summaries = field(default_factory=Summaries)
     statement: str | None = None  # the SQL text that is being carried out, for tables' histories
+    closed: bool = False
 
     def change_settings(self, settings: Settings) -> None:
         """Use other settings from now on; store and heartbeat follow."""
@@ -79,6 +87,11 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
     """Return a table's definition or raise NoSuchTableError (NoSuchDatabaseError)."""
     table = catalog.get_table(name)
     if table is not None:
+        moving = table.property(MIGRATION)
+        if moving is not None:
+            raise CatalogError(
+                f"table {name} is on its way to or from {moving}: run hiveacid migrate again, which brings it to its end"
+            )
         return table
     if catalog.get_database(name.database) is None:
         raise NoSuchDatabaseError(f"database {name.database} does not exist: see SHOW DATABASES")

@@ -14,7 +14,6 @@ from hiveacid.errors import (
     ConfigError,
     StoreUnavailableError,
     StoreVersionError,
-    UnsupportedFeatureError,
 )
 from hiveacid.ports import Client
 from hiveacid.stores.hms import definitions, protocol
@@ -23,7 +22,6 @@ from hiveacid.stores.hms.locks import Requests
 from hiveacid.stores.hms.names import plain_partition, plain_table, without_quotes
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.versions import HIVE3, HIVE4, capabilities_of
-from hiveacid.streaming import Connection
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.samples import ORC, ORDERS, STOCK
 
@@ -156,8 +154,3 @@ def test_a_store_that_is_not_there() -> None:
         MetastoreStore("thrift://127.0.0.1:1", clock=ManualClock())
     with pytest.raises(ConfigError):
         MetastoreStore("thrift://", clock=ManualClock())
-
-
-def test_streams_are_refused() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="streams"):
-        Connection("shop.orders", store="thrift://127.0.0.1:1")

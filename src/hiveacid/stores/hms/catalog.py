@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName
+from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, ViewDefinition
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
@@ -34,6 +34,8 @@ _INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables 
 _ALL = -1  # partitions
 _MOST_PARTITIONS = 1000  # of one request
 _WHO = "hiveacid"
+_COUNTS = frozenset({definitions.ACCURATE, "numRows", "rawDataSize"})
+_VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
 
 
 class MetastoreCatalog:
@@ -135,6 +137,21 @@ class MetastoreCatalog:
         plain_database(database)
         self._require_database(database)
         return tuple(sorted(self._names(database, MANAGED) + self._names(database, EXTERNAL)))
+
+    def get_view(self, name: TableName) -> ViewDefinition | None:
+        """Return a view; of a materialized one its text, too: that is right, if slower."""
+        plain_table(name)
+        raw = self._raw(name)
+        if raw is None or raw.tableType not in _VIEWS:
+            return None
+        columns = tuple(one.name for one in raw.sd.cols or ())
+        return ViewDefinition(name, columns, raw.viewExpandedText or raw.viewOriginalText or "")
+
+    def list_views(self, database: str) -> tuple[str, ...]:
+        """Names, sorted."""
+        plain_database(database)
+        self._require_database(database)
+        return tuple(sorted(name for kind in _VIEWS for name in self._names(database, kind)))
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """Replace a definition; new columns go to the partitions, too. Files stay where they are."""
@@ -242,8 +259,7 @@ class MetastoreCatalog:
         return list(self.client.call("get_tables_by_type", database, "*", kind) or ())
 
     def _all_names(self, database: str) -> list[str]:
-        kinds = (MANAGED, EXTERNAL, "VIRTUAL_VIEW", "MATERIALIZED_VIEW")
-        return [name for kind in kinds for name in self._names(database, kind)]
+        return [name for kind in (MANAGED, EXTERNAL, *_VIEWS) for name in self._names(database, kind)]
 
     def _require_database(self, name: str) -> None:
         if self.get_database(name) is None:
@@ -288,8 +304,11 @@ def _columns(raw: Any) -> list[tuple[str, str, str | None]]:
 
 
 def _no_longer_exact(raw: Any) -> bool:
-    """Take the mark of exact statistics off a table or partition; tell whether it was there."""
-    kept = {key: value for key, value in (raw.parameters or {}).items() if key != definitions.ACCURATE}
+    """Take numbers of rows, and the mark that they are exact, off a table or partition; tell whether they were there.
+
+    The mark alone would not do: a compaction of Hive 4.0 sets it again, and the numbers would be the old ones.
+    """
+    kept = {key: value for key, value in (raw.parameters or {}).items() if key not in _COUNTS}
     changed = len(kept) != len(raw.parameters or {})
     raw.parameters = kept
     return changed

@@ -15,7 +15,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.stores import checks
-from hiveacid.stores.hms import protocol
+from hiveacid.stores.hms import queue_protocol
 from hiveacid.stores.hms.names import plain_partition, plain_table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def enqueue(
     """
     checks.compaction(request)
     plain_table(request.table)
-    asked = protocol.CompactionRequest(
+    asked = queue_protocol.CompactionRequest(
         dbname=request.table.database,
         tablename=request.table.name,
         partitionname=plain_partition(request.partition),
@@ -78,7 +78,7 @@ def _refuse_news(request: CompactionRequest) -> None:
 
 def show(client: MetastoreClient) -> tuple[Compaction, ...]:
     """List queue and history by id."""
-    rows = client.call("show_compact", protocol.ShowCompactRequest()).compacts or ()
+    rows = client.call("show_compact", queue_protocol.ShowCompactRequest()).compacts or ()
     found = [_row(one) for one in rows if one.type in _NAMES]
     return tuple(sorted(found, key=lambda one: one.id))
 
@@ -90,7 +90,9 @@ def find(client: MetastoreClient, compaction_id: int) -> Compaction | None:
 
 def abort(client: MetastoreClient, compaction_id: int) -> None:
     """End a job that waits; TransactionStateError if it does not."""
-    answer = client.call("abort_Compactions", protocol.AbortCompactionRequest(compactionIds=[compaction_id]))
+    answer = client.call(
+        "abort_Compactions", queue_protocol.AbortCompactionRequest(compactionIds=[compaction_id])
+    )
     said = (answer.abortedcompacts or {}).get(compaction_id)
     if said is None or said.status != "Success":
         raise TransactionStateError(f"compaction {compaction_id}: {said.message if said else 'is not known'}")
@@ -98,7 +100,7 @@ def abort(client: MetastoreClient, compaction_id: int) -> None:
 
 def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | None:
     """Take the next job of a pool: initiated -> working."""
-    request = protocol.FindNextCompactRequest(
+    request = queue_protocol.FindNextCompactRequest(
         workerId=worker, workerVersion=_JOB_OF_OURS, poolName=None if pool == DEFAULT_POOL else pool
     )
     try:
@@ -153,7 +155,7 @@ def told_of(job: Compaction) -> Any:
 
 
 def _raw(job: Compaction) -> Any:
-    return protocol.CompactionInfo(
+    return queue_protocol.CompactionInfo(
         dbname=job.request.table.database,
         tablename=job.request.table.name,
         partitionname=job.request.partition,
@@ -164,7 +166,7 @@ def _raw(job: Compaction) -> Any:
 
 
 def _struct(number: int, raw: Any) -> Any:
-    made = protocol.CompactionInfo(
+    made = queue_protocol.CompactionInfo(
         **{field[2]: getattr(raw, field[2]) for field in raw.thrift_spec if field is not None}
     )
     made.id = number

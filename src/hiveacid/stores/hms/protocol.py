@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from hiveacid.stores.hms import queue_protocol
 from hiveacid.stores.hms.layout import (
     BOOL,
     BYTES,
@@ -104,6 +105,16 @@ MaxAllocatedTableWriteIdRequest = struct(
 )
 MaxAllocatedTableWriteIdResponse = struct("MaxAllocatedTableWriteIdResponse", (1, "maxWriteId", I64))
 
+ReplTblWriteIdStateRequest = struct(
+    "ReplTblWriteIdStateRequest",
+    (1, "validWriteIdlist", TEXT),
+    (2, "user", TEXT),
+    (3, "hostName", TEXT),
+    (4, "dbName", TEXT),
+    (5, "tableName", TEXT),
+)
+SeedTxnIdRequest = struct("SeedTxnIdRequest", (1, "seedTxnId", I64))
+
 # --- locks ----------------------------------------------------------------------------------------
 LockComponent = struct(
     "LockComponent",
@@ -153,79 +164,6 @@ ShowLocksResponseElement = struct(
     (16, "lockIdInternal", I64),
 )
 ShowLocksResponse = struct("ShowLocksResponse", (1, "locks", list_of(of(ShowLocksResponseElement))))
-
-# --- compaction queue -----------------------------------------------------------------------------
-CompactionRequest = struct(
-    "CompactionRequest",
-    (1, "dbname", TEXT),
-    (2, "tablename", TEXT),
-    (3, "partitionname", TEXT),
-    (4, "type", I32),
-    (5, "runas", TEXT),
-    (6, "properties", _PROPERTIES),
-    (7, "initiatorId", TEXT),
-    (9, "poolName", TEXT),
-    (10, "numberOfBuckets", I32),
-    (11, "orderByClause", TEXT),
-)
-CompactionResponse = struct(
-    "CompactionResponse", (1, "id", I64), (2, "state", TEXT), (3, "accepted", BOOL), (4, "errormessage", TEXT)
-)
-ShowCompactRequest = struct("ShowCompactRequest")
-ShowCompactResponseElement = struct(
-    "ShowCompactResponseElement",
-    (1, "dbname", TEXT),
-    (2, "tablename", TEXT),
-    (3, "partitionname", TEXT),
-    (4, "type", I32),
-    (5, "state", TEXT),
-    (6, "workerid", TEXT),
-    (7, "start", I64),
-    (10, "metaInfo", TEXT),
-    (11, "endTime", I64),
-    (13, "id", I64),
-    (14, "errorMessage", TEXT),
-    (15, "enqueueTime", I64),
-    (17, "initiatorId", TEXT),
-    (20, "poolName", TEXT),
-    (21, "nextTxnId", I64),
-    (22, "txnId", I64),
-    (23, "commitTime", I64),
-    (24, "hightestWriteId", I64),
-)
-ShowCompactResponse = struct("ShowCompactResponse", (1, "compacts", list_of(of(ShowCompactResponseElement))))
-CompactionInfo = struct(
-    "CompactionInfoStruct",
-    (1, "id", I64),
-    (2, "dbname", TEXT),
-    (3, "tablename", TEXT),
-    (4, "partitionname", TEXT),
-    (5, "type", I32),
-    (6, "runas", TEXT),
-    (7, "properties", TEXT),
-    (10, "workerId", TEXT),
-    (12, "highestWriteId", I64),
-    (13, "errorMessage", TEXT),
-    (17, "poolname", TEXT),
-    (18, "numberOfBuckets", I32),
-    (19, "orderByClause", TEXT),
-)
-OptionalCompactionInfo = struct("OptionalCompactionInfoStruct", (1, "ci", of(CompactionInfo)))
-FindNextCompactRequest = struct(
-    "FindNextCompactRequest", (1, "workerId", TEXT), (2, "workerVersion", TEXT), (3, "poolName", TEXT)
-)
-AbortCompactionRequest = struct("AbortCompactionRequest", (1, "compactionIds", _IDS))
-AbortCompactionElement = struct(
-    "AbortCompactionResponseElement", (1, "compactionId", I64), (2, "status", TEXT), (3, "message", TEXT)
-)
-AbortCompactResponse = struct(
-    "AbortCompactResponse",
-    (
-        1,
-        "abortedcompacts",
-        Kind(13, (I64.code, I64.arguments, 12, of(AbortCompactionElement).arguments, False)),
-    ),
-)
 
 # --- catalog --------------------------------------------------------------------------------------
 FieldSchema = struct("FieldSchema", (1, "name", TEXT), (2, "type", TEXT), (3, "comment", TEXT))
@@ -377,6 +315,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             answer=of(GetValidWriteIdsResponse),
             errors=(_NO_TXN, _META),
         ),
+        "add_write_ids_to_min_history": _call(
+            (1, "txnId", I64), (2, "writeIds", map_of(TEXT, I64)), errors=(_META,)
+        ),
         # A transaction keeps its id for a table, a second record of one partition says nothing new.
         "allocate_table_write_ids": _call(
             (1, "rqst", of(AllocateTableWriteIdsRequest)),
@@ -389,6 +330,8 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             answer=of(MaxAllocatedTableWriteIdResponse),
             errors=(_META,),
         ),
+        "repl_tbl_writeid_state": _call((1, "rqst", of(ReplTblWriteIdStateRequest))),
+        "seed_txn_id": _call((1, "rqst", of(SeedTxnIdRequest)), errors=(_META,), again=False),
         # A request that came twice blocks nobody longer than its transaction, which never waits for itself.
         "lock": _call((1, "rqst", of(LockRequest)), answer=of(LockResponse), errors=(_NO_TXN, _ABORTED)),
         "check_lock": _call(
@@ -396,21 +339,30 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         ),
         "unlock": _call((1, "rqst", of(UnlockRequest)), errors=(_NO_LOCK, "TxnOpenException")),
         "show_locks": _call((1, "rqst", of(ShowLocksRequest)), answer=of(ShowLocksResponse)),
-        "compact2": _call((1, "rqst", of(CompactionRequest)), answer=of(CompactionResponse), again=False),
-        "show_compact": _call((1, "rqst", of(ShowCompactRequest)), answer=of(ShowCompactResponse)),
+        "compact2": _call(
+            (1, "rqst", of(queue_protocol.CompactionRequest)),
+            answer=of(queue_protocol.CompactionResponse),
+            again=False,
+        ),
+        "show_compact": _call(
+            (1, "rqst", of(queue_protocol.ShowCompactRequest)), answer=of(queue_protocol.ShowCompactResponse)
+        ),
         # A job that was given to nobody who heard of it is found again by its worker's name.
         "find_next_compact2": _call(
-            (1, "rqst", of(FindNextCompactRequest)),
-            answer=of(OptionalCompactionInfo),
+            (1, "rqst", of(queue_protocol.FindNextCompactRequest)),
+            answer=of(queue_protocol.OptionalCompactionInfo),
             errors=(_META,),
             again=False,
         ),
-        "update_compactor_state": _call((1, "cr", of(CompactionInfo)), (2, "txn_id", I64)),
+        "update_compactor_state": _call((1, "cr", of(queue_protocol.CompactionInfo)), (2, "txn_id", I64)),
         "set_hadoop_jobid": _call((1, "jobId", TEXT), (2, "cq_id", I64)),
-        "mark_compacted": _call((1, "cr", of(CompactionInfo)), errors=(_META,)),
-        "mark_failed": _call((1, "cr", of(CompactionInfo)), errors=(_META,)),
-        "mark_refused": _call((1, "cr", of(CompactionInfo)), errors=(_META,)),
-        "abort_Compactions": _call((1, "rqst", of(AbortCompactionRequest)), answer=of(AbortCompactResponse)),
+        "mark_compacted": _call((1, "cr", of(queue_protocol.CompactionInfo)), errors=(_META,)),
+        "mark_failed": _call((1, "cr", of(queue_protocol.CompactionInfo)), errors=(_META,)),
+        "mark_refused": _call((1, "cr", of(queue_protocol.CompactionInfo)), errors=(_META,)),
+        "abort_Compactions": _call(
+            (1, "rqst", of(queue_protocol.AbortCompactionRequest)),
+            answer=of(queue_protocol.AbortCompactResponse),
+        ),
         "get_all_databases": _call(answer=_TEXTS, errors=(_META,)),
         "get_database": _call((1, "name", TEXT), answer=of(Database), errors=(_NO_OBJECT, _META)),
         "create_database": _call(

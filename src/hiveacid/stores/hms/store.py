@@ -28,7 +28,7 @@ from hiveacid.ports import (
 )
 from hiveacid.stores import checks
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.hms import locks, protocol, txns
+from hiveacid.stores.hms import locks, protocol, seeds, txns
 from hiveacid.stores.hms.address import parse_address
 from hiveacid.stores.hms.catalog import MetastoreCatalog
 from hiveacid.stores.hms.client import MetastoreClient
@@ -99,6 +99,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
                 return Begun(txn_id, answer)
             snapshot = self.take_snapshot(txn_id)
             lists = dict(self.valid_write_ids(snapshot, start.tables)) if start.tables else {}
+            self.reads(txn_id, list(lists.values()))
             given = {table: self.allocate_write_ids([txn_id], table)[0] for table in start.writes}
         except BaseException:
             self.abort_txns([txn_id], "it could not begin")
@@ -120,22 +121,21 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         """See :class:`hiveacid.ports.TransactionStore`."""
         return txns.valid_write_ids(self.client, txns_, tables)
 
+    def reads(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
+        """See :class:`hiveacid.ports.TransactionStore`: the cleaner does with ``use.minhistorywriteid`` (4.1 and later)."""
+        txns.note_reading(self.client, self.can, txn_id, write_ids)
+
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return txns.allocate_write_ids(self.client, txn_ids, table)
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
-        """Refuse: a metastore knows the write ids of its tables."""
-        del high_watermark, aborted
-        raise UnsupportedFeatureError(
-            f"adopting {table}: a Hive Metastore keeps the write ids of its own tables; nothing can be put there"
-        )
+        """See :class:`hiveacid.ports.TransactionStore`; UnsupportedFeatureError for too many (``seeds.py``)."""
+        seeds.seed_write_ids(self, self._who, table, high_watermark, aborted)
 
     def seed_txns(self, high_watermark: TxnId) -> None:
-        """Refuse, as :meth:`seed_write_ids`."""
-        raise UnsupportedFeatureError(
-            f"transaction ids up to {high_watermark} cannot be taken over by a Hive Metastore: it gives its own"
-        )
+        """See :class:`hiveacid.ports.TransactionStore`; UnsupportedFeatureError with a metastore of Hive 3."""
+        seeds.seed_txns(self, self._who, high_watermark)
 
     def lock(
         self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False

@@ -123,6 +123,20 @@ def _lists(
     return found
 
 
+def note_reading(
+    client: MetastoreClient, can: Capabilities, txn_id: TxnId, lists: Sequence[ValidWriteIdList]
+) -> None:
+    """Tell a metastore of Hive 4 the lowest write id of each table that a transaction does not see for sure.
+
+    With ``metastore.txn.use.minhistorywriteid`` its cleaner waits for that and not for open transactions; without, the
+    call does nothing. Hive does the same (``DbTxnManager.addWriteIdsToMinHistory``).
+    """
+    if not can.txn_types or not lists:
+        return
+    lowest = {str(one.table): int(one.min_open or one.high_watermark + 1) for one in lists}
+    client.call("add_write_ids_to_min_history", txn_id, lowest)
+
+
 def allocate_write_ids(
     client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableName
 ) -> tuple[WriteId, ...]:

@@ -15,6 +15,7 @@ from hiveacid.core.model import (
     TableDefinition,
     TableName,
     TxnId,
+    ViewDefinition,
     WriteId,
 )
 from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest, Service
@@ -122,6 +123,9 @@ class SqlStore:
     ) -> Mapping[TableName, ValidWriteIdList]:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return write_ids.valid_write_ids(self._database, txns, tables)
+
+    def reads(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
+        """Do nothing: the cleaner asks for open transactions."""
 
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.TransactionStore`."""
@@ -328,6 +332,16 @@ class SqlStore:
     def list_tables(self, database: str) -> tuple[str, ...]:
         """See :class:`hiveacid.ports.Catalog`."""
         return catalog.list_tables(self._database, database)
+
+    def get_view(self, name: TableName) -> ViewDefinition | None:
+        """Return None: there are no views in a store of hiveacid's own."""
+        del name
+        return None
+
+    def list_views(self, database: str) -> tuple[str, ...]:
+        """Return nothing, likewise."""
+        del database
+        return ()
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """See :class:`hiveacid.ports.Catalog`."""

@@ -1,0 +1,304 @@
+"""Moving tables from one store to another: definitions and who owns the data. No file is touched.
+
+A table is in one store at any time: it is held exclusively in both while it moves, marked in both, made in the new
+one, and only then taken out of the old one. Whoever finds the mark leaves the table alone; the same call again brings
+to its end what was interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hiveacid.catalog.opening import create_database_quietly
+from hiveacid.config import Settings
+from hiveacid.core.listing import read_listing
+from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.model import (
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableKind,
+    TableName,
+    TxnId,
+    WriteId,
+)
+from hiveacid.core.names import BaseName
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    HiveAcidError,
+    LockTimeoutError,
+    MissingDirectoryError,
+    NoSuchTableError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
+from hiveacid.heartbeats import Heartbeats
+from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, HISTORY_FROM, MIGRATION
+from hiveacid.stores.hms.seeds import forget_write_ids
+from hiveacid.stores.hms.store import MetastoreStore
+from hiveacid.transaction import Transactions, this_client
+
+if TYPE_CHECKING:
+    from hiveacid.core.write_ids import ValidTxnList
+    from hiveacid.ports import Clock, FileSystem
+    from hiveacid.stores.sql.store import SqlStore
+
+_BEAT = 60.0  # seconds between two heartbeats
+_SHOWN = 5  # transactions in a message
+
+
+@dataclass(frozen=True)
+class Side:
+    """A store that tables come from or go to; ``name``: what to call it (no password in it)."""
+
+    store: SqlStore | MetastoreStore
+    name: str
+
+    @property
+    def is_hive3(self) -> bool:
+        """Tell a metastore whose Hive reads names of layout level hive3 only."""
+        return isinstance(self.store, MetastoreStore) and self.store.can.layout == "hive3"
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A table that was moved, or with ``dry_run`` could be."""
+
+    table: TableName
+    kind: TableKind
+    high_watermark: WriteId
+    aborted: int
+    partitions: int
+
+
+@dataclass(frozen=True)
+class _State:
+    """What of a table has to be the same on the other side."""
+
+    table: TableDefinition
+    partitions: tuple[Partition, ...]
+    high_watermark: WriteId = field(default_factory=lambda: WriteId(0))
+    aborted: tuple[WriteId, ...] = ()
+    visible: tuple[int, ...] = ()  # visibility transaction ids of directories that compactions made
+    invalid: tuple[int, ...] = ()  # those of them that did not commit
+    newest_base: int = 0
+
+    @property
+    def moved(self) -> Moved:
+        return Moved(
+            self.table.name, self.table.kind, self.high_watermark, len(self.aborted), len(self.partitions)
+        )
+
+
+@dataclass(frozen=True)
+class Migration:
+    """From one store to another, whose clocks and files are the same."""
+
+    source: Side
+    target: Side
+    fs: FileSystem
+    clock: Clock
+
+    def tables(self) -> list[TableName]:
+        """Return all tables of the source, by name."""
+        store = self.source.store
+        return [TableName(one, name) for one in store.list_databases() for name in store.list_tables(one)]
+
+    def move(self, name: TableName, *, dry_run: bool = False) -> Moved | None:
+        """Move a table; None if that has been done before.
+
+        Raises TransactionStateError while transactions are open, LockTimeoutError where somebody has the table,
+        AlreadyExistsError, NoSuchTableError, UnsupportedFeatureError for what the target cannot hold: then nothing
+        has changed. ``dry_run``: only look.
+        """
+        old, new = self.source.store.get_table(name), self.target.store.get_table(name)
+        if old is None:
+            self._ended(name, new, dry_run=dry_run)
+            return None
+        if new is not None and new.property(MIGRATION) is None:
+            raise AlreadyExistsError(f"{self.target.name} has a table {name} already")
+        with ExitStack() as stack:
+            own = stack.enter_context(self._held(self.source, name))
+            stack.enter_context(self._held(self.target, name))
+            self._require_nobody(own)
+            state = self._state(name)
+            self._check(state)
+            if not dry_run:
+                self._carry_over(state, begun=new is not None)
+            return state.moved
+
+    def _ended(self, name: TableName, new: TableDefinition | None, *, dry_run: bool) -> None:
+        """Take the mark off a table that was interrupted at the very end."""
+        if new is None:
+            raise NoSuchTableError(f"table {name} is neither in {self.source.name} nor in {self.target.name}")
+        if new.property(MIGRATION) is not None and not dry_run:
+            self.target.store.alter_table(name, _unmarked(new))
+
+    @contextmanager
+    def _held(self, side: Side, name: TableName) -> Iterator[TxnId]:
+        """Hold a table, or the name of one that is to be, exclusively; without waiting for anybody."""
+        beats = Heartbeats(side.store, _BEAT)
+        transactions = Transactions(side.store, beats, self.clock, this_client())
+        try:
+            with transactions.scope(Settings()) as txn:
+                try:
+                    lock = LockComponent(LockType.EXCLUSIVE, name.database, name.name)
+                    txn.lock([lock], zero_wait=True)
+                except LockTimeoutError as error:
+                    raise LockTimeoutError(f"{name} is in use in {side.name}: {error}") from None
+                yield txn.txn_id
+        finally:
+            beats.close()
+
+    def _require_nobody(self, own: TxnId) -> None:
+        """Refuse while anybody is at work: the new store's cleaner would not know of those who read in the old one."""
+        others = [one for one in self.source.store.valid_txns().open if one != own]
+        if others:
+            raise TransactionStateError(
+                f"{len(others)} transactions are open in {self.source.name} "
+                f"({', '.join(map(str, others[:_SHOWN]))}{', …' if len(others) > _SHOWN else ''}): migrate when nobody reads "
+                "or writes there; SHOW TRANSACTIONS says whose they are"
+            )
+
+    # --- what there is ---------------------------------------------------------------------------
+    def _state(self, name: TableName) -> _State:
+        store = self.source.store
+        table = store.get_table(name)
+        if table is None:
+            raise NoSuchTableError(f"table {name} was dropped meanwhile")
+        partitions = store.list_partitions(name) if table.partition_columns else ()
+        if table.kind is TableKind.PLAIN:
+            return _State(table, partitions)
+        txns = store.valid_txns()
+        ids = store.valid_write_ids(txns, [name])[name]
+        if ids.open:
+            raise TransactionStateError(f"write ids {ids.open[:_SHOWN]} of {name} are open")
+        visible, base = self._on_disk([p.location for p in partitions] or [table.location])
+        invalid = tuple(sorted(one for one in visible if not _was_committed(table, txns, one)))
+        return _State(
+            table, partitions, ids.high_watermark, ids.aborted, tuple(sorted(visible)), invalid, base
+        )
+
+    def _on_disk(self, roots: Sequence[str]) -> tuple[set[int], int]:
+        visible: set[int] = set()
+        base = 0
+        for root in roots:
+            if "://" in root:
+                raise UnsupportedFeatureError(
+                    f"{root}: only tables in directories of this machine can be moved yet"
+                )
+            with suppress(MissingDirectoryError):
+                for directory in read_listing(self.fs.list_tree(root)).directories:
+                    name = directory.name
+                    base = max(base, int(name.write_id)) if isinstance(name, BaseName) else base
+                    if name.visibility_txn_id:
+                        visible.add(int(name.visibility_txn_id))
+        return visible, base
+
+    def _check(self, state: _State) -> None:
+        """Refuse what the target could not hold, before anything is changed."""
+        table = state.table
+        if table.property(CONVERSION) is not None:
+            raise UnsupportedFeatureError(f"{table.name} is being converted; let that end first")
+        if not isinstance(self.target.store, MetastoreStore):
+            return
+        if state.invalid:
+            raise UnsupportedFeatureError(
+                f"{table.name} has directories of compactions that did not commit (transactions {state.invalid[:_SHOWN]}), "
+                "which a metastore would believe: let the cleaner do its work first (acid.clean())"
+            )
+        if self.target.is_hive3 and state.visible:
+            raise UnsupportedFeatureError(
+                f"{table.name} has directories that Hive 3 cannot read (compacted at layout level hive4): write its rows "
+                "into a new table there"
+            )
+
+    # --- what is done ----------------------------------------------------------------------------
+    def _carry_over(self, state: _State, *, begun: bool) -> None:
+        name, source, target = state.table.name, self.source.store, self.target.store
+        if begun:  # interrupted before; nobody can have used it
+            self._require_unused(state)
+            target.drop_table(name)
+        source.alter_table(name, state.table.with_properties({MIGRATION: self.target.name}))
+        try:
+            self._make_database(name.database)
+            definition = self._translated(state)
+            if isinstance(target, MetastoreStore) and definition.kind is not TableKind.PLAIN:
+                forget_write_ids(target, definition)
+            target.create_table(definition)
+            self._fill(state)
+        except BaseException:
+            with suppress(HiveAcidError):
+                target.drop_table(name)
+            source.alter_table(name, state.table)
+            raise
+        source.drop_table(name)
+        target.alter_table(name, _unmarked(definition))
+
+    def _require_unused(self, state: _State) -> None:
+        name, store = state.table.name, self.target.store
+        if state.table.kind is TableKind.PLAIN:
+            return
+        ids = store.valid_write_ids(store.valid_txns(), [name])[name]
+        if ids.high_watermark > state.high_watermark:
+            raise CatalogError(
+                f"{name} was written to in {self.target.name} while it was on its way there (write id "
+                f"{ids.high_watermark}); the table in {self.source.name} does not know of it: decide which one is to go"
+            )
+
+    def _make_database(self, name: str) -> None:
+        if self.target.store.get_database(name) is None:
+            found = self.source.store.get_database(name) or DatabaseDefinition(name, "")
+            create_database_quietly(self.target.store, found)
+
+    def _translated(self, state: _State) -> TableDefinition:
+        """Return the definition as the target needs it, marked."""
+        changed = {MIGRATION: self.source.name}
+        if not self.source.store.upkeep_is_ours() and state.newest_base:
+            changed[HISTORY_FROM] = str(state.newest_base)  # Hive's cleaner leaves no note of what it took
+        if state.visible and not isinstance(self.target.store, MetastoreStore):
+            changed[ADOPTED_TXN] = str(state.visible[-1])
+            if state.invalid:
+                changed[ADOPTED_INVALID] = ",".join(map(str, state.invalid))
+        return _without(state.table, ADOPTED_TXN, ADOPTED_INVALID, MIGRATION).with_properties(changed)
+
+    def _fill(self, state: _State) -> None:
+        name, target = state.table.name, self.target.store
+        if state.partitions:
+            target.add_partitions(name, state.partitions)
+        if state.table.kind is TableKind.PLAIN:
+            return
+        if state.visible:
+            target.seed_txns(TxnId(state.visible[-1]))
+            if isinstance(target, MetastoreStore):
+                self._require_believed(state)
+        if state.high_watermark:
+            target.seed_write_ids(name, state.high_watermark, state.aborted)
+
+    def _require_believed(self, state: _State) -> None:
+        txns = self.target.store.valid_txns()
+        lost = [one for one in state.visible if not txns.is_valid(TxnId(one))]
+        if lost:
+            raise UnsupportedFeatureError(
+                f"{state.table.name} was compacted under transaction ids {lost[:_SHOWN]}, which are open or aborted "
+                f"transactions in {self.target.name}: compact it once more, clean, and try again"
+            )
+
+
+def _was_committed(table: TableDefinition, txns: ValidTxnList, one: int) -> bool:
+    adopted = int(table.property(ADOPTED_TXN) or 0)
+    if one <= adopted:
+        return str(one) not in (table.property(ADOPTED_INVALID) or "").split(",")
+    return txns.is_valid(TxnId(one))
+
+
+def _unmarked(table: TableDefinition) -> TableDefinition:
+    return _without(table, MIGRATION)
+
+
+def _without(table: TableDefinition, *keys: str) -> TableDefinition:
+    return replace(table, properties=tuple(pair for pair in table.properties if pair[0].lower() not in keys))
