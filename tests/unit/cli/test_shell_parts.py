@@ -6,6 +6,8 @@ import os
 import pty
 import subprocess
 import sys
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from hiveacid.cli.main import main
-from hiveacid.cli.shell.cancel import progress_text
+from hiveacid.cli.shell.cancel import Runner, progress_text
 from hiveacid.cli.shell.commands import COMMANDS, HELP, View, command
 from hiveacid.cli.shell.completion import Names, candidates
 from hiveacid.cli.shell.entries import Entries, Entry, is_whole
@@ -21,7 +23,7 @@ from hiveacid.cli.shell.history import history_path, is_secret, opened
 from hiveacid.cli.shell.rows import Result, is_crowded, plain_table, print_boxed, vertical, widest
 from hiveacid.cli.shell.screen import place_of
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
-from hiveacid.errors import ConfigError, NoSuchTableError, ParseError
+from hiveacid.errors import CommitStateUnknownError, ConfigError, NoSuchTableError, ParseError
 from hiveacid.spark.jobs import Progress
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.memory import MemoryStore
@@ -196,6 +198,15 @@ def test_places_of_errors_are_found() -> None:
     assert place_of(ParseError("no", line=2, column=5)) == (2, 5)
     assert place_of(NoSuchTableError("table t does not exist (line 3, column 7)")) == (3, 7)
     assert place_of(NoSuchTableError("table t does not exist")) is None
+
+
+def test_a_cancelled_statement_is_not_called_gone_where_nobody_knows() -> None:
+    pressed = threading.Event()
+    pressed.set()
+    unknown: Future[None] = Future()
+    unknown.set_exception(CommitStateUnknownError("the answer was lost"))
+    with pytest.raises(CommitStateUnknownError):
+        Runner.__new__(Runner)._outcome(unknown, pressed)
 
 
 def test_progress_is_a_line_of_text() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
-from hiveacid.errors import HiveAcidError, StatementCancelledError
+from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StatementCancelledError
 from hiveacid.spark.jobs import cancel_tagged, progress, tagged_jobs
 from hiveacid.stores.clock import SystemClock
 
@@ -105,13 +105,15 @@ class Runner:
     def _outcome(self, future: Future[T], pressed: threading.Event) -> T:
         try:
             return future.result()
+        except CommitStateUnknownError:  # it may be visible all the same
+            raise
         except Exception as error:
             if not pressed.is_set():
                 raise
-            message = "cancelled; nothing of the statement is visible"
+            message = "the statement was cancelled; what it wrote to transactional tables is rolled back"
             if self.session.joined is not None and self.session.by_statement:
                 self._pool.submit(lambda: self.session.end_by_statement("Ctrl-C").abort("cancelled")).result()
-                message += ", and its transaction was rolled back"
+                message = "the statement was cancelled, and its transaction was rolled back"
             raise StatementCancelledError(message) from error
 
 
