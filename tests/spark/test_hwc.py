@@ -53,10 +53,6 @@ def test_a_job_written_for_hwc_runs(hive: HiveWarehouse) -> None:
     assert [row[0] for row in hive.showTables().collect()] == ["stock"]
     assert {row[0] for row in hive.showDatabases().collect()} == {"default", "shop"}
     assert [row[0] for row in hive.describeTable("stock").collect()][:2] == ["sku", "qty"]
-    where = {"table": "shop.stock", "warehouse": str(spark.conf.get(WAREHOUSE_KEY))}
-    more = spark.createDataFrame([("fig", 1, "b")], "sku string, qty int, site string")
-    more.write.format(HiveWarehouseSession.HIVE_WAREHOUSE_CONNECTOR).options(**where).mode("append").save()
-    assert hive.table("stock").count() == 4
     hive.dropTable("stock", False, True)
     hive.dropTable("stock", True, False)
     with pytest.raises(NoSuchTableError):
