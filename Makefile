@@ -40,10 +40,14 @@ test-connect: java $(STAMPS)/test $(STAMPS)/project  ## the tests with Spark, on
 # Older Sparks have environments of their own.
 SPARK ?= 3.5
 OLD := .venv-spark-$(SPARK)
+# Some 200 statements in plain text, by acid.sql and by the session's own spark.sql; the newest Spark runs all in make test.
+SCRIPTS := query change merge insert upkeep
 .PHONY: smoke
 smoke: java $(OLD)/stamp  ## run the smoke test on an older Spark (SPARK=3.5 or 4.0)
 	@echo "== smoke test on Spark $(SPARK)"
-	@PYTHONPATH=src $(OLD)/bin/python -m pytest -q -p no:cacheprovider tests/smoke $(ARGS)
+	@PYTHONPATH=src $(OLD)/bin/python -m pytest -q -p no:cacheprovider tests/smoke \
+	    $(foreach one,$(SCRIPTS),"tests/sql/test_scripts.py::test_script[$(one)]" \
+	    "tests/sql/test_scripts.py::test_script_by_spark_sql[$(one)]") $(ARGS)
 
 .PHONY: lint
 lint: $(STAMPS)/lint $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules

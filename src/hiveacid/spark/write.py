@@ -45,6 +45,7 @@ _TASK = (
 # monotonically_increasing_id keeps the task in the bits above
 _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
 _MAX_WRITERS = 1000  # tasks that write an unbucketed table: one bucket each, 4096 at most
+_SPARK_4 = (4, 0)
 _SPREAD = 64  # shuffle parts of new rows of an unbucketed table; Spark joins small ones again
 ACID = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
 
@@ -124,7 +125,9 @@ def stage_insert(
         to_file(facts, F.col(quote_name(c.name)), c.type).alias(value_name(i))
         for i, c in enumerate(table.columns)
     ]
-    placed = _place(frame.select(*values, *columns), keys, bucketed=table.bucketing is not None, small=small)
+    placed = _place(
+        target, frame.select(*values, *columns), keys, bucketed=table.bucketing is not None, small=small
+    )
     write_id = f"{int(target.write_id)}L"
     bucket = BUCKET if table.bucketing else _TASK
     events = placed.selectExpr(
@@ -289,20 +292,32 @@ def stage_flat(
     if table.bucketing:
         columns.append(_bucket(target).alias(BUCKET))
         bucket_keys.append(BUCKET)
-    placed = _place(frame.select(*columns), bucket_keys, bucketed=table.bucketing is not None, small=small)
+    placed = _place(
+        target, frame.select(*columns), bucket_keys, bucketed=table.bucketing is not None, small=small
+    )
     flat.write(target.facts, table, placed, directory, bucket_keys)
 
 
-def _place(frame: DataFrame, keys: Sequence[str], *, bucketed: bool, small: bool) -> DataFrame:
+def _place(
+    target: Target, frame: DataFrame, keys: Sequence[str], *, bucketed: bool, small: bool
+) -> DataFrame:
     if small:
         frame = frame.coalesce(1)
     elif bucketed:
         frame = frame.repartition(*keys)
     elif keys:
-        frame = frame.hint("rebalance", *keys)
+        frame = _rebalanced(target.facts, frame, keys)
     else:
         frame = frame.coalesce(_MAX_WRITERS)
     return frame.sortWithinPartitions(*keys) if keys else frame
+
+
+def _rebalanced(facts: SparkFacts, frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Let Spark spread rows by their keys, as evenly as it sees fit. In 3.5 only SQL takes columns in a hint."""
+    if facts.version >= _SPARK_4:
+        return frame.hint("rebalance", *keys)
+    names = ", ".join(map(quote_name, keys))
+    return facts.spark.sql(f"SELECT /*+ REBALANCE({names}) */ * FROM {{frame}}", frame=frame)
 
 
 def bucket_property(bucket: str, statement: str) -> str:
