@@ -154,21 +154,20 @@ def alter_table(database: Database, name: TableName, definition: TableDefinition
     new = definition.name
 
     def work(connection: Connection) -> None:
-        _require_table(connection, name)
+        old = _require_table(connection, name)
         if new != name:
             _require_room(connection, new)
             _purge(connection, new)
             _rename(connection, name, new)
-        _replace(database, connection, name, definition)
+        _replace(database, connection, old, definition)
 
     write_once(database, work)
 
 
 def _replace(
-    database: Database, connection: Connection, name: TableName, definition: TableDefinition
+    database: Database, connection: Connection, old: TableDefinition, definition: TableDefinition
 ) -> None:
-    new = definition.name
-    old = table_of(connection.scalar(_TABLE, _place(name)) or "")
+    name, new = old.name, definition.name
     if old.kind is TableKind.PLAIN and definition.kind is not TableKind.PLAIN:
         commits.begin(connection, new, "CONVERT", database.now())
     connection.execute(
@@ -269,8 +268,7 @@ def apply_changes(database: Database, connection: Connection, changes: CatalogCh
     for definition in changes.tables:
         _create_table(database, connection, definition)
     for definition in changes.altered:
-        _require_table(connection, definition.name)
-        _replace(database, connection, definition.name, definition)
+        _replace(database, connection, _require_table(connection, definition.name), definition)
     by_table: dict[TableName, list[Partition]] = {}
     for new in changes.partitions:
         by_table.setdefault(new.table, []).append(new.partition)
@@ -284,9 +282,11 @@ def _require_database(connection: Connection, name: str) -> None:
         raise refusals.no_database(name)
 
 
-def _require_table(connection: Connection, name: TableName) -> None:
-    if connection.scalar(_TABLE, _place(name)) is None:
+def _require_table(connection: Connection, name: TableName) -> TableDefinition:
+    text = connection.scalar(_TABLE, _place(name))
+    if text is None:
         raise refusals.no_table(name)
+    return table_of(text)
 
 
 def _require_room(connection: Connection, name: TableName) -> None:
