@@ -5,13 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+import hiveacid
 from hiveacid.testing.servers import Server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hiveacid import AcidSession
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from hive_client import Hive
 from hive_install import VERSIONS, is_installed, java_home
 from hive_server import HiveServers
 
@@ -28,3 +36,21 @@ def hive(request: pytest.FixtureRequest, postgres_server: Server) -> Iterator[Hi
         yield made
     finally:
         made.remove()
+
+
+@pytest.fixture(scope="module")
+def session(hive: HiveServers) -> Iterator[Hive]:
+    """Return a session of Hive; a look at all rows starts no job."""
+    hive.start_hive_server()
+    made = Hive(hive.hs2_port)
+    made.sql("SET hive.fetch.task.conversion=more")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def acid(hive: HiveServers, spark: SparkSession) -> Iterator[AcidSession]:
+    """Return a connection of ours to the same metastore."""
+    connection = hiveacid.connect(spark, store=hive.url)
+    yield connection
+    connection.close()

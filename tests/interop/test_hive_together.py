@@ -12,8 +12,6 @@ from hive_server import HiveServers
 import hiveacid
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from hiveacid import AcidSession
 
 Rows = set[tuple[object, ...]]
@@ -55,13 +53,6 @@ def session(hive: HiveServers) -> Iterator[Hive]:
     made.sql("SET hive.compute.query.using.stats=true")
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module")
-def acid(hive: HiveServers, spark: SparkSession) -> Iterator[AcidSession]:
-    connection = hiveacid.connect(spark, store=hive.url)
-    yield connection
-    connection.close()
 
 
 def test_a_table_that_we_made(acid: AcidSession, session: Hive) -> None:
