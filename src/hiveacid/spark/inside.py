@@ -70,7 +70,16 @@ def has_database(facts: SparkFacts, name: str) -> bool:
 
 def makes_hive_tables(facts: SparkFacts) -> bool:
     """Tell whether the session has Hive support."""
-    return str(facts.spark.conf.get("spark.sql.catalogImplementation")) == "hive"
+    return facts.hive_support
+
+
+def is_transactional_in_spark(facts: SparkFacts, database: str, table: str) -> bool:
+    """Tell whether Spark's own catalog has a table of this name that is transactional."""
+    catalog = session_of(facts).sessionState().catalog().externalCatalog()
+    if not catalog.tableExists(database, table):
+        return False
+    found = catalog.getTable(database, table).properties().get("transactional")
+    return bool(found.isDefined()) and str(found.get()).lower() == "true"
 
 
 def make_database(facts: SparkFacts, name: str) -> None:

@@ -50,6 +50,11 @@ class SparkFacts:
         return hasattr(self.spark, "_jsparkSession")
 
     @cached_property
+    def hive_support(self) -> bool:
+        """True where Spark's own catalog is a Hive Metastore (``enableHiveSupport``)."""
+        return str(self.spark.conf.get("spark.sql.catalogImplementation")) == "hive"
+
+    @cached_property
     def version(self) -> tuple[int, int]:
         """Major and minor version."""
         major, minor = self.spark.version.split(".")[:2]

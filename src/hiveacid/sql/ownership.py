@@ -11,7 +11,8 @@ from hiveacid.config import keys
 from hiveacid.config.keys import REGISTRY
 from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
-from hiveacid.spark.inside import makes_hive_tables
+from hiveacid.spark.inside import is_transactional_in_spark, makes_hive_tables
+from hiveacid.spark.views import is_temporary_view
 from hiveacid.sql import statements as s
 from hiveacid.sql.binding import QUERY, relations_of, table_of_ours
 from hiveacid.sql.calls import called_tables
@@ -21,6 +22,7 @@ from hiveacid.sql.tokens import Token, TokenKind, tokenize
 from hiveacid.sql.values import table_ref
 
 if TYPE_CHECKING:
+    from hiveacid.spark.session import SparkFacts
     from hiveacid.sql.session import AcidSession
 
 _NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
@@ -39,6 +41,8 @@ _ALWAYS_OURS = (
     s.Commit,
     s.Rollback,
 )
+# What Spark may do with a transactional table in its own catalog: tell of it.
+_LOOKING = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "REFRESH", "USE", "SET", "RESET"})
 _DATABASES = (s.CreateDatabase, s.DropDatabase, s.UseDatabase)
 
 
@@ -72,8 +76,42 @@ def judge(session: AcidSession, text: str) -> Judged:
     try:
         statement = parse(text)
     except HiveAcidError:
-        return _beyond(session, text, tokens)
-    return Judged(_owner(session, text, statement), statement)
+        found = _beyond(session, text, tokens)
+    else:
+        found = Judged(_owner(session, text, statement), statement)
+    if found.owner in (Owner.SPARK, Owner.SPARK_READING_OURS):
+        _guard(session, tokens)
+    return found
+
+
+def _guard(session: AcidSession, tokens: list[Token]) -> None:
+    """Refuse what Spark would do to a transactional table in its own catalog, a Hive Metastore's.
+
+    Spark reads no rows of such a table, and writes files into it that no engine knows (design study, F5).
+    """
+    facts = session.context.facts
+    words = [token.keyword for token in tokens]
+    if words[0] in _LOOKING or not makes_hive_tables(facts):
+        return
+    for parts in _names(tokens):
+        ref = table_ref(parts)
+        if ref is None or (ref.database is None and is_temporary_view(facts, ref.name)):
+            continue
+        if table_of_ours(session.context, ref) is None:
+            refuse_transactional(facts, ref.resolve(session.context.database))
+    if words[0] == "ALTER" and "transactional" in (token.text.lower().strip("'\"`") for token in tokens):
+        raise UnsupportedFeatureError(
+            "Spark's own catalog cannot keep a transactional table: make it one in Hive, or INSERT INTO one of hiveacid's"
+        )
+
+
+def refuse_transactional(facts: SparkFacts, name: TableName) -> None:
+    """Raise UnsupportedFeatureError where a table of Spark's own catalog is transactional."""
+    if is_transactional_in_spark(facts, name.database, name.name):
+        raise UnsupportedFeatureError(
+            f"{name} is transactional, and in Spark's own catalog, where Spark would read it wrong and spoil it: open its "
+            'metastore by store="thrift://host:9083" (docs/metastore.md), or take it over by spark.acid.adopt'
+        )
 
 
 def _owner(session: AcidSession, text: str, statement: s.Statement) -> Owner:
@@ -181,6 +219,14 @@ def _beyond(session: AcidSession, text: str, tokens: list[Token]) -> Judged:
 
 def _named(session: AcidSession, tokens: list[Token]) -> Iterator[TableName]:
     """Yield those of our tables whose names stand where a statement may name a table."""
+    for parts in _names(tokens):
+        ours = _meant(session, parts)
+        if ours is not None:
+            yield ours
+
+
+def _names(tokens: list[Token]) -> Iterator[list[str]]:
+    """Yield the parts of the names that stand where a statement may name a table."""
     for place, token in enumerate(tokens[:-1]):
         if token.keyword not in _BEFORE_TABLES or tokens[place + 1].kind not in _NAMES:
             continue
@@ -189,6 +235,4 @@ def _named(session: AcidSession, tokens: list[Token]) -> Iterator[TableName]:
             if dot.keyword != "." or name.kind not in _NAMES:
                 break
             parts.append(name.name.lower())
-        ours = _meant(session, parts)
-        if ours is not None:
-            yield ours
+        yield parts

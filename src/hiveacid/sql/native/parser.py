@@ -15,7 +15,7 @@ from hiveacid.sql import statements as s
 from hiveacid.sql.binding import EXPRESSION, QUERY
 from hiveacid.sql.hidden import HIDDEN
 from hiveacid.sql.native.door import Door, judged, with_our_tables
-from hiveacid.sql.ownership import Judged, Owner
+from hiveacid.sql.ownership import Judged, Owner, refuse_transactional
 from hiveacid.sql.parameters import has_parameters
 from hiveacid.sql.tokens import mentions
 from hiveacid.sql.values import table_ref
@@ -89,6 +89,8 @@ class NativeParser:
                 f"{name} is a transactional table: read it by sql('SELECT ...') or spark.table, and write to it by "
                 "sql('INSERT INTO ...') or spark.acid.table(...).insert(frame)"
             )
+        if context.facts.hive_support:
+            refuse_transactional(context.facts, name)
 
     def _taken(self, text: str, parse: Callable[[str], Any]) -> Any:
         def plan() -> Any:

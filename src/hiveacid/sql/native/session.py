@@ -16,12 +16,13 @@ from hiveacid.spark.catalyst import items
 from hiveacid.spark.inside import current_database, inject_parser
 from hiveacid.spark.relations import substituted
 from hiveacid.spark.session import SparkFacts
+from hiveacid.spark.views import is_temporary_view
 from hiveacid.sql import statements as s
 from hiveacid.sql.binding import table_of_ours
 from hiveacid.sql.naming import Named, about_table
 from hiveacid.sql.native.door import Door, judged, with_our_tables
 from hiveacid.sql.native.parser import NativeParser
-from hiveacid.sql.ownership import Owner
+from hiveacid.sql.ownership import Owner, refuse_transactional
 from hiveacid.sql.past import about as about_frame
 from hiveacid.sql.session import AcidSession, connect
 from hiveacid.sql.values import table_ref
@@ -97,7 +98,10 @@ class NativeSession(SparkSession):
         if ours is not None:
             return self.acid.table(ours).to_df()
         about = self.about_table(tableName)
-        return super().table(tableName) if about is None else about_frame(self.acid.context, about, None)
+        if about is not None:
+            return about_frame(self.acid.context, about, None)
+        self.require_readable(tableName)
+        return super().table(tableName)
 
     def about_table(self, name: str) -> Named | None:
         """Return what a name says about a table of ours (``db.t.history``); None for other names."""
@@ -116,6 +120,16 @@ class NativeSession(SparkSession):
             return [str(part).lower() for part in items(self._parser.parseMultipartIdentifier(name))]
         except PySparkException:  # Spark says what is wrong with it
             return None
+
+    def require_readable(self, name: str) -> None:
+        """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog, a Hive Metastore's."""
+        context = self.acid.context
+        if not context.facts.hive_support:
+            return
+        parts = self._parts(name)
+        ref = table_ref(parts) if parts else None
+        if ref is not None and not (ref.database is None and is_temporary_view(context.facts, ref.name)):
+            refuse_transactional(context.facts, ref.resolve(context.database))
 
     @property
     def read(self) -> DataFrameReader:
@@ -151,8 +165,10 @@ class _Reader(DataFrameReader):
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
         spark = self._native
-        ours = spark.table_of_ours(tableName) is not None or spark.about_table(tableName) is not None
-        return spark.table(tableName) if ours else super().table(tableName)
+        if spark.table_of_ours(tableName) is not None or spark.about_table(tableName) is not None:
+            return spark.table(tableName)
+        spark.require_readable(tableName)
+        return super().table(tableName)
 
 
 class _Catalog(Catalog):

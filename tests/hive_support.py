@@ -1,0 +1,98 @@
+"""A session with Hive support on an embedded Derby metastore; run by ``tests/spark/test_hive_support.py`` alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import hiveacid
+from hiveacid.errors import HiveAcidError
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+REFUSED = """
+SELECT * FROM h
+SELECT count(*) FROM default.h x JOIN spark_catalog.default.h y ON x.id = y.id
+INSERT INTO h VALUES (1, 'a')
+INSERT INTO TABLE default.h SELECT 1, 'a'
+INSERT OVERWRITE TABLE h SELECT 1, 'a'
+WITH s AS (SELECT 1 AS id, 'a' AS v) INSERT INTO h SELECT * FROM s
+FROM (SELECT 1 AS id, 'a' AS v) INSERT INTO h SELECT id, v
+CREATE TABLE other USING parquet AS SELECT * FROM h
+CREATE VIEW over AS SELECT * FROM h
+ANALYZE TABLE h COMPUTE STATISTICS
+TRUNCATE TABLE h
+ALTER TABLE h ADD COLUMNS (n INT)
+ALTER TABLE h SET TBLPROPERTIES ('transactional'='false')
+ALTER TABLE h RENAME TO h2
+ALTER TABLE p SET TBLPROPERTIES ('transactional'='true')
+LOAD DATA LOCAL INPATH '/nowhere' INTO TABLE h
+MSCK REPAIR TABLE h
+CACHE TABLE h
+UPDATE h SET v = 'x'
+DELETE FROM h
+MERGE INTO h USING p ON h.id = p.id WHEN MATCHED THEN DELETE
+DROP TABLE h
+"""
+
+
+def session(home: Path) -> SparkSession:
+    builder = SparkSession.builder.master("local[1]").enableHiveSupport()
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.log.level": "OFF",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(home / "spark"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
+    }.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def refused(what: str, use: object) -> None:
+    try:
+        found = use()  # type: ignore[operator]
+        if isinstance(found, DataFrame):
+            found.collect()
+    except (HiveAcidError, PySparkException) as error:
+        assert "transactional" in str(error), (what, repr(error))  # noqa: PT017 - no pytest here
+        return
+    raise AssertionError(what + " was not refused")
+
+
+def main(home: Path) -> None:
+    plain = session(home)
+    plain.sql(f"CREATE TABLE h (id INT, v STRING) CLUSTERED BY (id) INTO 2 BUCKETS {ACID}")
+    plain.sql("CREATE TABLE p (id INT, v STRING) STORED AS ORC")
+    builder = hiveacid.configure(SparkSession.builder, native=True, warehouse=str(home / "acid"))
+    spark = builder.getOrCreate()
+    for statement in REFUSED.strip().splitlines():
+        refused(statement, lambda text=statement: spark.sql(text))
+        refused(statement + " (from Java)", lambda text=statement: plain.sql(text))
+    rows = plain.range(1).selectExpr("CAST(id AS INT) AS id", "'a' AS v")
+    refused("insertInto", lambda: rows.write.insertInto("h"))
+    refused("saveAsTable", lambda: rows.write.mode("append").saveAsTable("h"))
+    refused("table", lambda: spark.table("default.h"))
+    refused("read.table", lambda: spark.read.table("h"))
+    assert list((home / "spark" / "h").glob("*")) == []
+    # what is not transactional is Spark's, and what is ours is not in its catalog
+    spark.sql("INSERT INTO p VALUES (7, 'p')")
+    assert spark.sql("SELECT * FROM p").count() == 1
+    assert "transactional" in str(spark.sql("SHOW TBLPROPERTIES h").collect())
+    spark.sql(f"CREATE TABLE ours (id INT, v STRING) {ACID}")
+    spark.sql("INSERT INTO ours SELECT * FROM p")
+    spark.sql("UPDATE ours SET v = 'x'")
+    refused(
+        "ANALYZE of ours", lambda: spark.sql("ALTER TABLE ours SET TBLPROPERTIES ('transactional'='false')")
+    )
+    assert [tuple(row) for row in spark.sql("SELECT * FROM ours").collect()] == [(7, "x")]
+    spark.sql("TRUNCATE TABLE ours")
+    assert spark.table("ours").count() == 0
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
