@@ -148,7 +148,10 @@ def point(
     if isinstance(given, int):
         return present.at(WriteId(given))
     if (isinstance(given, str) and given.count(":") < _COLONS) or isinstance(given, datetime):
-        given = Instant(epoch_millis(context.facts, given))
+        try:
+            given = Instant(epoch_millis(context.facts, given))
+        except ConfigError as error:
+            raise ConfigError(f"{given!r} is not a valid write-id list, and no timestamp") from error
     if isinstance(given, Instant):
         return ids_at(context, table, present, given)
     parsed = parse_write_id_list(given)
