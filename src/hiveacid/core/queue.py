@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hiveacid.core.model import TableName, TxnId, WriteId
 
 DEFAULT_POOL = "default"
+"""The pool of compaction jobs that name none."""
 READY = "ready for cleaning"
 """State of a job whose result counts, and whose sources the cleaner may remove."""
-"""The pool of compaction jobs that name none."""
 OWN_POOLS = "hiveacid."
 """What pools are called (a random text follows) of jobs that only who asked for them is to take: a Hive Metastore gives
 a worker the next job of a pool, not a certain one."""
