@@ -38,8 +38,13 @@ def test_a_page_is_true(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with hiveacid.connect(spark, warehouse="page") as acid:
-        assert run_blocks(page.read_text(encoding="utf-8"), {"spark": spark, "acid": acid}) > 0
+    try:
+        with hiveacid.connect(spark, warehouse="page") as acid:
+            assert run_blocks(page.read_text(encoding="utf-8"), {"spark": spark, "acid": acid}) > 0
+    finally:
+        for one in spark.catalog.listTables():
+            if one.isTemporary:  # the next page may use the name, too
+                spark.catalog.dropTempView(one.name)
 
 
 def test_the_first_lines_of_the_readme_run(
