@@ -39,11 +39,11 @@ def hive(request: pytest.FixtureRequest, postgres_server: Server) -> Iterator[Hi
 
 
 @pytest.fixture(scope="module")
-def session(hive: HiveServers) -> Iterator[Hive]:
-    """Return a session of Hive; a look at all rows starts no job."""
+def session(request: pytest.FixtureRequest, hive: HiveServers) -> Iterator[Hive]:
+    """Return a session of Hive with the setting that a module names; else a look at all rows starts no job there."""
     hive.start_hive_server()
     made = Hive(hive.hs2_port)
-    made.sql("SET hive.fetch.task.conversion=more")
+    made.sql(f"SET {getattr(request.module, 'SETTING', 'hive.fetch.task.conversion=more')}")
     yield made
     made.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ import pytest
 from hive_client import Hive
 from hive_server import HiveServers
 
-import hiveacid
 from hiveacid.core.model import TableName
 from hiveacid.core.queue import CompactionRequest
 from hiveacid.errors import CompactionRefusedError, TransactionStateError, UnsupportedFeatureError
@@ -19,27 +17,10 @@ from hiveacid.services import Services
 from hiveacid.stores.hms import compactions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from hiveacid import AcidSession
 
+SETTING = "hive.compute.query.using.stats=true"  # a count from statistics would show wrong ones
 _PATIENCE = 60.0  # seconds for Hive's own worker
-
-
-@pytest.fixture(scope="module")
-def session(hive: HiveServers) -> Iterator[Hive]:
-    hive.start_hive_server()
-    made = Hive(hive.hs2_port)
-    made.sql("SET hive.compute.query.using.stats=true")
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def acid(hive: HiveServers, spark: SparkSession) -> Iterator[AcidSession]:
-    connection = hiveacid.connect(spark, store=hive.url)
-    yield connection
-    connection.close()
 
 
 def _filled(acid: AcidSession, session: Hive, name: str, more: str = "") -> list[tuple[Any, ...]]:

@@ -26,17 +26,9 @@ from hiveacid.streaming import Connection
 from hiveacid.testing.samples import CLIENT
 from sort_merge_reader import read_table
 
+SETTING = "hive.compute.query.using.stats=true"  # a count from statistics would show wrong ones
 NAME = TableName("trade", "orders")
 _QUERY = "SELECT ROW__ID, * FROM trade.orders"
-
-
-@pytest.fixture(scope="module")
-def session(hive: HiveServers) -> Iterator[Hive]:
-    hive.start_hive_server()
-    made = Hive(hive.hs2_port)
-    made.sql("SET hive.compute.query.using.stats=true")
-    yield made
-    made.close()
 
 
 @pytest.fixture

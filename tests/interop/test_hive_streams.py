@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.streaming import Connection
 
-
-@pytest.fixture(scope="module")
-def session(hive: HiveServers) -> Iterator[Hive]:
-    hive.start_hive_server()
-    made = Hive(hive.hs2_port)
-    made.sql("SET hive.compute.query.using.stats=true")
-    yield made
-    made.close()
+SETTING = "hive.compute.query.using.stats=true"  # a count from statistics would show wrong ones
 
 
 def _rows(session: Hive, name: str) -> list[tuple[Any, ...]]:

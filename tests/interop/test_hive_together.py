@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hive_client import Hive, row_id
-from hive_server import HiveServers
 
 import hiveacid
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
 
+SETTING = "hive.compute.query.using.stats=true"  # a count from statistics would show wrong ones
 Rows = set[tuple[object, ...]]
 
 
@@ -43,16 +42,6 @@ class Table:
 
 def _plain(row: Any) -> tuple[object, ...]:
     return (tuple(row[0]), *map(str, row[1:]))
-
-
-@pytest.fixture(scope="module")
-def session(hive: HiveServers) -> Iterator[Hive]:
-    hive.start_hive_server()
-    made = Hive(hive.hs2_port)
-    # A count from statistics would show whether we left wrong ones.
-    made.sql("SET hive.compute.query.using.stats=true")
-    yield made
-    made.close()
 
 
 def test_a_table_that_we_made(acid: AcidSession, session: Hive) -> None:

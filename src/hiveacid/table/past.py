@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.core.commits import Commit, at_moment, last_committed
@@ -13,6 +13,7 @@ from hiveacid.core.names import DeltaName
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.storage.listing import HISTORY_FROM
 from hiveacid.table.inventory import Row, Shelf, TableInventory, inventory_of, present
+from hiveacid.table.travel import moment, shown
 
 if TYPE_CHECKING:
     from hiveacid.core.model import Partition, TableDefinition
@@ -70,9 +71,7 @@ def history_rows(
 
 def in_text(row: PastRow) -> Row:
     """Return a row with its moments as texts in UTC, as Spark reads them."""
-    return tuple(
-        one.isoformat(sep=" ", timespec="milliseconds") if isinstance(one, datetime) else one for one in row
-    )
+    return tuple(shown(one) if isinstance(one, datetime) else one for one in row)
 
 
 def _number(value: object) -> int:
@@ -83,7 +82,7 @@ def _commit_row(one: Commit) -> PastRow:
     deed = one.deed
     return (
         int(one.write_id),
-        _moment(one.committed),
+        moment(one.committed),
         deed.operation,
         deed.statement,
         one.user,
@@ -106,7 +105,7 @@ def _compaction_row(job: Compaction) -> PastRow:
     txn_id = None if job.txn_id is None else int(job.txn_id)
     numbers = (None, None, None, written.get("files"), written.get("bytes"))
     who = (None, None, job.worker)
-    return None, _moment(job.commit_time or 0), operation, None, *who, txn_id, *numbers, request.partition
+    return None, moment(job.commit_time or 0), operation, None, *who, txn_id, *numbers, request.partition
 
 
 def _rows_on_disk(found: TableInventory) -> Iterator[tuple[int, PastRow]]:
@@ -145,7 +144,7 @@ def snapshot_rows(shelf: Shelf, table: TableDefinition) -> list[PastRow]:
             rows.append(
                 (
                     int(last_committed(found)),
-                    _moment(one.committed),
+                    moment(one.committed),
                     one.deed.operation,
                     found.to_string(),
                     readable,
@@ -153,7 +152,3 @@ def snapshot_rows(shelf: Shelf, table: TableDefinition) -> list[PastRow]:
             )
         later.append(one)
     return rows
-
-
-def _moment(millis: int) -> datetime:
-    return datetime.fromtimestamp(millis / 1000, UTC)

@@ -28,16 +28,21 @@ class Instant:
 
     def __str__(self) -> str:
         """Return it in UTC, as Spark reads it."""
-        return shown(self.millis)
+        return shown(moment(self.millis))
 
 
 Past: TypeAlias = WriteId | Instant
 """A point in the past of a table: after a write id, or a moment."""
 
 
-def shown(millis: int) -> str:
-    """Return a moment in UTC, as a text that Spark reads as a timestamp."""
-    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")
+def moment(millis: int) -> datetime:
+    """Return a moment in UTC."""
+    return datetime.fromtimestamp(millis / 1000, UTC)
+
+
+def shown(at: datetime) -> str:
+    """Return a moment as a text that Spark reads as a timestamp."""
+    return at.isoformat(sep=" ", timespec="milliseconds")
 
 
 def past_ids(context: Context, table: TableDefinition, txn: Transaction, past: Past) -> ValidWriteIdList:
@@ -112,7 +117,8 @@ def _too_early(
     at = at_moment(present, [one for one in known if one.committed > since])
     first = max(earliest, int(last_committed(at))) if isinstance(past, Instant) else earliest
     error = NotEnoughHistoryError.before(
-        f"{said}: {gone}; the earliest state that is whole is write id {first}, of {shown(since)}", first
+        f"{said}: {gone}; the earliest state that is whole is write id {first}, of {shown(moment(since))}",
+        first,
     )
-    error.since = datetime.fromtimestamp(since / 1000, UTC)
+    error.since = moment(since)
     return error
