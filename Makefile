@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 TESTS ?= tests
 ARGS ?=
 # Processes that share the machine; every one of them that needs Spark starts its own JVM.
-WORKERS ?= 2
+WORKERS ?= 3
 
 .PHONY: help
 help:  ## show this list
@@ -29,7 +29,7 @@ demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real fli
 test: java $(STAMPS)/test $(STAMPS)/project  ## run all tests (TESTS=path ARGS="pytest options" narrow it)
 	@$(BIN)/python tests/hadoop_jars.py
 	@echo "== pytest $(TESTS) $(ARGS)"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 $(if $(filter tests,$(TESTS)),--ignore=tests/interop) $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=40 $(if $(filter tests,$(TESTS)),--ignore=tests/interop) $(TESTS) $(ARGS)
 
 # Not in CI, whose tests run a chosen part of it (tests/connect). What is left out: tests/connect_exceptions.py
 .PHONY: test-connect
@@ -40,14 +40,12 @@ test-connect: java $(STAMPS)/test $(STAMPS)/project  ## the tests with Spark, on
 # Older Sparks have environments of their own.
 SPARK ?= 3.5
 OLD := .venv-spark-$(SPARK)
-# Some 200 statements in plain text, by acid.sql and by the session's own spark.sql; the newest Spark runs all in make test.
-SCRIPTS := query change merge insert upkeep
+# Both doors at once, each in a process of its own.
 .PHONY: smoke
-smoke: java $(OLD)/stamp  ## run the smoke test on an older Spark (SPARK=3.5 or 4.0)
+smoke: java $(OLD)/stamp  ## run the smoke test and all SQL scripts on an older Spark (SPARK=3.5 or 4.0)
 	@echo "== smoke test on Spark $(SPARK)"
-	@PYTHONPATH=src $(OLD)/bin/python -m pytest -q -p no:cacheprovider tests/smoke \
-	    $(foreach one,$(SCRIPTS),"tests/sql/test_scripts.py::test_script[$(one)]" \
-	    "tests/sql/test_scripts.py::test_script_by_spark_sql[$(one)]") $(ARGS)
+	@printf '%s\n' 'not by_spark_sql' by_spark_sql | PYTHONPATH=src xargs -P 2 -I{} \
+	    $(OLD)/bin/python -m pytest -q -p no:cacheprovider -k {} tests/smoke tests/sql $(ARGS)
 
 .PHONY: lint
 lint: $(STAMPS)/lint $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules
@@ -76,8 +74,9 @@ bench-quick: java .venv-bench/stamp  ## the same in a few minutes, with a tenth 
 	@PYTHONPATH=src .venv-bench/bin/python bench/run.py --quick $(ARGS)
 
 .PHONY: stress
-stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each store, simulation (a quarter of an hour)
+stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each store, kills, simulation (half an hour)
 	@tools/servers.sh
+	@$(BIN)/python tests/hadoop_jars.py
 	@$(BIN)/python tools/stress.py $(ARGS)
 
 .PHONY: bench-files
@@ -110,7 +109,7 @@ HIVE_TESTS ?= $(wildcard tests/interop/test_hive_*.py)
 interop-hive: java $(STAMPS)/test $(STAMPS)/project  ## real Hive 3.1.3 and 4.0.1 beside us at one metastore
 	@tools/servers.sh
 	@$(BIN)/python tests/interop/hive_install.py
-	@echo "== real Hive (HIVEACID_TEST_CHAINS=2 HIVEACID_TEST_CUTS=2: a short form)"
+	@echo "== real Hive (HIVEACID_TEST_CHAINS=2 HIVEACID_TEST_CUTS=2 HIVEACID_TEST_SECONDS=20 HIVEACID_TEST_SEEDS=1: a short form)"
 	@$(BIN)/python -m pytest --durations=10 $(HIVE_TESTS) $(ARGS)
 
 .PHONY: docs

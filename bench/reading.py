@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from measure import Meter
+import pyarrow as pa
+from measure import Figure, Meter, Run
 from peers import Flat, Ours, Peer
 from pyspark.sql import DataFrame
 from results import Result
-from sales import SALES, TICKET, items, sales
+from sales import NARROW, SALES, TICKET, WIDE, items, narrow, sales, wide
+
+from hiveacid.streaming import Connection
 
 FILES = 4
 
@@ -169,6 +173,63 @@ def measured(reading: Reading) -> Iterator[Result]:
         peer.sql("DELETE FROM {t} WHERE pmod(ss_ticket_number, 100) BETWEEN 10 AND 18", "sales")
     yield from reading.all(f"{hundredth * 10:,} scattered deletes", MANY, "sales", everyone)
     yield from _originals(reading)
+    yield from _other_shapes(reading)
+    yield from _many_deltas(reading)
+    yield from _one_partition(reading)
+
+
+def _other_shapes(reading: Reading) -> Iterator[Result]:
+    """Fifty columns of text; a key with a value: as written, and after five small deletes."""
+    spark, two = reading.meter.spark, [reading.flat, reading.ours]
+    shapes = (
+        ("wide", WIDE, wide(spark, reading.rows // 10, FILES), "max(s7), min(s41)", "s0"),
+        ("narrow", NARROW, narrow(spark, 0, reading.rows, FILES), "sum(v), max(k)", "k"),
+    )
+    for name, declared, rows, aggregate, key in shapes:
+        for peer in two:
+            peer.create(name, declared)
+            peer.insert(name, rows)
+        asks = [
+            Query("aggregate", f"SELECT {aggregate} FROM {{t}}", lambda aims: aims.aggregate),
+            Query("full scan", "SELECT * FROM {t}", lambda aims: aims.full, whole=True),
+        ]
+        for state, aims in (("base", CLEAN), ("5 delete deltas", FEW)):
+            for query in asks:
+                case = f"{name}, {state}"
+                yield asked(reading.meter, two, name, query, reading.runs, "read", case, query.aim(aims))
+            for nth in range(5 if state == "base" else 0):
+                reading.ours.sql(f"DELETE FROM {{t}} WHERE pmod(hash({key}), 40000) = {nth}", name)
+
+
+def _many_deltas(reading: Reading) -> Iterator[Result]:
+    """Read a thousand small inserts, against one directory of a thousand files."""
+    spark, two = reading.meter.spark, [reading.flat, reading.ours]
+    count = max(10, reading.rows // 10_000)
+    batch = pa.table({"k": pa.array(range(1000), pa.int64()), "v": pa.array(range(1000), pa.int32())})
+    reading.ours.create("deltas", NARROW)
+    reading.flat.create("deltas", NARROW)
+    store: Any = reading.ours.acid.context.store
+    with Connection("deltas", store=store) as connection:
+        for _ in range(count):
+            with connection.transaction():
+                connection.write(batch)
+    reading.flat.insert("deltas", narrow(spark, 0, 1000 * count, count))
+    query = Query("aggregate", "SELECT sum(v), max(k) FROM {t}", lambda aims: aims.aggregate)
+    yield asked(reading.meter, two, "deltas", query, reading.runs, "read", f"{count:,} insert deltas", 1.6)
+
+
+def _one_partition(reading: Reading) -> Iterator[Result]:
+    """Ask for one of ten thousand partitions: the aim stands against two seconds."""
+    count = max(100, reading.rows // 1000)
+    rows = narrow(reading.meter.spark, 0, count, 1).selectExpr("k", "v", "CAST(k AS INT) AS p")
+    reading.ours.create("parts", f"{NARROW}, p int", "p")
+    reading.ours.insert("parts", rows)
+    query = f"SELECT sum(v) FROM {{t}} WHERE p = {count // 2}"
+    figures = reading.meter.in_turn(
+        {"hiveacid": lambda: reading.ours.sql(query, "parts").collect()}, reading.runs
+    )
+    figures["2 seconds"] = Figure((Run(2.0, 2.0),))
+    yield Result("read", f"{count:,} partitions", "one of them", figures, 1.0, "2 seconds")
 
 
 def _originals(reading: Reading) -> Iterator[Result]:

@@ -14,6 +14,10 @@ from hiveacid.errors import HiveAcidError
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 REFUSED = """
 SELECT * FROM h
+SELECT * FROM (h)
+SELECT * FROM (p JOIN h ON p.id = h.id)
+SELECT * FROM seen
+SELECT * FROM elsewhere.again
 SELECT count(*) FROM default.h x JOIN spark_catalog.default.h y ON x.id = y.id
 INSERT INTO h VALUES (1, 'a')
 INSERT INTO TABLE default.h SELECT 1, 'a'
@@ -31,6 +35,7 @@ ALTER TABLE p SET TBLPROPERTIES ('transactional'='true')
 LOAD DATA LOCAL INPATH '/nowhere' INTO TABLE h
 MSCK REPAIR TABLE h
 CACHE TABLE h
+CREATE FUNCTION f() RETURNS INT RETURN SELECT max(id) FROM h
 UPDATE h SET v = 'x'
 DELETE FROM h
 MERGE INTO h USING p ON h.id = p.id WHEN MATCHED THEN DELETE
@@ -67,6 +72,9 @@ def main(home: Path) -> None:
     plain = session(home)
     plain.sql(f"CREATE TABLE h (id INT, v STRING) CLUSTERED BY (id) INTO 2 BUCKETS {ACID}")
     plain.sql("CREATE TABLE p (id INT, v STRING) STORED AS ORC")
+    plain.sql("CREATE VIEW seen AS SELECT id FROM h")
+    plain.sql("CREATE DATABASE elsewhere")
+    plain.sql("CREATE VIEW elsewhere.again AS SELECT * FROM seen")
     builder = hiveacid.configure(SparkSession.builder, native=True, warehouse=str(home / "acid"))
     spark = builder.getOrCreate()
     for statement in REFUSED.strip().splitlines():
@@ -76,11 +84,14 @@ def main(home: Path) -> None:
     refused("insertInto", lambda: rows.write.insertInto("h"))
     refused("saveAsTable", lambda: rows.write.mode("append").saveAsTable("h"))
     refused("table", lambda: spark.table("default.h"))
+    refused("table of a view", lambda: spark.table("seen"))
     refused("read.table", lambda: spark.read.table("h"))
     assert list((home / "spark" / "h").glob("*")) == []
     # what is not transactional is Spark's, and what is ours is not in its catalog
     spark.sql("INSERT INTO p VALUES (7, 'p')")
     assert spark.sql("SELECT * FROM p").count() == 1
+    assert spark.sql("SELECT v, id AS h FROM p").collect()[0]["h"] == 7
+    assert spark.sql("SELECT id, h FROM (SELECT id, v AS h FROM p)").count() == 1
     assert "transactional" in str(spark.sql("SHOW TBLPROPERTIES h").collect())
     spark.sql(f"CREATE TABLE ours (id INT, v STRING) {ACID}")
     spark.sql("INSERT INTO ours SELECT * FROM p")

@@ -8,20 +8,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hiveacid.storage.anywhere import AnyFileSystem
 from hiveacid.storage.opening import open_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 WHY_NOT = None if find_spec("moto") and find_spec("flask_cors") else "moto's server is not installed"
 
 
 @dataclass
 class S3Server:
-    """A running store. ``requests``: the method of each, and whether Spark's side made it, since they were counted."""
+    """A running store.
+
+    ``requests``: the method and path of each, and whether Spark's side made it, since they were counted.
+    """
 
     endpoint: str
-    requests: list[tuple[str, bool]] = field(default_factory=list)
+    requests: list[tuple[str, str, bool]] = field(default_factory=list)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -45,10 +51,29 @@ class S3Server:
         fs.S3FileSystem(access_key="access", secret_key="not-a-secret", **options).create_dir(name)  # noqa: S106
         return f"s3a://{name}"
 
+    def changes_below(self, path: str) -> int:
+        """Return how many requests changed something below ``bucket/path`` since they were counted."""
+        return sum(
+            method in ("PUT", "POST", "DELETE") and where.startswith(f"/{path}")
+            for method, where, _ in list(self.requests)
+        )
+
     def counted(self, *, ours: bool = False) -> Counter[str]:
         """Return how many requests of each method were made since the last call; ``ours``: not by Spark's side."""
         made, self.requests[:] = list(self.requests), []
-        return Counter(method for method, by_spark in made if not (ours and by_spark))
+        return Counter(method for method, _, by_spark in made if not (ours and by_spark))
+
+
+@contextmanager
+def reached_by(spark: SparkSession, server: S3Server) -> Iterator[S3Server]:
+    """Let a session reach the store for a while."""
+    for name, value in server.settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield server
+    finally:
+        for name in server.settings:
+            spark.conf.unset(name)
 
 
 @contextmanager
@@ -62,11 +87,11 @@ def s3_server() -> Iterator[S3Server]:
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app = DomainDispatcherApplication(create_backend_app)
-    made: list[tuple[str, bool]] = []
+    made: list[tuple[str, str, bool]] = []
 
     def counting(environ: dict[str, Any], start: Any) -> Any:
         by_spark = environ.get("HTTP_USER_AGENT", "").startswith("Hadoop")
-        made.append((environ["REQUEST_METHOD"], by_spark))
+        made.append((environ["REQUEST_METHOD"], environ["PATH_INFO"], by_spark))
         return app(environ, start)
 
     server = make_server("127.0.0.1", 0, counting, threaded=True)

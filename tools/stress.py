@@ -2,7 +2,7 @@
 
 Each check is a program of its own with a limit of time, three of them at a time (they wait more than they
 work); the servers they need are started and removed here. To add one, add a line to ``CHECKS``. All of them
-together take less than a quarter of an hour on two cores.
+together take half an hour on two cores.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ HISTORY = (
 )  # fmt: skip
 SIMULATION = ("-m", "hiveacid.testing.simulation", "--seeds")
 CHAOS = ("tools/stream_chaos.py", "{count}", "--kind")
+PYTEST = ("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider")
 SLOW_OPENINGS = ("tools/slow_openings.py", "{count}")
 SERVERS: tuple[type[Server], ...] = (PostgresServer, MariadbServer)
 
@@ -35,7 +36,8 @@ SERVERS: tuple[type[Server], ...] = (PostgresServer, MariadbServer)
 class Check:
     """A check: arguments of Python, ``{count}`` how much of it to do (of the soak: seconds).
 
-    ``store``: what kind of store it needs; the URL of an empty one stands in the variable HIVEACID_STORE. ``caught``: a bug is planted, and the check has to find it.
+    ``store``: what kind of store it needs; the URL of an empty one stands in the variable HIVEACID_STORE. ``caught``: a
+    bug is planted, and the check has to find it. ``variable``: a test that reads from it how much it is to do.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Check:
     minutes: float
     store: str = ""
     caught: bool = False
+    variable: str = ""
 
 
 CHECKS = (
@@ -67,6 +70,22 @@ CHECKS = (
     Check("streaming query, sink", (*CHAOS, "sink"), 180, 8),
     Check("streaming query, merged, with copies", (*CHAOS, "merge", "--copies", "--seed", "1"), 120, 7),
     Check("soak: services that die", ("tools/soak.py", "{count}"), 300, 10, store="PostgreSQL"),
+    Check(
+        "drivers on s3a that are killed", (*PYTEST, "tests/crash/test_object_store_kill.py"), 20, 12,
+        store="PostgreSQL", variable="HIVEACID_TEST_KILLS",
+    ),
+    Check(
+        "race on s3a", (*PYTEST, "tests/spark/test_object_store.py", "-k", "race"), 5, 12,
+        variable="HIVEACID_TEST_TURNS",
+    ),
+    Check(
+        "deaths at each step on s3a", (*PYTEST, "tests/spark/test_object_store.py", "-k", "dies"), 1, 12,
+        variable="HIVEACID_TEST_ALL_POINTS",
+    ),
+    Check(
+        "random statements on one table", (*PYTEST, "tests/spark/test_random_history.py"), 24, 15,
+        variable="HIVEACID_TEST_STATEMENTS",
+    ),
     Check("simulation", (*SIMULATION, "{count}", "--first", "1000"), 500, 6),
 )  # fmt: skip
 
@@ -187,11 +206,13 @@ def _run(check: Check, stores: Stores, share: float, running: Running) -> Result
     if missing is not None:
         return Result(check, "skipped", 0, missing)
     words = {
-        "count": str(check.count if check.caught else round(check.count * share)),
+        "count": str(check.count if check.caught else max(1, round(check.count * share))),
         "seconds": str(60 * check.minutes - 20),
     }
     command = [sys.executable, *(part.format(**words) for part in check.command)]
     environment = {**os.environ, "HIVEACID_STORE": stores.empty(check.store) if check.store else ""}
+    if check.variable:
+        environment[check.variable] = words["count"]
     began = time.monotonic()
     process = running.start(command, environment)
     try:

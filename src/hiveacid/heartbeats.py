@@ -32,7 +32,7 @@ class Heartbeats:
         self._store = store
         self.interval = interval  # may change: SET hive.txn.timeout
         self._lock = threading.Lock()
-        self._open: set[TxnId] = set()
+        self._open: dict[TxnId, int] = {}  # the thread that began it
         self._lost: dict[TxnId, str] = {}
         self._told: list[Callable[[], None]] = []
         self._sweepers: list[Callable[[], object]] = []
@@ -42,7 +42,7 @@ class Heartbeats:
     def track(self, txn_id: TxnId) -> None:
         """Beat for a transaction from now on."""
         with self._lock:
-            self._open.add(txn_id)
+            self._open[txn_id] = threading.get_ident()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="hiveacid-heartbeat", daemon=True)
                 self._thread.start()
@@ -50,15 +50,15 @@ class Heartbeats:
     def forget(self, txn_id: TxnId, *, wrote: bool = False) -> None:
         """Stop beating for a transaction that ended; ``wrote``: it has committed something."""
         with self._lock:
-            self._open.discard(txn_id)
+            self._open.pop(txn_id, None)
             self._lost.pop(txn_id, None)
         for tell in self._told if wrote else ():
             tell()
 
-    def alive(self) -> frozenset[TxnId]:
-        """Return the transactions that are beaten for now."""
+    def alive(self, thread: int | None = None) -> frozenset[TxnId]:
+        """Return the transactions that are beaten for now; of ``thread`` (its ident) those that it began."""
         with self._lock:
-            return frozenset(self._open)
+            return frozenset(txn_id for txn_id, began in self._open.items() if thread in (None, began))
 
     def on_commit(self, tell: Callable[[], None]) -> None:
         """Call ``tell`` whenever a transaction that wrote has committed."""
@@ -89,7 +89,8 @@ class Heartbeats:
                 self._lost[txn_id] = "was aborted (timed out, or by ABORT TRANSACTIONS)"
             for txn_id in answer.missing:
                 self._lost[txn_id] = "is not known to the store any more"
-            self._open.difference_update(answer.aborted, answer.missing)
+            for txn_id in (*answer.aborted, *answer.missing):
+                self._open.pop(txn_id, None)
 
     def close(self) -> None:
         """End the thread."""

@@ -193,8 +193,11 @@ class CreateTableBuilder:
         return self
 
     def clusterBy(self, numBuckets: int, *columns: str) -> CreateTableBuilder:  # noqa: N802, N803 - HWC's names
-        """Divide rows into buckets."""
-        self._buckets = f" CLUSTERED BY ({', '.join(columns)}) INTO {numBuckets:d} BUCKETS"
+        """Divide rows into buckets. Raises ConfigError where the number does not come first, or no column behind it."""
+        given: object = numBuckets  # a caller may forget it
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1 or not columns:
+            raise ConfigError("clusterBy takes the number of buckets, then columns: clusterBy(4, 'id')")
+        self._buckets = f" CLUSTERED BY ({', '.join(columns)}) INTO {numBuckets} BUCKETS"
         return self
 
     def prop(self, key: str, value: str) -> CreateTableBuilder:

@@ -1,7 +1,6 @@
 """The seam between decisions and the world: what stores, catalogs, file systems and clocks must offer.
 
-Adapters live in ``stores/`` and ``storage/``. Every adapter of :class:`TransactionStore` passes
-``hiveacid.testing.contracts``. Times are milliseconds since the epoch, ids as in ``core.model``.
+Every adapter of :class:`TransactionStore` passes ``hiveacid.testing.contracts``. Times are ms since the epoch.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from hiveacid.config import Settings
-from hiveacid.core.commits import Commit, Told
+from hiveacid.core.commits import Commit, NewFiles, Told
 from hiveacid.core.locks import LockComponent, LockState
 from hiveacid.core.model import (
     DatabaseDefinition,
@@ -83,14 +82,14 @@ class NewPartition:
 class CatalogChanges:
     """Catalog rows that appear atomically with a commit (dynamic partitions, a CTAS table).
 
-    ``altered``: definitions that replace those of tables that exist. ``skipped``: how many write ids of a table are
-    passed over (a conversion leaves room for the ids of older rows).
+    ``altered``: new definitions. ``skipped``: write ids that a conversion passes over. ``files``: for others to hear of.
     """
 
     tables: tuple[TableDefinition, ...] = ()
     partitions: tuple[NewPartition, ...] = ()
     altered: tuple[TableDefinition, ...] = ()
     skipped: tuple[tuple[TableName, int], ...] = ()
+    files: tuple[NewFiles, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,7 @@ class Start:
 class Begun:
     """A transaction that was opened, as far as its start came.
 
-    ``lock``: None if none was asked for. ``snapshot`` is None while the lock waits, and then there are neither
-    ``write_ids`` (lists by table, that of the snapshot) nor ``allocated`` ids.
+    ``lock``: None if none was asked for. While it waits there are only lists ``before`` it, if conflicts count from then.
     """
 
     txn_id: TxnId
@@ -128,6 +126,7 @@ class Begun:
     snapshot: ValidTxnList | None = None
     write_ids: Mapping[TableName, ValidWriteIdList] = field(default_factory=dict)
     allocated: Mapping[TableName, WriteId] = field(default_factory=dict)
+    before: Mapping[TableName, ValidWriteIdList] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -170,8 +169,8 @@ class TransactionStore(Protocol):
     def begin_txn(self, client: Client, start: Start = Start(), kind: TxnKind = TxnKind.DEFAULT) -> Begun:
         """Open a transaction with all that its first statement needs: everything or nothing, in one call.
 
-        The same as ``open_txns``, ``lock``, ``take_snapshot``, ``valid_write_ids`` and ``allocate_write_ids``, in
-        this order; where the lock has to wait, it ends there, and the caller goes on verb by verb.
+        As ``open_txns``, ``lock``, ``take_snapshot``, ``valid_write_ids``, ``allocate_write_ids``, in this order; where
+        the lock has to wait, it ends there, and the caller goes on verb by verb.
         """
 
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
@@ -288,9 +287,8 @@ class TransactionStore(Protocol):
     def now(self) -> int:
         """Return the store's own time, which all its times can be compared with (ms since the epoch)."""
 
-    # compaction queue
     def upkeep_is_ours(self) -> bool:
-        """Tell whether this project's workers and cleaners do what is queued here; False: another engine's do."""
+        """Tell whether workers and cleaners of ours do what is queued here; False: another engine's do."""
 
     def require_jobs(self) -> None:
         """Raise UnsupportedFeatureError where no worker of ours can ever get a job."""
@@ -320,16 +318,13 @@ class TransactionStore(Protocol):
     def start_compaction(
         self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
     ) -> None:
-        """Record the job's transaction and high watermark.
-
-        TransactionStateError if the job is not working, or not with this worker any more.
-        """
+        """Record the job's transaction and high watermark; TransactionStateError as `release_compaction`."""
 
     def note_compaction(self, compaction_id: int, details: str) -> None:
         """Record what a job says of its progress or result."""
 
     def release_compaction(self, compaction_id: int, worker: str) -> None:
-        """Queue a job again that its worker cannot finish, as if it had not been taken: working -> initiated.
+        """Queue a job again that its worker cannot finish: working -> initiated.
 
         TransactionStateError if it is not working, or not with this worker any more.
         """
@@ -382,7 +377,7 @@ class Catalog(Protocol):
         """Raise AlreadyExistsError if it exists."""
 
     def drop_database(self, name: str) -> None:
-        """Drop an empty database."""
+        """Drop a database that holds neither tables nor views."""
 
     def get_database(self, name: str) -> DatabaseDefinition | None:
         """Return it or None."""
@@ -403,10 +398,19 @@ class Catalog(Protocol):
         """Names, sorted."""
 
     def get_view(self, name: TableName) -> ViewDefinition | None:
-        """Return a view that another engine made; None where there is none of that name, or it is a table."""
+        """Return a view or None, for a table too."""
 
     def list_views(self, database: str) -> tuple[str, ...]:
-        """Names of such views, sorted."""
+        """Names of views, sorted."""
+
+    def create_view(self, view: ViewDefinition) -> None:
+        """Raise AlreadyExistsError (tables and views share their names) or NoSuchDatabaseError."""
+
+    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+        """Replace a view; a new name renames it. Raises NoSuchTableError, AlreadyExistsError, NoSuchDatabaseError."""
+
+    def drop_view(self, name: TableName) -> None:
+        """Raise NoSuchTableError where there is no view of that name."""
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """Replace a definition; a new name renames it everywhere, transaction state included."""

@@ -17,6 +17,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent / "hive"
 VERSIONS = ("3.1.3", "4.0.1")
+_CLASSES = ("Loader", "PlainFiles", "Listener")
+_NAMES = {"SubLists-3.1.3.java": "SerializationUtilities$ArrayListSubListSerializer"}
 _SCHEMA_SUMS = {
     "3.1.3": "5e0e447ee390e6c2eb2383f7d8a2fa8c17b509f7610f2e3fbdf06ae7aaeb8f4f",
     "4.0.1": "ccc2f70ade144d43cd48526bdf60328119e872c93ca92f398dcbe31ad54a969d",
@@ -61,6 +63,12 @@ def java_home() -> Path | None:
 
 
 def is_installed(version: str) -> bool:
+    """Tell whether a version is there, with the classes that are wanted by now."""
+    made = home(version) / "classes" / "interop"
+    return _is_fetched(version) and all((made / f"{one}.class").exists() for one in _CLASSES)
+
+
+def _is_fetched(version: str) -> bool:
     return (home(version) / "classpath.txt").exists()
 
 
@@ -71,7 +79,7 @@ def jars(version: str) -> dict[str, str]:
 
 
 def install(version: str) -> None:
-    """Fetch the jars and the schema, compile the three classes."""
+    """Fetch the jars and the schema."""
     place = home(version)
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
@@ -79,7 +87,7 @@ def install(version: str) -> None:
     pom = place / "pom.xml"
     pom.write_text(_POM.format(version=version, dependencies=dependencies), encoding="utf-8")
     _maven(place, f"{_PLUGIN}:copy-dependencies", "-f", str(pom), f"-DoutputDirectory={place / 'lib'}")
-    paths = [place / "lib" / f"{'-'.join(one.split(':')[1:])}.jar" for one in jars(version)]
+    paths = _paths(version)
     missing = [path.name for path in paths if not path.exists()]
     if missing:
         raise NotFetchedError(f"Maven did not bring {', '.join(missing)}")
@@ -87,13 +95,23 @@ def install(version: str) -> None:
         _verify(path, expected)
     _schema(version, place)
     _verify(place / "schema.sql", _SCHEMA_SUMS[version])
-    sources = [HERE / "Loader.java", HERE / "PlainFiles.java", *_own(version, place)]
+    _compile(version)
+    lines = [str(path) for path in (place / "conf", place / "classes", *paths)]
+    (place / "classpath.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _paths(version: str) -> list[Path]:
+    return [home(version) / "lib" / f"{'-'.join(one.split(':')[1:])}.jar" for one in jars(version)]
+
+
+def _compile(version: str) -> None:
+    """Compile the classes of ours; the jars are there."""
+    place, paths = home(version), _paths(version)
+    sources = [*(HERE / f"{one}.java" for one in _CLASSES), *_own(version, place)]
     classes = place / "classes"
     javac = java_home() / "bin" / "javac"  # type: ignore[operator]
     command = [javac, "-nowarn", "-cp", ":".join(map(str, paths)), "-d", classes, *sources]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    lines = [str(path) for path in (place / "conf", classes, *paths)]
-    (place / "classpath.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _verify(path: Path, expected: str) -> None:
@@ -103,10 +121,10 @@ def _verify(path: Path, expected: str) -> None:
 
 
 def _own(version: str, place: Path) -> list[Path]:
-    """Copy the class that only one version needs to a name that the compiler takes."""
+    """Copy the classes that only one version needs to names that the compiler takes."""
     sources = []
     for source in HERE.glob(f"*-{version}.java"):
-        copy = place / "SerializationUtilities$ArrayListSubListSerializer.java"
+        copy = place / f"{_NAMES.get(source.name, source.name.partition('-')[0])}.java"
         shutil.copyfile(source, copy)
         sources.append(copy)
     return sources
@@ -171,6 +189,9 @@ def main(wanted: list[str]) -> None:
     for version in wanted or VERSIONS:
         if is_installed(version):
             print(f"== Hive {version} is in {home(version)}")  # noqa: T201 - a tool
+            continue
+        if _is_fetched(version):
+            _compile(version)
             continue
         print(f"== fetching Hive {version} ({len(jars(version))} jars, a minute or two)", flush=True)  # noqa: T201 - a tool
         _fetch(version)

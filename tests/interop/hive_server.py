@@ -9,7 +9,9 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from xml.sax.saxutils import escape
 
 import psycopg
@@ -106,6 +108,8 @@ hive.tez.container.size=256
 tez.runtime.io.sort.mb=32
 tez.runtime.unordered.output.buffer.size-mb=16
 tez.am.container.reuse.enabled=false
+tez.counters.max=1000
+mapreduce.job.counters.max=1000
 hive.tez.exec.inplace.progress=false
 hive.auto.convert.join.noconditionaltask.size=20000000
 hive.execution.engine={engine}
@@ -152,6 +156,7 @@ metastore.acid.housekeeper.interval=2s
 hive.metastore.housekeeping.threads.on=true
 metastore.housekeeping.threads.on=true
 """
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _LONG = 300  # seconds, Hive's own time-out of transactions
 _OF_TRANSACTIONS = (
     "TXN_COMPONENTS",
@@ -170,8 +175,16 @@ class HiveServers:
     """The servers of one version, with an empty warehouse and an empty metastore in ``postgres``."""
 
     def __init__(
-        self, version: str, postgres: PostgresServer, *, timeout: int = _LONG, cleans: bool = False
+        self,
+        version: str,
+        postgres: PostgresServer,
+        *,
+        timeout: int = _LONG,
+        cleans: bool = False,
+        more: Mapping[str, str] = _NOTHING,
+        java: Sequence[str] = (),
     ) -> None:
+        self.settings, self._java = more, java  # settings on top of the others, options of all JVMs
         self.cleans = cleans  # whether the metastore's cleaner is at work, as often as can be
         self.timeout = timeout  # seconds until a silent transaction is aborted
         self.version = version
@@ -275,13 +288,16 @@ class HiveServers:
         pairs = [line.split("=", 1) for line in text.splitlines() if line]
         if self.is_hive3:
             pairs.append(["hive.auto.convert.join", "false"])
+        pairs += [list(pair) for pair in self.settings.items()]
         body = "".join(
             f"<property><name>{key}</name><value>{escape(value)}</value></property>\n" for key, value in pairs
         )
         conf = self.place / "conf"
-        (conf / "hive-site.xml").write_text(
-            f'<?xml version="1.0"?>\n<configuration>\n{body}</configuration>\n', encoding="utf-8"
-        )
+        # Hadoop itself looks into the second only, for what is said on top.
+        for name in ("hive-site.xml", "core-site.xml") if self.settings else ("hive-site.xml",):
+            (conf / name).write_text(
+                f'<?xml version="1.0"?>\n<configuration>\n{body}</configuration>\n', encoding="utf-8"
+            )
         for name in ("log4j2.properties", "hive-log4j2.properties"):
             (conf / name).write_text(_LOGGING, encoding="utf-8")
         lines = (home(self.version) / "classpath.txt").read_text(encoding="utf-8").splitlines()
@@ -304,6 +320,7 @@ class HiveServers:
             str(java / "bin" / "java"),
             "-XX:+UseSerialGC",
             f"-Xmx{heap}",
+            *self._java,
             *(word for one in _OPENED for word in ("--add-opens", f"{one}=ALL-UNNAMED")),
             "-Duser.timezone=UTC",
             "-Djava.net.preferIPv4Stack=true",

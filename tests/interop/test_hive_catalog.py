@@ -9,9 +9,19 @@ import pytest
 from hive_server import HiveServers
 
 from hiveacid.core.model import Bucketing, Column, DatabaseDefinition, Partition, TableDefinition, TableName
-from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
-from hiveacid.ports import CatalogChanges, NewPartition, Operation
+from hiveacid.core.write_ids import ValidWriteIdList
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    NoSuchDatabaseError,
+    NoSuchTableError,
+    UnsupportedFeatureError,
+)
+from hiveacid.ports import CatalogChanges, NewPartition, Operation, Start
+from hiveacid.stores.hms import definitions, protocol
+from hiveacid.stores.hms.layout import TEXT, Method, of, struct
 from hiveacid.stores.hms.store import MetastoreStore
+from hiveacid.stores.hms.wire import Wire
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.samples import CLIENT, ORC, ORDERS, STOCK, wrote
 
@@ -32,6 +42,10 @@ def store(hive: HiveServers) -> Iterator[MetastoreStore]:
 
 @pytest.fixture
 def table(hive: HiveServers) -> TableDefinition:
+    return definition(hive)
+
+
+def definition(hive: HiveServers) -> TableDefinition:
     return TableDefinition(
         name=ORDERS,
         columns=(Column("id", "int"), Column("item", "struct<a:int,b:array<string>>", "what was sold")),
@@ -143,3 +157,64 @@ def test_a_commit_brings_partitions_and_takes_back_that_statistics_are_exact(
                 f'SELECT * FROM "{place}" WHERE "PARAM_KEY" = \'COLUMN_STATS_ACCURATE\''.encode()
             ).fetchall()
             assert left == []
+
+
+def test_other_catalogs_have_no_transactions_of_their_own(hive: HiveServers, store: MetastoreStore) -> None:
+    """Why they are refused: two tables of one name share write ids; in Hive 3 dropping one takes them off the other."""
+    with pytest.raises(UnsupportedFeatureError, match="numbers writes"):
+        MetastoreStore(
+            f"{hive.url}{'&' if '?' in hive.url else '?'}catalog=other", clock=ManualClock(), owner="ann"
+        )
+    place = f"{hive.place}/warehouse/other"
+    catalog = struct("Catalog", (1, "name", TEXT), (2, "description", TEXT), (3, "locationUri", TEXT))
+    request = struct("CreateCatalogRequest", (1, "catalog", of(catalog)))
+    create = Method(
+        struct("create_catalog_args", (1, "catalog", of(request))),
+        struct("create_catalog_result"),
+        {},
+        again=False,
+    )
+    client = store.client
+    (server,) = client._address.servers
+    wire = Wire(server, client._address, {"create_catalog": create})
+    try:
+        wire.call(
+            "create_catalog",
+            request(catalog=catalog(name="other", description="", locationUri=f"file:{place}")),
+        )
+    finally:
+        wire.close()
+    client.call(
+        "create_database",
+        protocol.Database(
+            name="shop", locationUri=f"file:{place}/shop.db", parameters={}, catalogName="other"
+        ),
+    )
+    plain = replace(
+        definition(hive),
+        partition_columns=(),
+        bucketing=None,
+        location=f"{hive.place}/warehouse/shop.db/here",
+    )
+    store.create_table(plain)
+    raw = definitions.raw_table(replace(plain, location=f"{place}/shop.db/orders"))
+    raw.catName = "other"
+    store._create(raw, plain.name)
+    start = store.begin_txn(CLIENT, Start((), (ORDERS,), (ORDERS,)))
+    store.abort_txns([start.txn_id], "test")
+
+    def seen() -> ValidWriteIdList:
+        return store.valid_write_ids(store.valid_txns(), [ORDERS])[ORDERS]
+
+    assert not seen().is_valid(start.allocated[ORDERS])
+    client.call(
+        "drop_table_with_environment_context",
+        "@other#shop",
+        "orders",
+        False,
+        protocol.EnvironmentContext(properties={}),
+    )
+    assert store.get_table(ORDERS) is not None
+    # Hive 3 has forgotten the aborted id, and will give it again
+    assert seen().high_watermark == (0 if hive.is_hive3 else start.allocated[ORDERS])
+    client.call("drop_database", "@other#shop", False, False)

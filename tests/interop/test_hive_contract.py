@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hive_server import HiveServers
 
+from hiveacid.config import Settings
+from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import TableName
 from hiveacid.errors import TransactionError, WriteConflictError
-from hiveacid.ports import Operation
+from hiveacid.ports import Operation, Start
+from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.contracts import TransactionStoreContract
 from hiveacid.testing.samples import CLIENT, ORDERS, wrote
+from hiveacid.transaction import Heartbeats, Transactions
 
 _TIME = "the metastore's own clock cannot be turned"
 _NUMBERS = "the commit numbers in Hive's message are transaction ids; see test_conflicts_in_hives_words"
@@ -155,6 +161,36 @@ def store(hive: HiveServers) -> Iterator[MetastoreStore]:
     made = MetastoreStore(hive.url, clock=ManualClock())
     yield made
     made.close()
+
+
+@pytest.mark.parametrize("other", [Operation.UPDATE, None])
+def test_a_wait_for_a_lock_is_not_in_vain(store: MetastoreStore, other: Operation | None) -> None:
+    """Whoever waited for one that changed the table sees what he did, and commits; nobody else comes in between."""
+    lock = LockComponent(LockType.EXCL_WRITE, "shop", "orders", None, Operation.UPDATE)
+    start = Start((lock,), (ORDERS,), (ORDERS,))
+    first = store.begin_txn(CLIENT, start)
+    transactions = Transactions(store, Heartbeats(store, 60), SystemClock(), CLIENT)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(transactions.begin, Settings(), start=start)
+        deadline = time.monotonic() + 60
+        while not any(row.state == "WAITING" for row in store.show_locks()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1)  # what it sees while it waits is asked for right after
+        third = store.begin_txn(CLIENT, start)
+        store.commit_txn(first.txn_id, written=[] if other is None else [wrote(ORDERS, other)])
+        txn = waiting.result(60)
+    assert third.lock is not None
+    assert store.check_lock(third.lock.lock_id).state is LockState.WAITING
+    assert txn.valid_write_ids(ORDERS).is_valid(1)
+    txn.write_id(ORDERS)
+    txn.wrote([wrote(ORDERS, Operation.UPDATE)])
+    txn.commit()
+    assert store.check_lock(third.lock.lock_id).state is LockState.ACQUIRED
+    store.abort_txns([third.txn_id], "enough")
+    assert store.show_locks() == ()
+    assert [row for row in store.show_transactions() if row.state == "OPEN"] == []
+    transactions.heartbeats.close()
 
 
 @pytest.mark.parametrize("first", Operation)

@@ -105,6 +105,7 @@ def cutting(hive: HiveServers, spark: SparkSession) -> Iterator[Cutting]:
     )
     proxy = CuttingProxy(hive.hms_port)
     through = hiveacid.connect(spark, store=f"thrift://127.0.0.1:{proxy.port}?timeout=60")
+    through.sql("INSERT INTO cut PARTITION (p='b') VALUES (5,'five')")  # what a connection asks once is asked
     yield Cutting(proxy, hive, through, past)
     through.close()
     past.close()

@@ -8,6 +8,7 @@ import pytest
 from hive_client import Hive, row_id
 
 import hiveacid
+from hiveacid.errors import CatalogError
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -125,12 +126,56 @@ def test_ctas_and_insert_only(acid: AcidSession, session: Hive) -> None:
     assert session.sql("SELECT count(*) FROM only_inserts") == [(2,)]
 
 
-def test_views_are_refused(acid: AcidSession, session: Hive) -> None:
-    session.sql("CREATE TABLE below (a INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
-    session.sql("CREATE VIEW above AS SELECT * FROM below")
-    with pytest.raises(hiveacid.HiveAcidError, match="view"):
-        acid.sql("INSERT INTO above VALUES (1)")
-    assert ("above",) not in {tuple(row) for row in acid.sql("SHOW TABLES").collect()}
+def test_views_of_hive(acid: AcidSession, session: Hive) -> None:
+    """Read at the query's snapshot, views of views and renamed columns too; listed; refused where rows would change."""
+    session.sql("CREATE TABLE below (a INT, b STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    session.sql("INSERT INTO below VALUES (1, 'x'), (2, 'y')")
+    session.sql("CREATE VIEW above (n, m) COMMENT 'why' AS SELECT a + 1, upper(b) FROM below WHERE a > 0")
+    session.sql("CREATE VIEW higher AS SELECT v.n, t.b FROM above v JOIN below t ON t.a = v.n")
+    session.sql("CREATE VIEW every AS SELECT * FROM below")
+    session.sql("CREATE VIEW strange AS SELECT mask_hash(b) AS h FROM below")
+    assert sorted(tuple(row) for row in acid.sql("SELECT * FROM above").collect()) == [(2, "X"), (3, "Y")]
+    assert [tuple(row) for row in acid.sql("SELECT h.* FROM default.higher h").collect()] == [(2, "y")]
+    acid.sql("ALTER TABLE below ADD COLUMNS (c INT)")
+    assert acid.table("every").to_df().columns == ["a", "b"]
+    acid.sql("INSERT INTO below SELECT n + 10, m, 1 FROM above")
+    assert session.sql("SELECT count(*) FROM above") == [(4,)]
+    for statement in ("INSERT INTO above VALUES (1, 'x')", "DELETE FROM above", "DROP TABLE above"):
+        with pytest.raises(CatalogError, match="is a view"):
+            acid.sql(statement)
+    with pytest.raises(hiveacid.HiveAcidError, match=r"view default\.strange: "):
+        acid.sql("SELECT * FROM strange")
+    views = {"above", "higher", "every", "strange"}
+    assert views <= {row[0] for row in acid.sql("SHOW TABLES").collect()}
+    assert views <= {row[0] for row in acid.sql("SHOW VIEWS").collect()}
+    assert ("n", "int", "") in {tuple(row) for row in acid.sql("DESCRIBE above").collect()}
+
+
+def test_views_of_ours_in_hive(acid: AcidSession, session: Hive) -> None:
+    """What we make, Hive reads, shows, alters and drops; and we what it altered."""
+    acid.sql("CREATE TABLE base (a INT, b STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    acid.sql("INSERT INTO base VALUES (1, 'x'), (2, 'y')")
+    acid.sql(
+        "CREATE VIEW made (n COMMENT 'it', m) COMMENT 'ours' TBLPROPERTIES ('k'='v') AS SELECT * FROM base WHERE a > 1"
+    )
+    acid.sql("CREATE VIEW twice AS SELECT n, count(*) AS c FROM made GROUP BY n")
+    acid.sql("ALTER TABLE base ADD COLUMNS (c INT)")
+    for query, wanted in (("SELECT * FROM made", (2, "y")), ("SELECT c, n FROM twice", (1, 2))):
+        assert session.sql(query) == [wanted]
+        assert [tuple(row) for row in acid.sql(query).collect()] == [wanted]
+    assert ("n", "int", "it") in {tuple(one.strip() for one in row) for row in session.sql("DESCRIBE made")}
+    acid.sql("ALTER VIEW made AS SELECT a AS x, concat(b, '!') AS y FROM base")
+    assert sorted(session.sql("SELECT x, y FROM made")) == [(1, "x!"), (2, "y!")]
+    acid.sql("ALTER VIEW made RENAME TO renamed")
+    acid.sql("ALTER VIEW renamed SET TBLPROPERTIES ('l'='w')")
+    assert session.sql("SELECT max(x) FROM renamed") == [(2,)]
+    session.sql("ALTER VIEW renamed AS SELECT a * 10 AS z FROM base")
+    assert sorted(row[0] for row in acid.sql("SELECT z FROM renamed").collect()) == [10, 20]
+    with pytest.raises(hiveacid.HiveAcidError, match="has a name of its own"):
+        acid.sql("CREATE VIEW nameless AS SELECT count(*) FROM base")
+    acid.sql("DROP VIEW twice")
+    session.sql("DROP VIEW renamed")
+    assert not {"twice", "renamed", "made"} & {row[0] for row in acid.sql("SHOW VIEWS").collect()}
 
 
 @pytest.mark.usefixtures("session")

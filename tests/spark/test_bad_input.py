@@ -5,6 +5,7 @@ Write ids may be burnt; no directory, no file and no row may appear.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shutil
 import subprocess
@@ -172,6 +173,18 @@ def test_internal_columns_are_nobodys_suggestion(home: AcidSession) -> None:
         (lambda t, _: t.compact("major", partition={"p": 99}), e.NoSuchPartitionError),
         (lambda t, _: t.scan(columns=["nope"]).to_df().collect(), e.NoSuchColumnError),
         (lambda t, _: t.scan(where="nope = 1").to_df().collect(), e.NoSuchColumnError),
+        (lambda t, _: t.scan(where=5), e.ConfigError),
+        (lambda t, _: t.insert([(1, 2)]), e.ConfigError),
+        (lambda t, _: t.merge(None, on="t.a = s.a"), e.ConfigError),
+        (lambda t, _: t.update(["s"]), e.ConfigError),
+        (lambda t, _: t.update({1: "2"}), e.ConfigError),
+        (lambda t, _: t.as_of("1"), e.ConfigError),
+        (lambda t, _: t.as_of(1.5), e.ConfigError),
+        (lambda t, _: t.as_of(timestamp=5), e.ConfigError),
+        (lambda t, _: t.as_of(timestamp=dt.date(1999, 1, 1)).to_df(), e.NotEnoughHistoryError),
+        (lambda t, _: t.changes(1.5).to_df(), e.ConfigError),
+        (lambda t, _: t.changes(0, key="nope").to_df(), e.ConfigError),
+        (lambda t, _: t.scan(columns="nope").to_df(), e.NoSuchColumnError),
     ],
 )  # fmt: skip
 def test_a_wrong_call_says_what_is_wrong_and_writes_nothing(
@@ -305,6 +318,31 @@ def test_a_table_in_a_read_only_place(acid: AcidSession, own: AcidTable) -> None
     with pytest.raises(e.StorageError, match="/proc"):
         acid.sql("CREATE TABLE elsewhere (a INT) STORED AS ORC LOCATION '/proc/hiveacid-test'")
     acid.sql("UPDATE own SET s = 'works again'")
+
+
+def test_a_session_that_takes_names_for_patterns(acid: AcidSession, own: AcidTable) -> None:
+    """Spark itself would leave out the columns that no pattern matches."""
+    spark, before = acid.context.facts.spark, files(own.definition.location)
+    spark.conf.set("spark.sql.parser.quotedRegexColumnNames", "true")
+    try:
+        for statement in (
+            "SELECT * FROM own",
+            "SELECT * FROM hiveacid_changes('own', 0)",
+            "INSERT INTO own VALUES (1, 'x', 0)",
+            "INSERT INTO own SELECT 1, 'x', 0",
+            "UPDATE own SET s = 'x'",
+            "DELETE FROM own WHERE a = 1",
+            "MERGE INTO own USING (SELECT 1 AS k) s ON a = k WHEN MATCHED THEN DELETE",
+            "ALTER TABLE own PARTITION (p = 0) COMPACT 'major' AND WAIT",
+        ):
+            with pytest.raises(e.HiveAcidError, match="quotedRegexColumnNames"):
+                acid.sql(statement)
+        with pytest.raises(e.UnsupportedFeatureError, match="=false"):
+            own.to_df()
+    finally:
+        spark.conf.unset("spark.sql.parser.quotedRegexColumnNames")
+    assert files(own.definition.location) == before
+    assert acid.sql("SELECT count(*) FROM own").first()[0] == 990
 
 
 def test_the_first_committer_wins(acid: AcidSession, own: AcidTable) -> None:

@@ -57,6 +57,16 @@ def test_several_statements_run_one_after_the_other(warehouse: str) -> None:
     assert lines(result) == [{"x": "a;b"}, {"tab_name": "t"}]
 
 
+def test_a_transaction_that_nobody_commits_is_told_of(tmp_path: Path) -> None:
+    place = str(tmp_path / "warehouse")
+    script = f"{TABLE.replace('TABLE t', 'TABLE IF NOT EXISTS t')}; START TRANSACTION; INSERT INTO t VALUES (1, 'tea', 1);"
+    for command in ("sql", "shell"):
+        result = run(command, "-w", place, text=script)
+        assert (result.exit_code, "not followed by COMMIT" in result.stderr) == (0, True)
+    result = run("sql", "-w", place, "-o", "tsv", "-e", f"{script} COMMIT; SELECT count(*) AS n FROM t")
+    assert (result.stdout.splitlines()[-1], "COMMIT" in result.stderr) == ("1", False)
+
+
 def test_the_first_error_ends_the_run_with_its_code_and_place(warehouse: str) -> None:
     result = run(
         "sql", "-w", warehouse, "-o", "csv", "-", text="SELECT 1 AS a;\nSELECT *\n FROM nosuch; SELECT 2 AS b"

@@ -57,6 +57,8 @@ def simple(facts: SparkFacts, where: str) -> tuple[Any, ...] | None:
         ("id IS NOT NULL", ("id", "is not null")),
         ("id BETWEEN -1 AND 5L", ("id", "between", -1, 5)),
         ("id IN (1, 2L, NULL)", ("id", "in", 1, 2)),
+        ("id BETWEEN 2 * 375 AND 3 * 375 - 1", ("id", "between", 750, 1124)),
+        ("d > date_sub(DATE '2026-01-10', 7)", ("d", ">", dt.date(2026, 1, 3))),
         ("big = 3000000000", ("big", "=", 3000000000)),
         ("small = 100000", ("small", "=", 100000)),
         ("id = 5.0", ("id", "=", 5)),

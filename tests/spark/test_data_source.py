@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from hiveacid.datasource import can_register
+from hiveacid.errors import StorageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,6 +88,29 @@ def test_overwriting_a_table_without_partitions(spark: SparkSession, home: AcidS
     assert [row["id"] for row in home.sql("SELECT id FROM u").collect()] == [50]
 
 
+def test_what_would_read_or_write_other_rows_is_refused(spark: SparkSession, home: AcidSession) -> None:
+    """Options that nobody knows, another schema, a warehouse that is not there."""
+    write(home, frame_of(spark, (1, "a", 1)))
+    for option, said in (("asOf", "asof"), ("changes", "changes"), ("starting", "starting")):
+        with pytest.raises(PySparkException, match=f"no option {said} here"):
+            read(home, **{option: "latest" if option == "starting" else "true"}).collect()
+    writer = frame_of(spark).write.format("hiveacid").options(**options(home), replaceWhere="p = 1")
+    with pytest.raises(PySparkException, match="no option replacewhere here"):
+        writer.mode("overwrite").save()
+    reader = spark.read.format("hiveacid").options(**options(home))
+    assert rows(reader.schema("id bigint, v string, p int").load()) == [(1, "a", 1)]
+    with pytest.raises(
+        PySparkException, match=r"columns id bigint, v string, p int, and Spark was told v string"
+    ):
+        reader.schema("v string, id bigint, p int").load().collect()
+    typo = f"{home.context.warehouse}.typo"
+    with pytest.raises(PySparkException, match="no warehouse is there"):
+        reader.option("warehouse", typo).load().collect()
+    with pytest.raises(PySparkException, match="no warehouse is there"):
+        frame_of(spark).write.format("hiveacid").options(table="t", warehouse=typo).mode("append").save()
+    assert not Path(typo).exists()
+
+
 def test_a_view_in_sql(spark: SparkSession, home: AcidSession) -> None:
     place = f"table 't', warehouse '{home.context.warehouse}'"
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW door USING hiveacid OPTIONS ({place})")
@@ -127,6 +152,18 @@ def test_what_a_lost_attempt_staged_does_not_count(spark: SparkSession, home: Ac
     writer.commit([counts, None])
     assert rows(home.sql("SELECT * FROM t")) == [(1, "a", 1)]
     assert staged(home) == []
+    # what a dead driver left goes after a day; one that was only slow fails then, and writes nothing
+    slow = batch_writer(options(home), frame_of(spark).schema, overwrite=False)
+    counts = slow.write(iter([batch]))
+    home.clean()
+    (left,) = staged(home)
+    for path in (*left.rglob("*"), left):
+        os.utime(path, (path.stat().st_mtime - 90_000,) * 2)
+    home.clean()
+    assert staged(home) == []
+    with pytest.raises(StorageError, match="are gone"):
+        slow.commit([counts])
+    assert rows(home.sql("SELECT * FROM t")) == [(1, "a", 1)]
 
 
 def test_two_writers(spark: SparkSession, home: AcidSession) -> None:

@@ -21,6 +21,7 @@ from hiveacid.orc.nest import retype
 from hiveacid.orc.schema import row_schema
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark import flat
+from hiveacid.spark.expressions import selected
 from hiveacid.spark.session import SparkFacts
 from hiveacid.storage.local import LocalFileSystem
 
@@ -94,8 +95,8 @@ def write(
 ) -> list[str]:
     """Write as a table's writer does; return the URIs of the files."""
     facts = SparkFacts(spark)
-    placed = frame.select(*flat.file_values(facts, table), *[F.col(key) for key in keys])
-    flat.write(facts, table, placed, str(target), keys)
+    placed = selected(frame, [*flat.file_values(facts, table), *keys])
+    flat.write(facts, table, placed, str(target), keys, "snappy")
     return uris(data_files(target))
 
 

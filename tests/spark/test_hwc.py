@@ -53,6 +53,9 @@ def test_a_job_written_for_hwc_runs(hive: HiveWarehouse) -> None:
     assert [row[0] for row in hive.showTables().collect()] == ["stock"]
     assert {row[0] for row in hive.showDatabases().collect()} == {"default", "shop"}
     assert [row[0] for row in hive.describeTable("stock").collect()][:2] == ["sku", "qty"]
+    for wrong in (("sku", "qty"), (True, "sku"), (0, "sku"), (2,)):
+        with pytest.raises(ConfigError, match="number of buckets, then columns"):
+            hive.createTable("more").column("sku", "string").clusterBy(*wrong)
     hive.dropTable("stock", False, True)
     hive.dropTable("stock", True, False)
     with pytest.raises(NoSuchTableError):

@@ -47,6 +47,8 @@ def _filled(acid: AcidSession) -> list[tuple[Any, ...]]:
     acid.sql("DELETE FROM shop.orders WHERE id = 3")
     acid.sql("CREATE TABLE shop.plain (a INT) STORED AS PARQUET TBLPROPERTIES ('transactional'='false')")
     acid.sql("INSERT INTO shop.plain VALUES (7)")
+    acid.sql("CREATE VIEW shop.seven AS SELECT a FROM shop.plain")
+    acid.sql("CREATE VIEW shop.above AS SELECT s.a FROM shop.seven s")
     return [tuple(row) for row in acid.sql(_QUERY).collect()]
 
 
@@ -83,9 +85,10 @@ def test_from_sqlite_to_postgresql_and_back(
     assert done.exit_code == 0, done.output
     assert done.output == dry.output
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(row["table"], row["high_watermark"], row["aborted"]) for row in rows] == [
+    assert [(row["table"], row["high_watermark"], row["aborted"]) for row in rows[:2]] == [
         ("shop.orders", 5, 1), ("shop.plain", 0, 0),
     ]  # fmt: skip
+    assert {row["view"] for row in rows[2:]} == {"shop.seven", "shop.above"}
     with hiveacid.connect(spark, warehouse=there, store=url) as acid:
         found = acid.table("shop.orders").definition
         assert (found.property("note"), found.property(MIGRATION)) == ("mine", None)
@@ -93,6 +96,7 @@ def test_from_sqlite_to_postgresql_and_back(
         assert (_ids(acid).high_watermark, _ids(acid).aborted) == (ids.high_watermark, ids.aborted)
         assert [tuple(row) for row in acid.sql(_QUERY).collect()] == before
         assert acid.sql("SELECT * FROM shop.plain").first()[0] == 7
+        assert acid.sql("SELECT * FROM shop.above").first()[0] == 7
         acid.sql("INSERT INTO shop.orders PARTITION (p='x') VALUES (0,'later')")
         assert acid.sql(_QUERY).first()[0][0] == ids.high_watermark + 1
         acid.sql("ALTER TABLE shop.orders PARTITION (p='x') COMPACT 'major' AND WAIT")
@@ -129,7 +133,9 @@ def test_what_was_interrupted_is_brought_to_its_end(spark: SparkSession, tmp_pat
         for one in (acid, other):
             with pytest.raises(CatalogError, match="hiveacid migrate"):
                 one.sql("INSERT INTO shop.orders PARTITION (p='x') VALUES (5, 'no')")
-    assert _run("-w", here, "--to-warehouse", there, "shop.orders", to=url).exit_code == 0
+    done = _run("-w", here, "--to-warehouse", there, "shop.orders", to=url)
+    assert done.exit_code == 0, done.output
+    assert "shop.seven: a view, which stays (it reads shop.plain, which is not in" in done.stderr
     with hiveacid.connect(spark, warehouse=there) as other:
         assert [tuple(row) for row in other.sql(_QUERY).collect()] == before
         other.context.snapshots.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -25,6 +26,7 @@ from hiveacid.errors import (
     StatementError,
     UnsupportedFeatureError,
 )
+from hiveacid.hwc import HiveWarehouseSession
 from hiveacid.sql.native.session import NativeSession
 
 if TYPE_CHECKING:
@@ -156,7 +158,6 @@ def test_errors_are_of_whom_the_statement_is(native: NativeSession) -> None:
     with pytest.raises(ParseError):
         native.sql("ALTER TABLE t SET SERDE 'x'")
     for statement in (
-        "CREATE VIEW v AS SELECT * FROM t",
         "CACHE TABLE c AS SELECT * FROM t",
         "CACHE TABLE t",
     ):
@@ -168,9 +169,16 @@ def test_errors_are_of_whom_the_statement_is(native: NativeSession) -> None:
                 getattr(native.range(1).write.mode("append"), write)(name)
         with pytest.raises(UnsupportedOperationException, match="transactional table"):
             native.range(1).writeTo(name).create()
-    with pytest.raises(ParseError, match="at most two parts"):
-        native.sql("INSERT INTO spark_catalog.default.t VALUES (1)")
-    assert rows(native.sql("SELECT id FROM spark_catalog.default.t")) == []
+    with pytest.raises(ParseError, match=r"script .* one by one"):
+        native.sql("BEGIN SELECT * FROM t; DELETE FROM t; END")
+    native.sql("INSERT INTO spark_catalog.default.t VALUES (1)")
+    assert rows(native.sql("SELECT id FROM spark_catalog.default.t")) == [(1,)]
+    native.sql("DELETE FROM spark_catalog.default.t")
+    assert rows(native.sql("DESCRIBE HISTORY spark_catalog.default.t").select("operation")) == [
+        ("CREATE TABLE",),
+        ("DELETE",),
+        ("INSERT",),
+    ]
     native.sql("REFRESH TABLE t")
     native.catalog.refreshTable("t")
     assert rows(native.table("t")) == []
@@ -183,6 +191,7 @@ def test_sessions_that_know_nothing_of_us(native: NativeSession) -> None:
     assert plain.sql("INSERT INTO t VALUES (1)").first()["num_inserted_rows"] == 1
     assert rows(plain.sql("SELECT id FROM t WHERE id = :one", args={"one": 1})) == [(1,)]
     assert rows(plain.range(3).where("id IN (SELECT id FROM t)")) == [(1,)]
+    assert rows(plain.range(1).selectExpr("(SELECT count(*) FROM t) AS n")) == [(1,)]
     assert ("default", "t", False) in {*map(tuple, plain.sql("SHOW TABLES").collect())}
     with pytest.raises(
         IllegalArgumentException, match=r"\[HIVEACID_10002\] default\.t has no column nothing"
@@ -229,9 +238,141 @@ def test_threads_and_their_transactions(native: NativeSession) -> None:
     assert rows(native.sql("SELECT * FROM t")) == [(n,) for n in (1, 2, 3, 4, 5, 6, 100)]
 
 
+def test_one_current_database(native: NativeSession) -> None:
+    """Spark's own: whoever changes it, by whatever door, changes it for all."""
+    acid, sql = native.acid, native.sql
+    for name in ("a", "b"):
+        sql(f"CREATE DATABASE {name}")
+        sql(f"CREATE TABLE {name}.t (id INT) {ACID}")
+        sql(f"CREATE TABLE {name}.u (id INT) {ACID}")
+        sql(f"INSERT INTO {name}.t VALUES ({'ab'.index(name)})")
+    try:
+        acid.sql("USE a")
+        assert sql("SELECT current_database()").first() == ("a",)
+        for id_ in (2, 3):
+            acid.sql(f"INSERT INTO t VALUES ({id_})")
+        assert rows(sql("SELECT * FROM t")) == rows(acid.sql("SELECT * FROM a.t")) == [(0,), (2,), (3,)]
+        acid.sql(f"CREATE TABLE made {ACID} AS SELECT * FROM t")
+        assert rows(sql("SELECT * FROM a.made")) == [(0,), (2,), (3,)]
+        hive = HiveWarehouseSession.session(native).build()
+        hive.setDatabase("b")
+        for id_ in (4, 5):
+            assert hive.executeUpdate(f"INSERT INTO t VALUES ({id_})")
+        assert rows(sql("SELECT * FROM b.t")) == rows(hive.table("t")) == [(1,), (4,), (5,)]
+        sql(f"CREATE TABLE a {ACID} AS SELECT 1 AS id")  # in b, called like the database
+        assert native.catalog.databaseExists("a")
+        assert native.catalog.getDatabase("a").name == "a"
+        native.catalog.setCurrentDatabase("a")
+        assert rows(acid.table("t").to_df()) == rows(hive.sql("SELECT * FROM t")) == [(0,), (2,), (3,)]
+        # names in a view belong to its own database, whatever is asked of Spark on the way
+        sql(
+            "CREATE VIEW b.v AS SELECT t.id FROM b.t JOIN (SELECT count(*) AS n FROM b.t.history) WHERE n > 0"
+        )
+        acid.sql("USE b")
+        sql(
+            "CREATE VIEW w AS SELECT v.id FROM v JOIN (SELECT count(*) AS n FROM t.history) JOIN t ON t.id = v.id"
+        )
+        acid.sql("USE a")
+        assert rows(acid.sql("SELECT * FROM b.w")) == rows(acid.table("b.w").to_df()) == [(1,), (4,), (5,)]
+        acid.sql("DROP DATABASE a CASCADE")
+        assert sql("SELECT current_database()").first() == ("default",)
+        acid.sql("SHOW TABLES")
+    finally:
+        acid.use("default")
+        for name in ("a", "b"):
+            sql(f"DROP DATABASE IF EXISTS {name} CASCADE")
+
+
+def test_what_a_connection_holds_ends_with_it(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    transactions = native.acid.context.transactions
+    beating = transactions.heartbeats
+
+    # a frame between braces belongs to the thread's transaction, too
+    frame = native.range(1, 3).selectExpr("CAST(id AS INT) AS id")
+    native.sql("START TRANSACTION")
+    native.sql("INSERT INTO t SELECT id FROM {f}", f=frame)
+    assert rows(native.sql("SELECT t.id FROM t JOIN {f} AS f ON t.id = f.id", f=frame)) == [(1,), (2,)]
+    native.sql("ROLLBACK")
+    assert rows(native.sql("SELECT * FROM {t}", t=native.table("t"))) == []
+    assert not [view for view in native.catalog.listTables() if view.isTemporary]
+
+    # closing what connect() and HWC gave ends a transaction, and nothing that others share
+    with hiveacid.connect(native) as acid:
+        acid.sql("START TRANSACTION")
+        acid.sql("INSERT INTO t VALUES (7)")
+        begun = acid.joined
+    assert begun is not None
+    assert begun.ended
+    HiveWarehouseSession.session(native).build().close()
+    assert beating._thread is not None
+    assert beating._thread.is_alive()
+    native.sql("INSERT INTO t VALUES (1)")
+    assert rows(native.sql("SELECT * FROM t")) == [(1,)]
+
+    # a thread that dies in its transaction leaves it to the heartbeat
+    left = []
+
+    def die() -> None:
+        native.sql("START TRANSACTION")
+        native.sql("INSERT INTO t VALUES (8)")
+        left.append(native.acid.joined)
+
+    thread = threading.Thread(target=die)
+    thread.start()
+    thread.join(60)
+    native._door.sweep()
+    assert left[0].ended
+    assert rows(native.sql("SELECT * FROM t")) == [(1,)]
+
+    # the word select is no query, and what a plan needed goes when Spark has analysed it
+    plain = SparkSession(native.sparkContext, native._jsparkSession)
+    native._door.sweep(0.0)
+    gc.collect()
+    native.acid.context.snapshots.sweep()
+    before = beating.alive()
+    assert (
+        plain.range(1).selectExpr("1 AS selected").where("selected = 1").selectExpr("'select' AS s").count()
+    )
+    assert plain.range(1).where("id IN (SELECT 0)").count() == 1
+    native.acid.context.snapshots.sweep()
+    assert beating.alive() <= before
+    assert plain.range(3).where("id IN (SELECT id FROM t)").count() == 1
+    assert plain.range(3).where("id IN (TABLE t)").count() == 1
+    native._door.sweep(0.0)
+    assert not native._door._views
+
+
+def test_closing_the_session_ends_all_connections(spark: SparkSession, tmp_path: Path) -> None:
+    native = hiveacid.configure(spark.builder, native=True, warehouse=str(tmp_path / "wh")).getOrCreate()
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.sql("SET hiveacid.auto_compact=true")
+    runner = native.acid.runner
+    native.sql("START TRANSACTION")
+    native.sql("INSERT INTO t VALUES (1)")
+    txn = native.acid.joined
+    native.close()
+    assert txn is not None
+    assert txn.ended
+    assert runner is not None
+    assert runner.wait(0)
+    with hiveacid.connect(spark, str(tmp_path / "wh")) as acid:
+        assert rows(acid.sql("SELECT * FROM t")) == []
+        assert acid.context.store.txn_state(txn.txn_id) == "aborted"
+
+
 def test_one_application_one_warehouse(native: NativeSession, tmp_path: Path) -> None:
     same = hiveacid.configure(SparkSession.builder, native=True, warehouse=str(tmp_path / "warehouse"))
     assert same.appName("again").getOrCreate() is native
+    assert hiveacid.configure(SparkSession.builder, native=True).getOrCreate() is native
+    more = hiveacid.configure(
+        SparkSession.builder, native=True, warehouse=str(tmp_path / "warehouse"), settings={}
+    )
+    assert more.getOrCreate() is native
+    native.sql(f"CREATE TABLE `odd name` (id INT) {ACID}")
+    assert native.catalog.tableExists("odd name", "default")
+    assert native.catalog.tableExists("`odd name`")
+    assert not native.catalog.tableExists("name", "default")
     with pytest.raises(ConfigError, match="another warehouse"):
         hiveacid.configure(SparkSession.builder, native=True, warehouse=str(tmp_path / "other")).getOrCreate()
     with pytest.raises(ConfigError, match="native=True"):

@@ -40,7 +40,7 @@ def test_a_location_that_holds_the_warehouse(acid: AcidSession, up: int) -> None
 
 
 @pytest.mark.parametrize(
-    "name", ["_under", "sp ace", "semi;colon", "quo'te", 'dou"ble', "ünï😀", "a=b", "per%41cent", "[x]*{y}?", "select", "1", "x" * 200]
+    "name", ["_under", "sp ace;semi;colon", "quo'te=dou\"ble", "ünï😀", "per%41cent[x]*{y}?", "1", "x" * 200]
 )  # fmt: skip
 def test_odd_names_that_a_table_can_have(acid: AcidSession, name: str) -> None:
     properties = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
@@ -103,11 +103,12 @@ def test_odd_partition_values(spark: SparkSession, acid: AcidSession) -> None:
         if a % 5 == 0:
             acid.sql(f"INSERT INTO odd PARTITION (p = {literal(p)}, q = {literal(p)}) VALUES (5)")
             rows.append((5, p, p))
-    acid.table("odd").compact("major")
+    for value in ODD_VALUES[::4]:  # of some of them the insert made a second delta
+        acid.table("odd").compact("major", partition={"p": value})
     assert seen(acid) == sorted(rows, key=str)
     names = [row[0] for row in acid.sql("SHOW PARTITIONS odd").collect()]
     assert len(names) == len(set(names)) == len(ODD_VALUES) + 2
-    gone = ODD_VALUES[:8]
+    gone = ODD_VALUES[::6]
     for value in gone:
         acid.sql(f"ALTER TABLE odd DROP PARTITION (p = {literal(value)})")
     assert seen(acid) == sorted((row for row in rows if row[1] not in gone), key=str)

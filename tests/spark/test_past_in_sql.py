@@ -174,6 +174,11 @@ def test_names_and_places(sql: Sql) -> None:
         ("SELECT * FROM default.t.history VERSION AS OF 1", UnsupportedFeatureError, "line 1, column 33"),
         ("SELECT 1 FROM t,\n hiveacid_changes('nowhere', 1)", HiveAcidError, "line 2, column 2"),
         ("SELECT * FROM t, table_changes('t', array('a'))", HiveAcidError, "start is no write id"),
+        (
+            "SELECT * FROM hiveacid_changes('t', 0, net => 'false')",
+            HiveAcidError,
+            "net is true or false, not 'false'",
+        ),
         ("SELECT * FROM table_changes('t')", StatementError, "line 1, column 15"),
         ("SELECT * FROM hiveacid_changes('t', 0, NULL, 'nope')", HiveAcidError, "key names no column: nope"),
     ]

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import orc
 from pyspark.sql import functions as F
 
 from acid_files import acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
 from hiveacid.config import keys
+from hiveacid.core.model import TableName
+from hiveacid.spark.reach import WORTH
+from hiveacid.table.acid_table import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid import AcidSession
 
@@ -105,10 +110,68 @@ def test_only_partitions_with_deletes_pay_for_a_join(acid: AcidSession) -> None:
     assert rows.count() == 35
 
 
+@pytest.mark.usefixtures("table")
+def test_counting_reads_only_files_that_a_delete_can_touch(acid: AcidSession) -> None:
+    """What the footers tell needs no look at the rows; a value that is asked for after all fails."""
+    acid.sql("INSERT INTO t SELECT CAST(id AS INT), 'x', 0.5 FROM range(100, 105)")
+    for query in (
+        "SELECT count(*) FROM t",
+        "select Count( * ) n from default.t",
+        "SELECT /* all */ count(*) AS `how many` FROM t AS other;",
+    ):
+        frame = acid.sql(query)
+        assert "FileScan" not in executed_plan(frame), query
+        assert frame.collect() == [(15,)]
+    acid.sql("DELETE FROM t WHERE id > 102")
+    one = acid.sql("SELECT count(*) FROM t")
+    assert one.collect() == [(13,)]
+    assert files_read(one) < files_read(acid.sql("SELECT count(*), count(1) FROM t"))
+    for query, count in (
+        ("SELECT count(*) FROM t WHERE id < 3", 3),
+        ("SELECT count(*) FROM t GROUP BY id > 4 HAVING min(id) = 0", 5),
+        ("SELECT count(*) FROM t LIMIT 0", None),
+        ("SELECT count(*) FILTER (WHERE id < 2) FROM t", 2),
+        ("SELECT count(*) + max(id) FROM t", 13 + 102),
+        ("SELECT count(*) FROM t x JOIN t y USING (id)", 13),
+        ("SELECT count(*) FROM t LATERAL VIEW explode(array(1, 2)) e AS z", 26),
+        ("SELECT count(*) FROM (SELECT id FROM t WHERE id = 1)", 1),
+    ):
+        assert [row[0] for row in acid.sql(query).collect()][:1] == ([] if count is None else [count]), query
+    with acid.transaction() as txn:
+        txn.sql("INSERT INTO t VALUES (9, 'y', 0.0)")
+        txn.sql("DELETE FROM t WHERE id = 9")
+        assert txn.sql("SELECT count(*) FROM t").collect() == [(12,)]
+    acid.sql(
+        "CREATE TABLE odd (s STRUCT<`a b`:INT,`c-d`:ARRAY<INT>>) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql("INSERT INTO odd SELECT named_struct('a b', 1, 'c-d', array(1)) FROM range(3)")
+    assert acid.sql("SELECT count(*) FROM odd").collect() == [(3,)]
+    counted = Scan(acid.context, TableName("default", "t"), counted=True).to_df()
+    with pytest.raises(Exception, match="rows are only counted"):
+        counted.where("id = 1").collect()
+
+
+def test_files_out_of_reach_of_all_deletes_are_read_without_a_join(acid: AcidSession) -> None:
+    acid.sql("CREATE TABLE big (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    acid.sql(f"INSERT INTO big SELECT CAST(id AS INT) FROM range(0, {WORTH}, 1, 1)")
+    acid.sql(f"INSERT INTO big SELECT CAST(id AS INT) FROM range({WORTH}, {WORTH + 10}, 1, 1)")
+    acid.sql(f"DELETE FROM big WHERE id = {WORTH + 3}")
+    frame = acid.table("big").to_df().selectExpr("count(id)", "sum(id)")
+    plan = executed_plan(frame)
+    assert ("LeftAnti" in plan, "Union" in plan) == (True, True), plan
+    expected = sum(range(WORTH + 10)) - WORTH - 3
+    assert frame.collect() == [(WORTH + 9, expected)]
+    acid.sql("DELETE FROM big WHERE id = 5")  # now both files are within reach
+    frame = acid.table("big").to_df().selectExpr("count(id)", "sum(id)")
+    plan = executed_plan(frame)
+    assert ("LeftAnti" in plan, "Union" in plan) == (True, False), plan
+    assert frame.collect() == [(WORTH + 8, expected - 5)]
+
+
 def test_originals_that_no_delete_can_touch_are_read_as_plain_files(
     acid: AcidSession, tmp_path: Path
 ) -> None:
-    """A window (row numbers) and a join are paid for by those files only that hold a deleted row."""
+    """Row numbers and a join are paid for by those files only that hold a deleted row; nothing is sorted for them."""
     rows = [(n, f"v{n}", 0.5) for n in range(10)]
     columns = "id:int,v:string,w:double"
     inserted, deleted = "delta_0000001_0000001_0000", "delete_delta_0000002_0000002_0000"
@@ -122,7 +185,7 @@ def test_originals_that_no_delete_can_touch_are_read_as_plain_files(
         "of_one_file": ([(1, key, 3), (0, second, 12)], [1]),  # the copy: rows 10 to 19 of its bucket
         "of_two_files": ([(0, second, 9), (0, second, 10)], [2]),
     }
-    for name, (gone, windowed) in cases.items():
+    for name, (gone, counted) in cases.items():
         more = {
             f"{deleted}/bucket_0000{bucket}": acid_bytes(
                 deletes(2, [k for k in gone if k[1] == one]), columns
@@ -134,10 +197,40 @@ def test_originals_that_no_delete_can_touch_are_read_as_plain_files(
         frame = acid.table(name).to_df()
         assert frame.count() == 40 - len(gone)
         plan = executed_plan(frame)
-        assert ("Window [" in plan, "ExistingRDD" in plan) == (bool(windowed), bool(windowed)), plan
+        has_numbers = "monotonically_increasing_id" in plan
+        assert (has_numbers, "ExistingRDD" in plan) == (bool(counted), bool(counted)), plan
+        assert not re.search(r"Window|Sort|Exchange hashpartitioning", plan), plan
         raw = [files for files in scanned_files(frame) if all("/delta_" not in file for file in files)]
         raw = [files for files in raw if all("/delete_" not in file for file in files)]
-        assert sorted(len(files) for files in raw) == sorted([3 - sum(windowed), *windowed])
+        assert sorted(len(files) for files in raw) == sorted([3 - sum(counted), *counted])
+
+
+def test_row_numbers_of_originals_hold_however_the_session_cuts_files(
+    acid: AcidSession, spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / "cut"
+    root.mkdir()
+    for number in range(2):
+        table = pa.table({"id": pa.array(range(number * 100_000, (number + 1) * 100_000), pa.int32())})
+        orc.write_table(
+            table, root / f"00000{number}_0", stripe_size=1 << 16, compression="uncompressed", batch_size=1024
+        )
+    assert orc.ORCFile(root / "000000_0").nstripes > 3
+    create = "CREATE TABLE cut (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+    acid.adopt(create, str(root))
+    before = spark.conf.get("spark.sql.files.maxPartitionBytes")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", str(1 << 16))
+    try:
+        acid.sql("DELETE FROM cut WHERE id IN (7, 99999, 150000)")
+        found = acid.table("cut").scan(row_ids=True).to_df()
+        wrong = found.where(
+            "ROW__ID.rowid != id % 100000 OR (ROW__ID.bucketid >> 16) % 4096 != id DIV 100000"
+        )
+        assert wrong.count() == 0
+        assert found.count() == 199_997
+        assert found.where("id IN (7, 99999, 150000)").count() == 0
+    finally:
+        spark.conf.set("spark.sql.files.maxPartitionBytes", str(before))
 
 
 def scanned_files(frame: DataFrame) -> Iterator[list[str]]:
@@ -192,7 +285,7 @@ def test_reserved_column_names_do_not_confuse_the_scan(acid: AcidSession) -> Non
 
 
 def test_a_count_reads_no_column_of_the_user(acid: AcidSession, table: str) -> None:
-    frame = acid.sql(f"SELECT count(*) FROM {table}")
+    frame = acid.table(table).to_df().selectExpr("count(*)")
     assert frame.collect() == [(10,)]
     (node,) = scan_nodes(frame._jdf.queryExecution().executedPlan())
     assert not {"id", "v", "w"}.intersection(

@@ -8,17 +8,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hiveacid.core.types import quote_name
 from hiveacid.errors import ParseError, UnsupportedFeatureError
 from hiveacid.spark.relations import (
     Relation,
     find_relations,
     find_relations_in_expression,
-    rewrite,
     substituted,
 )
 from hiveacid.spark.session import SparkFacts
+from hiveacid.sql.binding import _edits
+from hiveacid.sql.placing import Placed
+from hiveacid.sql.values import Slice
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
 
@@ -30,6 +35,12 @@ def facts(spark: SparkSession) -> SparkFacts:
 def named(facts: SparkFacts, text: str) -> list[str]:
     """Return the tables as the text spells them: what stands at their places."""
     return [text[relation.start : relation.end] for relation in find_relations(facts, text)]
+
+
+def rewrite(text: str, replacements: Mapping[Relation, str]) -> str:
+    """Return a text with views in the places of tables, as a Binder gives it to Spark."""
+    edits = [edit for one, view in replacements.items() for edit in _edits(text, one, quote_name(view))]
+    return Placed(Slice(text), tuple(edits)).text
 
 
 @pytest.mark.parametrize(
@@ -143,6 +154,7 @@ def test_time_travel_stands_on_the_relation(facts: SparkFacts) -> None:
         ("SELECT x.id FROM db.t x", "SELECT x.id FROM `v0` x"),
         ("SELECT db.t.id, db.t.*, db . T . id FROM db.t", "SELECT t.id, t.*, T . id FROM `v0` AS `t`"),
         ("SELECT a.db.t.id FROM db.t", "SELECT a.db.t.id FROM `v0` AS `t`"),
+        ("SELECT spark_catalog.db.t.id FROM spark_catalog.db.t", "SELECT t.id FROM `v0` AS `t`"),
         ("SELECT * FROM t TABLESAMPLE (5 PERCENT)", "SELECT * FROM `v0` TABLESAMPLE (5 PERCENT) AS `t`"),
         (
             "SELECT * FROM t TABLESAMPLE (5 ROWS) REPEATABLE (3) WHERE t.a = ')'",

@@ -43,3 +43,19 @@ def test_a_beat_that_failed_is_sent_again_and_sweeps_are_in_nobodys_way() -> Non
     assert store.answered.wait(30)
     assert swept.wait(30)
     heartbeats.close()
+
+
+def test_whose_a_transaction_is() -> None:
+    store = MemoryStore()
+    heartbeats = Heartbeats(store, 100.0)
+    own, other = (store.open_txns(Client("ann", "here", "test"))[0] for _ in range(2))
+    heartbeats.track(TxnId(own))
+    thread = threading.Thread(target=heartbeats.track, args=(TxnId(other),))
+    thread.start()
+    ident = thread.ident
+    thread.join()
+    assert heartbeats.alive() == {own, other}
+    assert (heartbeats.alive(threading.get_ident()), heartbeats.alive(ident)) == ({own}, {other})
+    heartbeats.forget(TxnId(own))
+    assert heartbeats.alive() == {other}
+    heartbeats.close()

@@ -21,7 +21,7 @@ from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.names import DeltaName, parse_original_file
 from hiveacid.core.storage_formats import FileKind, file_kind
-from hiveacid.errors import CatalogError
+from hiveacid.errors import CatalogError, UnsupportedFeatureError
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.storage.listing import CONVERSION, plain_files
@@ -75,6 +75,7 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
         txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
         table = context.require(name)
         kind = target_kind(table, changes)
+        _require_one_step(context, table, kind)
         made = _converted(table, kind, changes)
         txn.did(name, Deed("CONVERT", context.statement))
         if table.kind is kind:
@@ -89,6 +90,26 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
         else:
             _require_originals(context, table, txn)
             txn.alters(made, skipped=SKIPPED)
+
+
+def _require_one_step(context: Context, table: TableDefinition, kind: TableKind) -> None:
+    """Refuse what takes a definition and files at once where a definition does not wait for a commit, as in a metastore.
+
+    Hive, too, would read the table in between, and as it is then if we died. An insert-only table has write ids already,
+    and a metastore begins to count them at the conversion to full ACID (``TransactionalValidationListener``).
+    """
+    if kind is table.kind or context.store.upkeep_is_ours():
+        return
+    if kind is TableKind.INSERT_ONLY:
+        raise UnsupportedFeatureError(
+            f"{table.name}: a plain table of a Hive Metastore is made insert-only by ALTER TABLE in Hive only; or make a "
+            "new one by CREATE TABLE … AS SELECT"
+        )
+    if table.kind is TableKind.INSERT_ONLY:
+        raise UnsupportedFeatureError(
+            f"{table.name}: an insert-only table of a Hive Metastore does not become full ACID: make a "
+            "new one by CREATE TABLE … AS SELECT"
+        )
 
 
 def _converted(table: TableDefinition, kind: TableKind, changes: Mapping[str, str]) -> TableDefinition:
@@ -165,13 +186,15 @@ def _require_plain(context: Context, table: TableDefinition, path: str, file: Da
         )
 
 
+def _first_delta(write_id: WriteId) -> str:
+    return DeltaName(is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0).format()
+
+
 def _to_insert_only(
     context: Context, table: TableDefinition, made: TableDefinition, txn: Transaction
 ) -> None:
     write_id = txn.write_id(table.name)
-    directory = DeltaName(
-        is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0
-    ).format()
+    directory = _first_delta(write_id)
     roots = _roots(context, table, txn)
     _clear(context, table, roots)
     mark = f"{write_id}"

@@ -41,7 +41,7 @@ from hiveacid.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from hiveacid.ports import Operation
+from hiveacid.ports import Operation, Start
 from hiveacid.spark.rows import no_rows
 from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
 from hiveacid.storage.paths import absolute
@@ -79,9 +79,13 @@ def drop_database(context: Context, name: str, *, if_exists: bool = False, casca
         raise NoSuchDatabaseError(f"database {name} does not exist")
     if name == "default":
         raise CatalogError("the database default cannot be dropped")
-    tables = context.catalog.list_tables(name)
-    if tables and not cascade:
-        raise CatalogError(f"database {name} holds {len(tables)} tables ({tables[0]} …): use CASCADE")
+    tables, views = context.catalog.list_tables(name), context.catalog.list_views(name)
+    if (tables or views) and not cascade:
+        held = (*tables, *views)
+        what = "tables and views" if views else "tables"
+        raise CatalogError(f"database {name} holds {len(held)} {what} ({held[0]} …): use CASCADE")
+    for view in views:
+        context.catalog.drop_view(TableName(name, view))
     for table in tables:
         drop_table(context, TableName(name, table))
     context.catalog.drop_database(name)
@@ -104,6 +108,8 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     """
     if context.catalog.get_table(table.name) is not None:
         raise AlreadyExistsError(f"table {table.name} exists already")
+    if context.catalog.get_view(table.name) is not None:
+        raise AlreadyExistsError(f"view {table.name} exists already: DROP VIEW first, or take another name")
     check_name("a table called", table.name.name)
     where = table.location or default_location(context, table.name)
     check_location(absolute(where), context, table.name)
@@ -141,20 +147,26 @@ def create_table(context: Context, table: TableDefinition, *, if_not_exists: boo
     The lock waits for a CREATE TABLE AS SELECT of the same name: whichever comes second finds the table there,
     and no file of the one lies in the directory of the other.
     """
-    if if_not_exists and context.catalog.get_table(table.name) is not None:
+    if if_not_exists and _is_taken(context, table.name):
         return
     with context.transactions.scope(context.settings) as txn:
         txn.lock([LockComponent(LockType.EXCLUSIVE, table.name.database, table.name.name)])
-        if if_not_exists and context.catalog.get_table(table.name) is not None:
+        if if_not_exists and _is_taken(context, table.name):
             return
         made = prepare_table(context, table)
         context.fs.make_directory(made.location)
         context.catalog.create_table(made)
 
 
+def _is_taken(context: Context, name: TableName) -> bool:
+    return context.catalog.get_table(name) is not None or context.catalog.get_view(name) is not None
+
+
 def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
     """Drop a table, and its files unless it is external."""
     if context.catalog.get_table(name) is None:
+        if context.catalog.get_view(name) is not None:
+            raise CatalogError(f"{name} is a view: use DROP VIEW")
         if if_exists:
             return
         raise NoSuchTableError(f"table {name} does not exist")
@@ -317,9 +329,9 @@ def truncate(
     static = static_values(context, table, spec)
     if table.external:
         raise CatalogError(f"TRUNCATE of {name}: the table is external, its files belong to others")
-    with context.transactions.scope(context.settings, joined) as txn:
-        lock = LockComponent(LockType.EXCL_WRITE, name.database, name.name, None, Operation.UPDATE)
-        txn.lock([lock])
+    lock = LockComponent(LockType.EXCL_WRITE, name.database, name.name, None, Operation.UPDATE)
+    changed = () if table.kind is TableKind.PLAIN else (name,)
+    with context.transactions.scope(context.settings, joined, Start((lock,), changed)) as txn:
         table = context.require(name)
         nothing = no_rows(context.facts, table)
         options = InsertOptions(overwrite=True, small=True, named="TRUNCATE")

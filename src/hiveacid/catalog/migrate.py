@@ -7,7 +7,7 @@ to its end what was interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -108,6 +108,12 @@ class Migration:
         store = self.source.store
         return [TableName(one, name) for one in store.list_databases() for name in store.list_tables(one)]
 
+    def views(self, databases: Collection[str]) -> list[TableName]:
+        """Return the source's views in some databases."""
+        store = self.source.store
+        known = [one for one in store.list_databases() if one in databases]
+        return [TableName(one, name) for one in known for name in store.list_views(one)]
+
     def move(self, name: TableName, *, dry_run: bool = False) -> Moved | None:
         """Move a table; None if that has been done before.
 
@@ -130,6 +136,28 @@ class Migration:
             if not dry_run:
                 self._carry_over(state, begun=new is not None)
             return state.moved
+
+    def move_view(self, name: TableName) -> None:
+        """Move a view; what it reads has to be in the target.
+
+        Raises AlreadyExistsError where the target has something else of that name, LockTimeoutError, and what its store
+        says of a view that it cannot keep: then nothing has changed.
+        """
+        source, target = self.source.store, self.target.store
+        with self._held(self.source, name), self._held(self.target, name):
+            view, there = source.get_view(name), target.get_view(name)
+            if view is None:
+                raise NoSuchTableError(f"view {name} was dropped meanwhile")
+            if there is not None and (there.text, there.outputs) != (view.text, view.outputs):
+                raise AlreadyExistsError(f"{self.target.name} has another view {name} already")
+            if there is None:  # else a move was interrupted
+                self._make_database(name.database)
+                target.create_view(view)
+            try:
+                source.drop_view(name)
+            except UnsupportedFeatureError:  # a materialized one, which is Hive's
+                target.drop_view(name)
+                raise
 
     def _ended(self, name: TableName, new: TableDefinition | None, *, dry_run: bool) -> None:
         """Take the mark off a table that was interrupted at the very end."""

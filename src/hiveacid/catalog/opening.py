@@ -64,6 +64,7 @@ def _open_metastore(
 
     opened = MetastoreStore(store, clock=clock, limits=Limits.of(settings), owner=this_client().user)
     try:
+        opened.obey(settings)
         return opened, warehouse_of(opened, warehouse)
     except BaseException:
         opened.close()

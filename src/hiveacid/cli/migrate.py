@@ -10,7 +10,7 @@ import click
 from hiveacid.cli.options import Place, errors_end, is_known, place_options, say, without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from hiveacid.catalog.migrate import Migration, Moved
     from hiveacid.core.model import TableName
@@ -35,6 +35,8 @@ def migrate(
 ) -> None:
     """Move tables to another store: definitions, partitions, write ids. Their files stay as and where they are.
 
+    The views of their databases go, too, if all that they read is in the new store; else it says why they stay.
+
     From a Hive Metastore to a store of hiveacid's own, back, or between two of the latter. A table is in one store at
     any time: it leaves the old one when it is in the new one, and who asks for it there is told that it does not
     exist. Refused while transactions are open. May be repeated: what was interrupted is brought to its end.
@@ -46,6 +48,9 @@ def migrate(
             place, names, Place(to_warehouse or place.warehouse, to, (), place.verbose), dry_run=dry_run
         )
     for one in moved:
+        if isinstance(one, str):
+            click.echo(json.dumps({"view": one}, ensure_ascii=False))
+            continue
         row = {
             "table": str(one.table),
             "kind": one.kind.value,
@@ -58,16 +63,18 @@ def migrate(
         raise click.exceptions.Exit(1)
 
 
-def _move(place: Place, names: Sequence[str], to: Place, *, dry_run: bool) -> tuple[list[Moved], int]:
+def _move(place: Place, names: Sequence[str], to: Place, *, dry_run: bool) -> tuple[list[Moved | str], int]:
+    """Return the tables and the names of the views that were moved, and how many tables were not."""
     from hiveacid.catalog.migrate import Migration, Side  # noqa: PLC0415 - not before --help had its say
     from hiveacid.storage.local import LocalFileSystem  # noqa: PLC0415
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
 
-    moved: list[Moved] = []
+    moved: list[Moved | str] = []
     failed = 0
     with place.opened_store() as old, to.opened_store() as new:
         work = Migration(Side(old, _shown(place)), Side(new, _shown(to)), LocalFileSystem(), SystemClock())
-        for name in _chosen(work, names):
+        chosen = _chosen(work, names)
+        for name in chosen:
             try:
                 one = work.move(name, dry_run=dry_run)
             except Exception as error:
@@ -79,7 +86,71 @@ def _move(place: Place, names: Sequence[str], to: Place, *, dry_run: bool) -> tu
                 continue
             if one is not None:
                 moved.append(one)
+        there = {one.table for one in moved if not isinstance(one, str)}
+        moved += _move_views(work, work.views(_databases(work, names)), there, dry_run=dry_run)
     return moved, failed
+
+
+def _move_views(
+    work: Migration, views: Sequence[TableName], there: Collection[TableName], *, dry_run: bool
+) -> list[str]:
+    """Move the views whose tables are all in the target, views on such views, too; say of the others why they stay.
+
+    ``there``: tables that count as moved (with ``dry_run`` they are not).
+    """
+    known, left = set(there), dict.fromkeys(views, "")
+    moved: list[str] = []
+    waiting = True
+    while waiting:
+        waiting = False
+        for view in list(left):
+            try:
+                left[view] = _missing(work, view, known)
+                if not left[view] and not dry_run:
+                    work.move_view(view)
+            except Exception as error:
+                if not is_known(error):
+                    raise
+                left[view] = str(error)
+            if not left[view]:
+                del left[view]
+                known.add(view)
+                moved.append(str(view))
+                waiting = True
+    for view, why in left.items():
+        click.echo(
+            f"{view}: a view, which stays ({why}): make it anew by what SHOW CREATE TABLE says", err=True
+        )
+    return moved
+
+
+def _databases(work: Migration, names: Sequence[str]) -> set[str]:
+    if not names:
+        return set(work.source.store.list_databases())
+    return {name.strip().lower().rpartition(".")[0] or "default" for name in names}
+
+
+def _missing(work: Migration, view: TableName, known: Collection[TableName]) -> str:
+    """Return what of a view keeps it from the target, an empty text if nothing does."""
+    from hiveacid.core.model import TableName  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.sql.calls import called_tables  # noqa: PLC0415
+    from hiveacid.sql.relations import table_spans  # noqa: PLC0415
+    from hiveacid.sql.travel_clauses import without_clauses  # noqa: PLC0415
+
+    definition = work.source.store.get_view(view)
+    if definition is None:
+        return "it was dropped"
+    if list(called_tables(definition.text)):
+        return "it calls a function for changes"
+    target = work.target.store
+    for relation in table_spans(without_clauses(definition.text)[0]):
+        database, name = (
+            relation.parts[:2] if len(relation.parts) > 1 else (definition.database, *relation.parts)
+        )
+        read = TableName(database, name)
+        if read not in known and target.get_table(read) is None and target.get_view(read) is None:
+            return f"it reads {read}, which is not in {work.target.name}"
+    return ""
 
 
 def _shown(place: Place) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from click.core import ParameterSource
 
+from hiveacid.cli.visible import visible, visible_lines
 from hiveacid.core.partitions import parse_partition_values
 from hiveacid.errors import ConfigError, HiveAcidError
 
@@ -183,6 +184,12 @@ def partition_spec(text: str | None) -> dict[str, str | None] | None:
     return dict(zip(names, parse_partition_values(names, text.strip("/")), strict=True))
 
 
+def tell_if_open(session: AcidSession) -> None:
+    """Say that nobody committed what START TRANSACTION began: a script that forgot COMMIT ends with 0 all the same."""
+    if session.joined is not None and session.by_statement:
+        click.echo("warning: START TRANSACTION was not followed by COMMIT: it is rolled back", err=True)
+
+
 def is_known(error: Exception) -> bool:
     """Tell an error that a message explains (ours, Spark's) from a mistake in this program."""
     return isinstance(error, HiveAcidError) or type(error).__module__.startswith(("pyspark.", "py4j."))
@@ -191,10 +198,10 @@ def is_known(error: Exception) -> bool:
 def say(error: Exception) -> None:
     """Print an error with its code on standard error."""
     if isinstance(error, HiveAcidError):
-        click.echo(f"error {error.code}: {error}", err=True)
+        click.echo(f"error {error.code}: {visible_lines(str(error))}", err=True)
     else:
         first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        click.echo(f"error SPARK: {first.strip()}", err=True)
+        click.echo(f"error SPARK: {visible(first.strip())}", err=True)
 
 
 @contextmanager

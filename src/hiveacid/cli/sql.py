@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import FORMATS, Place, errors_end, is_known, output_option, place_options, say
+from hiveacid.cli.options import (
+    FORMATS,
+    Place,
+    errors_end,
+    is_known,
+    output_option,
+    place_options,
+    say,
+    tell_if_open,
+)
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
@@ -42,6 +51,7 @@ def sql(
         statements = list(_statements(script))
         with place.session(new=True) as session:
             good = [_run(session, one, line, output, keep_going=keep_going) for one, line in statements]
+            tell_if_open(session)
     if not all(good):
         raise click.exceptions.Exit(1)
 

@@ -64,6 +64,13 @@ RETRY_SNAPSHOT = count(
     "locks, or when another writer committed first.",
     minimum=0,
 )
+DML_EVENTS = choice(
+    "hive.metastore.dml.events",
+    ("metastore", "true", "false"),
+    "With a Hive Metastore: tell its listeners which files a statement wrote, before the commit, as replication and "
+    "Impala need it. metastore: if its own setting of this name says so.",
+    "false; Hive asks its own hive-site.xml",
+)
 TXN_OPENTXN_TIMEOUT = duration(
     "metastore.txn.opentxn.timeout",
     "1000ms",
@@ -329,6 +336,7 @@ SECTIONS: tuple[Section, ...] = (
             TXN_TIMEOUT,
             MAX_OPEN_TXNS,
             TXN_MAX_OPEN_BATCH,
+            DML_EVENTS,
             TXN_OPENTXN_TIMEOUT,
             LOCK_NUMRETRIES,
             LOCK_SLEEP,

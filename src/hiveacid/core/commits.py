@@ -45,6 +45,19 @@ class Deed:
         return cls(**{one.name: found[one.name] for one in fields(cls) if one.name in found})
 
 
+@dataclass(frozen=True)
+class NewFiles:
+    """Files (absolute paths) that a transaction put into a table, or into its partition of these values.
+
+    ``replaced``: they take the place of what was there (INSERT OVERWRITE).
+    """
+
+    table: TableName
+    values: tuple[str | None, ...]
+    paths: tuple[str, ...]
+    replaced: bool = False
+
+
 def together(first: Deed, then: Deed) -> Deed:
     """Return two statements of one transaction on one table as one deed."""
     verbs = dict.fromkeys([*_verbs(first), *_verbs(then)])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition
+from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, ViewDefinition
 from hiveacid.core.types import parse_type, quote_name, quoted_type_text
 
 # Statistics and what other clauses of the statement say (PROPERTIES_TO_IGNORE_AT_TBLPROPERTIES).
@@ -47,6 +47,20 @@ def show_create_table(table: TableDefinition, *, with_database: bool = True) -> 
     if shown:
         lines += ["TBLPROPERTIES (", f"{_properties(shown)})"]
     return "\n".join(lines)
+
+
+def show_create_view(view: ViewDefinition, *, with_database: bool = True) -> str:
+    """Return the CREATE VIEW statement of a view, its query with all names written out."""
+    name = quote_name(view.name.name)
+    if with_database:
+        name = f"{quote_name(view.name.database)}.{name}"
+    columns = _joined(f"{quote_name(column.name)}{_comment(column)}" for column in view.columns)
+    lines = [f"CREATE VIEW {name}(", f"{columns})"]
+    if view.comment is not None:
+        lines.append(f"COMMENT {_quoted(view.comment)}")
+    if view.properties:
+        lines += ["TBLPROPERTIES (", f"{_properties(view.properties)})"]
+    return "\n".join([*lines, "AS", view.text])
 
 
 def _joined(members: Iterable[str]) -> str:

@@ -88,6 +88,10 @@ class Kind(Enum):
         _RESTORE,
     )  # fmt: skip
     # what other engines stumble over, or what hides rows
+    OTHER_HASH_BUCKET = (
+        "other-hash-bucket", _W, "rows of a bucketed table lie where the other bucketing version has them, as after a MERGE of Hive 3.1",
+        "copy the rows into a new table: joins and filters by bucket (Hive, Trino) miss them",
+    )  # fmt: skip
     UNKNOWN_PARTITION = (
         "unknown-partition", _W, "a directory named like a partition that the catalog does not know: its rows are not read",
         "ALTER TABLE … ADD PARTITION, or remove it if an aborted statement left it",

@@ -123,11 +123,23 @@ class Partition:
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """A view in the catalog: the names of its columns, and its text with all names written out, in the SQL of Hive."""
+    """A view in the catalog (Hive's VIRTUAL_VIEW).
+
+    ``text``: its query with all names written out; ``original``: as its maker wrote it. ``outputs``: what the query
+    itself called its columns, by which ``columns`` find theirs when a table below gets another one; empty: by place.
+    ``database``: the current one of its maker.
+    """
 
     name: TableName
-    columns: tuple[str, ...]
+    columns: tuple[Column, ...]
     text: str
+    original: str = ""
+    outputs: tuple[str, ...] = ()
+    database: str = "default"
+    properties: tuple[tuple[str, str], ...] = ()
+    comment: str | None = None
+    owner: str = ""
+    created_at: int = field(default=0)  # seconds since the epoch
 
 
 @dataclass(frozen=True)

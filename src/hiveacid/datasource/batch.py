@@ -22,11 +22,13 @@ from pyspark.sql.datasource import (
 )
 
 from hiveacid.core.model import DEFAULT_PARTITION
-from hiveacid.datasource.options import Place, count_of
+from hiveacid.core.partitions import is_canonical
+from hiveacid.datasource.options import READ, WRITE, Place, count_of, require_known, require_warehouse
 from hiveacid.datasource.sink import Sink, Staged, read_staged, require_fit
-from hiveacid.datasource.stream_source import FilePartition
-from hiveacid.errors import WriteConflictError
+from hiveacid.datasource.stream_source import FilePartition, columns_of
+from hiveacid.errors import SchemaMismatchError, WriteConflictError
 from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.staging import WRITE_PREFIX
 from hiveacid.streaming import Connection
 from hiveacid.streaming.change_rows import FileChanges, read_changes
 from hiveacid.streaming.change_source import ChangeSource, Reading
@@ -34,7 +36,8 @@ from hiveacid.streaming.change_source import ChangeSource, Reading
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-_PREFIX = ".hiveacid-write-"
+    from hiveacid.core.model import TableDefinition
+
 _ATTEMPTS = 5  # at a write whose partitions others overwrite
 
 
@@ -90,19 +93,24 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
     Raises ConfigError, NoSuchTableError, SchemaMismatchError, UnsupportedFeatureError.
     """
     place = Place.of(options)
+    require_known(options, WRITE)
+    require_warehouse(options)
     with Connection(place.table, warehouse=place.warehouse, store=place.store) as connection:
         table = connection.definition
     require_fit(table, schema)
-    home = f"{table.location}/{_PREFIX}{uuid.uuid4().hex}"
+    home = f"{table.location}/{WRITE_PREFIX}{uuid.uuid4().hex}"
     return BatchWriter(Sink(dict(options), "", home, "rows"), overwrite)
 
 
 class BatchReader(DataSourceReader):
     """Reads one snapshot: the present, or that after the write id of ``as_of``."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        """Look at the options. Raises ConfigError."""
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        """Look at the options; ``schema``: the columns that Spark waits for. Raises ConfigError."""
         place = Place.of(options)
+        require_known(options, READ)
+        require_warehouse(options)
+        self.schema = schema
         self.as_of = count_of(options, "as_of")
         self.reading = Reading(place.table, place.warehouse, place.store, starting="snapshot")
         self.wanted: list[tuple[str, frozenset[str]]] = []  # partition columns' values, as texts
@@ -113,9 +121,10 @@ class BatchReader(DataSourceReader):
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the files of the snapshot."""
+        """Return the files of the snapshot. Raises SchemaMismatchError where Spark waits for other columns."""
         source = ChangeSource(self.reading)
         try:
+            _require_columns(source.definition(), self.schema)
             files = source.snapshot(self.as_of)
         except BaseException:
             source.close()
@@ -131,9 +140,22 @@ class BatchReader(DataSourceReader):
         texts = {
             column.name: (None if text == DEFAULT_PARTITION else text)
             for column, text in zip(file.table.partition_columns, file.partition, strict=True)
+            # a directory that another engine named p=01 is read as 1
             if column.type in _COMPARED
+            and (text is None or text == DEFAULT_PARTITION or is_canonical(text, column.type))
         }
         return all(name not in texts or texts[name] in values for name, values in self.wanted)
+
+
+def _require_columns(table: TableDefinition, schema: StructType) -> None:
+    """Raise SchemaMismatchError where the columns are no longer, or never were, what Spark was told."""
+    has = [f"{name} {kind.simpleString()}" for name, kind in columns_of(table)]
+    waits = [f"{one.name} {one.dataType.simpleString()}" for one in schema]
+    if has != waits:
+        raise SchemaMismatchError(
+            f"{table.name} has the columns {', '.join(has)}, and Spark was told {', '.join(waits)}: leave .schema(...) out, "
+            "use select and cast, and make a view anew whose table was altered"
+        )
 
 
 # Types whose values have one text each, so that equal texts mean equal values.

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
+from hiveacid.storage.paths import absolute
+from hiveacid.table.context import STORE_DIRECTORY
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+# What each door takes; names are lower-cased by Spark, which adds nothing of its own.
+_PLACE = frozenset({"table", "warehouse", "store"})
+READ = _PLACE | {"as_of"}
+WRITE = _PLACE
+READ_STREAM = _PLACE | {
+    *("changes", "key", "ignore_changes", "starting", "starting_write_id", "on_history_gone"),
+    *("max_write_ids_per_trigger", "max_bytes_per_trigger"),
+}
+WRITE_STREAM = _PLACE | {"query_name", "queryname", "checkpointlocation", "restart"}
 
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no", "")
 
@@ -22,7 +36,7 @@ class Place:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Place:
-        """Read ``table``, ``warehouse``, ``store``. Raises ConfigError."""
+        """Read ``table``, ``warehouse``, ``store``. Raises ConfigError, UnsupportedFeatureError."""
         table = options.get("table", "").strip()
         warehouse, store = options.get("warehouse"), options.get("store")
         if not table:
@@ -31,11 +45,38 @@ class Place:
             raise ConfigError(
                 'format("hiveacid") needs .option("warehouse", DIRECTORY), or .option("store", URL) as well'
             )
+        if warehouse is not None and _URI.match(warehouse) and not warehouse.startswith("file:"):
+            raise UnsupportedFeatureError(
+                f'warehouse={warehouse}: format("hiveacid") reads and writes local directories only; by acid.sql and '
+                "acid.table all places of docs/object-stores.md are possible"
+            )
         if warehouse is not None and not warehouse.startswith(("/", "file:")):
             raise ConfigError(
                 f"warehouse={warehouse}: Spark's Python workers have a working directory of their own; give the whole path"
             )
         return cls(table, warehouse, store)
+
+
+def require_known(options: Mapping[str, str], known: frozenset[str]) -> None:
+    """Raise ConfigError for options that would be ignored: a misspelt ``as_of`` must not read the present."""
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise ConfigError(
+            f'format("hiveacid") has no option {", ".join(unknown)} here: {", ".join(sorted(known))}'
+        )
+
+
+def require_warehouse(options: Mapping[str, str]) -> None:
+    """Raise ConfigError where there is no warehouse, which opening it would make: these doors are for tables in it."""
+    place = Place.of(options)
+    if place.warehouse is None or place.store is not None:
+        return
+    root = absolute(place.warehouse)
+    if not Path(root, STORE_DIRECTORY).is_dir():
+        raise ConfigError(
+            f"warehouse={place.warehouse}: no warehouse is there, as the driver's machine sees it; tables are made by "
+            "hiveacid.connect(spark, warehouse=...) and CREATE TABLE"
+        )
 
 
 def query_of(options: Mapping[str, str]) -> str:

@@ -20,9 +20,18 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
 from hiveacid.core.streams import require_columns
 from hiveacid.datasource.arrow import from_rows, wall_clock
-from hiveacid.datasource.options import Place, checkpoint_of, flag_of, query_of
+from hiveacid.datasource.options import (
+    WRITE_STREAM,
+    Place,
+    checkpoint_of,
+    flag_of,
+    query_of,
+    require_known,
+    require_warehouse,
+)
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.staging import STREAM_PREFIX
 from hiveacid.streaming import Connection, QueryStream
 
 if TYPE_CHECKING:
@@ -30,7 +39,6 @@ if TYPE_CHECKING:
 
     from hiveacid.core.model import TableDefinition
 
-_PREFIX = ".hiveacid-stream-"
 _CANNOT = {
     "merge_on": "changes by key are merged by foreachBatch(t.stream_writer(..., merge_on=...))",
     "merge_schema": "columns are added by foreachBatch(t.stream_writer(..., merge_schema=True))",
@@ -101,9 +109,15 @@ def _paths(messages: Messages) -> list[str]:
 
 
 def read_staged(messages: Messages) -> Iterator[Any]:
-    """Yield what the tasks staged, as Arrow batches."""
+    """Yield what the tasks staged, as Arrow batches. Raises StorageError where a file is gone."""
     for path in _paths(messages):
-        with pa.OSFile(path) as source, pa.ipc.open_file(source) as reader:
+        try:
+            file = pa.OSFile(path)
+        except OSError as error:
+            raise StorageError(
+                f"rows that a task staged are gone (the cleaner waits a day): {path}"
+            ) from error
+        with file as source, pa.ipc.open_file(source) as reader:
             for number in range(reader.num_record_batches):
                 yield reader.get_batch(number)
 
@@ -120,6 +134,8 @@ def stream_writer(
     for name, instead in _CANNOT.items():
         if name in options or name.replace("_", "") in options:
             raise UnsupportedFeatureError(f'format("hiveacid") has no option {name}: {instead}')
+    require_known(options, WRITE_STREAM)
+    require_warehouse(options)
     if overwrite:
         raise UnsupportedFeatureError(
             'outputMode("complete") would write the whole table anew with every batch'
@@ -128,7 +144,7 @@ def stream_writer(
         table = connection.definition
     require_fit(table, schema)
     digest = hashlib.sha256(query.encode()).hexdigest()[:16]
-    sink = Sink(dict(options), run, f"{table.location}/{_PREFIX}{digest}", uuid.uuid4().hex)
+    sink = Sink(dict(options), run, f"{table.location}/{STREAM_PREFIX}{digest}", uuid.uuid4().hex)
     if hasattr(api, "DataSourceStreamArrowWriter"):
         return _arrow_writer(sink)
     if "timestamp" in schema.simpleString().replace("timestamp_ntz", ""):

@@ -43,9 +43,9 @@ class HiveAcidDataSource(DataSource):
         """Return the columns of a query over the table (``datasource.stream_source``)."""
         return source_schema(dict(self.options))
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads one snapshot of the table (``datasource.batch``)."""
-        return BatchReader(dict(self.options))
+        return BatchReader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
         """Return what appends to the table, or overwrites it as INSERT OVERWRITE does."""

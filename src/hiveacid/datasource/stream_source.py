@@ -15,7 +15,16 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from hiveacid.core.changes import CHANGE_TYPE, WRITE_ID
 from hiveacid.core.types import Primitive, parse_type
-from hiveacid.datasource.options import Place, choice_of, count_of, flag_of
+from hiveacid.datasource.options import (
+    READ,
+    READ_STREAM,
+    Place,
+    choice_of,
+    count_of,
+    flag_of,
+    require_known,
+    require_warehouse,
+)
 from hiveacid.errors import ConfigError
 from hiveacid.spark.types import spark_type
 from hiveacid.streaming.change_rows import FileChanges, read_changes
@@ -56,15 +65,17 @@ def reading_of(options: Mapping[str, str]) -> Reading:
 def source_schema(options: Mapping[str, str]) -> T.StructType:
     """Return the columns of a source: the table's, TIMESTAMP as a wall clock, and those of changes if asked."""
     reading = reading_of(options)
+    require_known(options, READ | READ_STREAM)  # of a read or a stream, which Spark doesn't say yet
+    require_warehouse(options)
     source = ChangeSource(reading)
     try:
         table = source.definition()
     finally:
         source.close()
-    fields = [T.StructField(name, kind) for name, kind in _columns(table)]
+    fields = [T.StructField(name, kind) for name, kind in columns_of(table)]
     _check_key(table, reading.key)
     if reading.changes:
-        taken = {CHANGE_TYPE, WRITE_ID}.intersection(name for name, _ in _columns(table))
+        taken = {CHANGE_TYPE, WRITE_ID}.intersection(name for name, _ in columns_of(table))
         if taken:
             raise ConfigError(
                 f"{table.name} has a column {', '.join(sorted(taken))}: its changes can't be streamed"
@@ -73,7 +84,8 @@ def source_schema(options: Mapping[str, str]) -> T.StructType:
     return T.StructType(fields)
 
 
-def _columns(table: TableDefinition) -> Iterator[tuple[str, T.DataType]]:
+def columns_of(table: TableDefinition) -> Iterator[tuple[str, T.DataType]]:
+    """Yield the columns of a table's rows: Spark's types, but TIMESTAMP without time zone, texts without length."""
     for column in (*table.columns, *table.partition_columns):
         kind = parse_type(column.type)
         if isinstance(kind, Primitive) and kind.name == "timestamp":
@@ -113,6 +125,8 @@ class _Reader(DataSourceStreamReader):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.reading = reading_of(options)
+        require_known(options, READ_STREAM)
+        require_warehouse(options)
         self.source: ChangeSource | None = None
         self.target: Offset | None = None
 

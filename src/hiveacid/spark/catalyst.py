@@ -41,6 +41,14 @@ def session_of(facts: SparkFacts) -> Any:
     return facts.spark._jsparkSession  # noqa: SLF001
 
 
+def java_class(facts: SparkFacts, name: str) -> Any:
+    """Return a class of the JVM by its full name: along ``jvm.java.lang...`` each step is a round trip."""
+    from py4j.java_gateway import JavaClass  # noqa: PLC0415 - classic only
+
+    gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
+    return JavaClass(name, gateway._gateway_client)  # noqa: SLF001
+
+
 def items(sequence: Any) -> Iterator[Any]:
     """Yield the elements of a Scala Seq."""
     for index in range(sequence.size()):

@@ -70,7 +70,7 @@ def feed(
     frames = []
     added = [one.location for one in changed if not one.changes.deletes]
     if any(at.state.row_directories for at in added):
-        new = ~row_validity(span.after, CURRENT)
+        new = ~F.expr(row_validity(span.after, CURRENT))
         kind, write_id = F.lit("insert").alias(CHANGE_TYPE), F.col(CURRENT).alias(WRITE_ID)
         frames += [frame.where(new).select(*rows.columns, kind, write_id) for frame in rows.of(added, None)]
     by_overwrites: dict[tuple[int, ...], list[Location]] = defaultdict(list)
@@ -115,7 +115,7 @@ def _directory_write_id(group: FileGroup) -> SparkColumn:
 
     Of directories with several write ids 0, too: they are read only where all of them are in the earlier snapshot.
     """
-    top = top_directory(group)
+    top = F.expr(top_directory(group))
     low, high = (
         F.when((found := F.regexp_extract(top, pattern, 1)) != "", found).cast("bigint")
         for pattern in ("^(?:base|delta)_([0-9]+)(?:_|$)", "^delta_[0-9]+_([0-9]+)(?:_|$)")
@@ -151,7 +151,7 @@ def _came_and_went(
 def _ends(rows: _Rows, locations: Sequence[Location], bounds: DeleteBounds) -> DataFrame:
     """Return one row for each key that events name: the first new write id, and whether an earlier event hit it."""
     events = delete_keys(rows.source, locations, bounds, current=True)
-    before = row_validity(rows.span.after, CURRENT)
+    before = F.expr(row_validity(rows.span.after, CURRENT))
     first = F.min(F.when(~before, F.col(CURRENT))).alias(_ENDED)
     return events.groupBy("__hiveacid_dk").agg(first, F.max(before).alias(_ENDED_BEFORE))
 
@@ -164,7 +164,7 @@ def _next_overwrite(overwrites: Sequence[int]) -> SparkColumn:
 
 def _emitted(frame: DataFrame, rows: _Rows, ended: SparkColumn, *, net: bool) -> DataFrame:
     """Return no, one or two changes for each row."""
-    came, went = ~row_validity(rows.span.after, CURRENT), F.col(_ENDED)
+    came, went = ~F.expr(row_validity(rows.span.after, CURRENT)), F.col(_ENDED)
     unseen = went.isNotNull() if net else went.eqNullSafe(F.col(CURRENT))
     changes = [
         F.when(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from hiveacid.core.types import quote_name
+from hiveacid.spark.expressions import Expression, as_column, cast, named, selected
 from hiveacid.spark.fields import assigned
-from hiveacid.spark.rows import Expression, as_column
 from hiveacid.spark.scan import ROW_ID
+from hiveacid.spark.types import column_type
 from hiveacid.spark.write import ACTION, Action
 
 if TYPE_CHECKING:
@@ -28,18 +29,18 @@ def updated_rows(
     values = {name: F.when(F.lit(True), as_column(assignments[column])) for column, name in new.items()}  # noqa: FBT003
     valued = frame.select("*", *[value.alias(name) for name, value in values.items()])
     types = {field.name: field.dataType for field in valued.schema.fields}
-    columns = [
-        assigned(F.col(quote_name(new[c.name])), types[new[c.name]], c).alias(c.name)
+    columns: list[Expression] = [
+        named(assigned(F.col(quote_name(new[c.name])), types[new[c.name]], c), c.name)
         if c.name in new
-        else F.col(quote_name(c.name))
+        else quote_name(c.name)
         for c in table.columns
     ]
-    places = [F.col(quote_name(c.name)) for c in table.partition_columns]
-    return valued.select(F.lit(int(Action.UPDATE)).alias(ACTION), ROW_ID, *columns, *places)
+    places = [quote_name(c.name) for c in table.partition_columns]
+    return selected(valued, [f"{int(Action.UPDATE)} AS {ACTION}", ROW_ID, *columns, *places])
 
 
 def deleted_rows(table: TableDefinition, frame: DataFrame) -> DataFrame:
     """Return the selected rows' ids; no user column is read."""
-    nothing = [F.lit(None).cast(frame.schema[c.name].dataType).alias(c.name) for c in table.columns]
-    places = [F.col(quote_name(c.name)) for c in table.partition_columns]
-    return frame.select(F.lit(int(Action.DELETE)).alias(ACTION), ROW_ID, *nothing, *places)
+    nothing = [named(cast("NULL", column_type(c)), c.name) for c in table.columns]
+    places = [quote_name(c.name) for c in table.partition_columns]
+    return selected(frame, [f"{int(Action.DELETE)} AS {ACTION}", ROW_ID, *nothing, *places])

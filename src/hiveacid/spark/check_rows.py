@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from hiveacid.core.buckets import MAX_BUCKET
 from hiveacid.core.check_events import EventFacts, Span
 from hiveacid.core.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.hashing import bucket_number
 from hiveacid.spark.paths import names
 from hiveacid.spark.recipes import ORC
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _PLACE, _FILE, _BLOCK = "__hiveacid_place", "__hiveacid_file", "__hiveacid_block"
 _KEY = ("write_id", "property", "row_id")
 _ABSENT = "__hiveacid_absent"
+_BOTH_VERSIONS = 1 + 2  # of the bucket hash: less one of them it is the other
 _ROOT = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
 # Always true. It keeps all six root columns in the scan, whatever is used of them (`scan`), and is not pushed down.
 _ALWAYS = (
@@ -200,7 +202,18 @@ def orphans(inserts: DataFrame | None, deletes: DataFrame) -> dict[str, int]:
     return {row[0]: row[1] for row in lost.groupBy(FILE_NAME).count().collect()}
 
 
-def misplaced(facts: SparkFacts, table: TableDefinition, frame: DataFrame) -> dict[str, int]:
+@dataclass(frozen=True)
+class Misplaced:
+    """Rows of one file that lie in another bucket than their hash says.
+
+    ``explained``: so many of them lie where the other bucketing version has them.
+    """
+
+    rows: int
+    explained: int
+
+
+def misplaced(facts: SparkFacts, table: TableDefinition, frame: DataFrame) -> dict[str, Misplaced]:
     """Count, by file, the rows of a bucketed table that lie in the file of another bucket than their hash says.
 
     The file's bucket is that of the row ids (full ACID), else the number that its name begins with.
@@ -212,15 +225,24 @@ def misplaced(facts: SparkFacts, table: TableDefinition, frame: DataFrame) -> di
     kinds = {column.name: column.type for column in table.columns}
     columns = [F.col(quote_name(name)) for name in bucketing.columns]
     types = [kinds[name] for name in bucketing.columns]
-    hashed = bucket_number(facts, columns, types, table.bucketing_version, bucketing.count)
+
+    def hashed(version: int) -> SparkColumn:
+        return bucket_number(facts, columns, types, version, bucketing.count).bitwiseAND(MAX_BUCKET)
+
+    theirs = hashed(table.bucketing_version)
+    try:
+        others = hashed(_BOTH_VERSIONS - table.bucketing_version)
+    except UnsupportedFeatureError:
+        others = theirs
     if ROW_ID in frame.columns:
         number = F.col(ROW_ID).getField("bucketid")
         held = F.shiftright(number, 16).bitwiseAND(MAX_BUCKET)
         held = F.when(F.shiftrightunsigned(number, 29) == 0, number).otherwise(held)
     else:
         held = F.regexp_extract(FILE_NAME, r"/0*([0-9]+)_[^/]*$", 1).cast("int").bitwiseAND(MAX_BUCKET)
-    wrong = frame.where(hashed.bitwiseAND(MAX_BUCKET) != held)
-    return {row[0]: row[1] for row in wrong.groupBy(FILE_NAME).count().collect()}
+    wrong = frame.where(theirs != held).groupBy(FILE_NAME)
+    counted = wrong.agg(F.count("*"), F.count_if(others == held))
+    return {row[0]: Misplaced(row[1], row[2]) for row in counted.collect()}
 
 
 def read_through(frame: DataFrame, columns: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import ParseException
 from pyspark.sql import types as T
 
-from hiveacid.spark.catalyst import explained, parser_of, session_of
+from hiveacid.spark.catalyst import explained, java_class, parser_of, session_of
 from hiveacid.spark.lexer import Word, split_conjunction, words
 from hiveacid.spark.simple import ConditionReader, Simple
 
@@ -48,8 +48,7 @@ def conjuncts(
     """
     if not facts.classic:
         return [*_plain(schema, where, alias)]
-    jvm: Any = facts.spark._jvm  # noqa: SLF001
-    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
     with explained():
         pieces = _pieces(parser_of(facts), where, patterns.PLAN_EXPRESSION())
         trees = _analysed(facts, schema, [piece.text for piece in pieces], alias) if pieces else []
@@ -140,9 +139,8 @@ def _conjunct(schema: T.StructType, text: str, trees: Sequence[Any]) -> Conjunct
 
 
 def _analysed(facts: SparkFacts, schema: T.StructType, texts: Sequence[str], alias: str | None) -> list[Any]:
-    jvm: Any = facts.spark._jvm  # noqa: SLF001
-    types = jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
-    frame = session_of(facts).createDataFrame(jvm.java.util.ArrayList(), types)
+    types = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    frame = session_of(facts).createDataFrame(java_class(facts, "java.util.ArrayList")(), types)
     frame = frame.alias(alias) if alias is not None else frame
     # The line break ends a trailing comment.
     condition = " AND ".join(f"({text}\n)" for text in texts)

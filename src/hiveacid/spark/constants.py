@@ -69,7 +69,7 @@ def keeps_values(have: T.DataType, want: T.DataType) -> bool:
 
 
 def constant(tree: Any) -> Value | Special:
-    """Return a literal's value, through casts; NULL, or UNKNOWN for anything else."""
+    """Return the value of a literal, or of what is computed of literals alone; NULL, or UNKNOWN for anything else."""
     if not _is_constant(tree):
         return UNKNOWN
     kind = plain_type(tree.dataType().catalogString())
@@ -83,12 +83,15 @@ def constant(tree: Any) -> Value | Special:
 
 
 def _is_constant(tree: Any) -> bool:
-    match tree.nodeName():
-        case "Literal":
-            return True
-        case "Cast" | "UnaryMinus":
-            return _is_constant(tree.child())
-    return False
+    """Tell whether an expression has one value at any time: ``current_date`` and the like are leaves of their own."""
+    if tree.nodeName() == "Literal":
+        return True
+    leaves = tree.collectLeaves()
+    return (
+        bool(tree.foldable())
+        and bool(tree.deterministic())
+        and all(leaves.apply(nth).nodeName() == "Literal" for nth in range(leaves.size()))
+    )
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

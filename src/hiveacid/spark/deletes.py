@@ -6,17 +6,17 @@ the footers of delete files give. Bounds are never trusted blindly: an event out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from hiveacid.orc.summary import Range
+from hiveacid.spark.expressions import Expression
+from hiveacid.spark.reach import Box, few, hull
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
     from hiveacid.core.originals import OriginalRows
     from hiveacid.orc.summary import FileSummary
 
@@ -42,40 +42,39 @@ _OUTSIDE = "[HIVEACID_FORMAT] a delete event lies outside of the statistics of i
 
 @dataclass(frozen=True)
 class DeleteBounds:
-    """Number of delete events and, where every footer tells, the ranges of their keys.
+    """Number of delete events and, where every footer tells, where their keys lie.
 
-    ``originals``: bucket properties and row ids in the delete files that reach down to write id 0.
+    ``boxes``: every event's key lies in one of them; none: nobody knows.
     """
 
     events: int
-    write_id: Range | None = None
-    bucket: Range | None = None
-    row_id: Range | None = None
+    boxes: tuple[Box, ...] = ()
     fits_memory: bool = True
-    originals: tuple[Range, Range] | None = None
+
+    @property
+    def box(self) -> Box | None:
+        """Return what is around all keys; None: nobody knows."""
+        return hull(self.boxes) if self.boxes else None
+
+    @property
+    def as_one(self) -> DeleteBounds:
+        """Return them with a single box, which is compared with faster."""
+        return replace(self, boxes=(hull(self.boxes),)) if self.boxes else self
 
     @property
     def packs(self) -> bool:
         """Tell whether a key fits into one long."""
-        if self.write_id is None or self.bucket is None or self.row_id is None:
-            return False
-        return self.write_id.bits + self.bucket.bits + self.row_id.bits <= _LONG_BITS
+        around = self.box
+        return around is not None and sum(part.bits for part in around.parts) <= _LONG_BITS
 
     def can_touch(self, rows: OriginalRows, count: int) -> bool:
         """Tell whether an event may delete one of the ``count`` rows of a file without ACID columns."""
-        if not self.packs or self.write_id is None or self.bucket is None or self.row_id is None:
-            return True  # unpacked keys are not checked against the bounds either
-        if not self.write_id.low <= rows.write_id <= self.write_id.high:
-            return False
-        bucket, row_id = self.bucket, self.row_id
-        if rows.write_id == 0 and self.originals is not None:
-            bucket, row_id = self.originals
+        if not self.packs:
+            return True  # unpacked keys are not checked against the boxes either
+        write_id, bucket = int(rows.write_id), rows.bucket_property
         last = rows.first_row_id + count - 1
-        return (
-            bucket.low <= rows.bucket_property <= bucket.high
-            and rows.first_row_id <= row_id.high
-            and row_id.low <= last
-        )
+        own = Box(Range(write_id, write_id), Range(bucket, bucket), Range(rows.first_row_id, last))
+        return any(map(own.meets, self.boxes))
 
 
 def measure(summaries: Sequence[FileSummary], limit: int) -> DeleteBounds | None:
@@ -88,51 +87,41 @@ def measure(summaries: Sequence[FileSummary], limit: int) -> DeleteBounds | None
     events = sum(summary.rows for summary in summaries)
     if not events:
         return None
-    fits = events <= limit
-    write_id = _range(summary.write_id for summary in summaries)
-    bucket = _range(summary.bucket for summary in summaries)
-    row_id = _range(summary.row_id for summary in summaries)
-    if write_id is None or bucket is None or row_id is None or (write_id.low <= 0 and bucket.low < _V1):
-        return DeleteBounds(events, fits_memory=fits)  # no bounds, or keys that have to be translated first
-    low = [summary for summary in summaries if summary.write_id is not None and summary.write_id.low <= 0]
-    buckets, row_ids = _range(summary.bucket for summary in low), _range(summary.row_id for summary in low)
-    originals = None if buckets is None or row_ids is None else (buckets, row_ids)
-    return DeleteBounds(events, write_id, bucket, row_id, fits_memory=fits, originals=originals)
+    keys = [summary.keys for summary in summaries]
+    boxes = few(Box.between(one) for one in keys if one is not None)
+    around = hull(boxes) if boxes else None
+    if None in keys or around is None or (around.write_id.low <= 0 and around.bucket.low < _V1):
+        boxes = ()  # nothing known, or keys that have to be translated first
+    return DeleteBounds(events, boxes, fits_memory=events <= limit)
 
 
-def _range(ranges: Iterable[Range | None]) -> Range | None:
-    known = list(ranges)
-    found = [one for one in known if one is not None]
-    if not found or len(found) < len(known):
-        return None
-    return Range(min(one.low for one in found), max(one.high for one in found))
+def _inside(box: Box) -> str:
+    return " AND ".join(
+        _within(value, one.low, one.high) for value, one in zip(ROOT_KEY, box.parts, strict=True)
+    )
 
 
-def delete_key(bounds: DeleteBounds, place: SparkColumn | None, *, strict: bool) -> SparkColumn:
+def delete_key(bounds: DeleteBounds, place: Expression | None, *, strict: bool) -> Expression:
     """Return the join key over the root columns of an ACID file.
 
     ``strict`` (the delete events' side): a key outside of the bounds fails the query instead of being lost.
     On the rows' side such a key is NULL: no event can match it. ``place`` tells partitions apart.
     """
-    # One text, not functions: each call of one is several round trips to the JVM.
     write_id, bucket, row_id = ROOT_KEY
-    if not bounds.packs or bounds.write_id is None or bounds.bucket is None or bounds.row_id is None:
+    around = bounds.box
+    if around is None or not bounds.packs:
         key = KEY_PARTS
     else:
-        w, b, r = bounds.write_id, bounds.bucket, bounds.row_id
+        w, b, r = around.parts
         packed = (
             f"shiftleft({write_id} - {w.low}L, {b.bits + r.bits})"
             f" | shiftleft(CAST({bucket} - {b.low} AS BIGINT), {r.bits}) | ({row_id} - {r.low}L)"
         )
-        inside = " AND ".join(
-            _within(value, one.low, one.high) for value, one in zip(ROOT_KEY, (w, b, r), strict=True)
-        )
-        if strict and bounds.originals is not None:  # files were kept out of the join by these
-            buckets, row_ids = bounds.originals
-            inside += (
-                f" AND ({write_id} != 0L OR {_within(bucket, buckets.low, buckets.high)}"
-                f" AND {_within(row_id, row_ids.low, row_ids.high)})"
-            )
+        inside = _inside(around)
+        if strict and len(bounds.boxes) > 1:  # files were kept out of the join by these
+            inside = " OR ".join(f"({_inside(box)})" for box in bounds.boxes)
         outside = f"CAST(raise_error('{_OUTSIDE}') AS BIGINT)" if strict else "NULL"
         key = f"CASE WHEN {inside} THEN {packed} ELSE {outside} END"
-    return F.expr(key) if place is None else F.struct(F.expr(key).alias("key"), place.alias("place"))
+    if place is None or isinstance(place, str):
+        return key if place is None else f"struct({key} AS key, {place} AS place)"
+    return F.struct(F.expr(key).alias("key"), place.alias("place"))

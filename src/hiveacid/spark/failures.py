@@ -35,6 +35,7 @@ _DATA = (
     "DIVIDE_BY_ZERO",
     "NUMERIC_VALUE_OUT_OF_RANGE",
     "DUPLICATED_MAP_KEY",
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS",
 )
 
 
@@ -53,6 +54,11 @@ def translated() -> Iterator[None]:
 def is_spark_error(error: BaseException) -> bool:
     """Tell an error that Spark, or the road to it, raised."""
     return isinstance(error, PySparkException | Py4JError)
+
+
+def is_strange_metastore(error: BaseException) -> bool:
+    """Tell whether Spark's own client (of Hive 2.3) met a metastore of Hive 4, which it cannot ask for any table."""
+    return "Invalid method name: 'get_table'" in str(error)
 
 
 def translate(error: Exception) -> HiveAcidError | None:

@@ -21,13 +21,13 @@ from hiveacid.core.storage_formats import FileKind, file_kind
 from hiveacid.core.types import LOCAL_TIMESTAMP, quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark import avro, recipes, text
-from hiveacid.spark.timezone import from_file, to_file
+from hiveacid.spark.expressions import Expression, as_column, cast, named, selected
+from hiveacid.spark.timezone import from_file, is_moved, moves, to_file
 from hiveacid.spark.types import column_type
 from hiveacid.spark.views import analysed
 from hiveacid.storage.paths import spark_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from hiveacid.core.evolution import Recipe
@@ -78,12 +78,12 @@ def read(
     if kind is FileKind.AVRO:
         reader = reader.schema(avro.read_schema(table))
         rows = avro.loaded(facts, lambda: analysed(facts, reader.format("avro").load(list(files))))
-        return rows.select(*_values(facts, table, [column.name for column in table.columns]))
+        return selected(rows, _values(facts, table, [column.name for column in table.columns]))
     if kind is FileKind.ORC:
         return _read_orc(facts, table, files, reader, recipe or plain_recipe(table.columns))
     types = [T.StructField(c.name, column_type(c)) for c in table.columns]
     found = reader.schema(T.StructType(types)).options(**_CALENDAR).parquet(*files)
-    return found.select(*_values(facts, table, [column.name for column in table.columns]))
+    return selected(found, _values(facts, table, [column.name for column in table.columns]))
 
 
 def _read_orc(
@@ -93,17 +93,18 @@ def _read_orc(
     if not wanted.fields:  # a reader that is asked for nothing gives no rows
         wanted = wanted.add("__hiveacid_absent", T.IntegerType())
     found = reader.schema(wanted).options(**recipes.options(recipe)).format(recipes.ORC).load(list(files))
-    return found.select(*recipes.values(facts, recipe, table.columns, "", files[0]))
+    return selected(found, recipes.values(facts, recipe, table.columns, "", files[0]))
 
 
-def _values(facts: SparkFacts, table: TableDefinition, names: Sequence[str]) -> list[SparkColumn]:
+def _values(facts: SparkFacts, table: TableDefinition, names: Sequence[str]) -> list[Expression]:
+    found = [cast(quote_name(name), column_type(c)) for name, c in zip(names, table.columns, strict=True)]
     return [
-        from_file(facts, F.col(quote_name(name)).cast(column_type(c)), c.type).alias(c.name)
-        for name, c in zip(names, table.columns, strict=True)
+        named(from_file(facts, as_column(value), c.type) if moves(facts, c.type) else value, c.name)
+        for value, c in zip(found, table.columns, strict=True)
     ]
 
 
-def file_values(facts: SparkFacts, table: TableDefinition) -> list[SparkColumn]:
+def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
     """Return the columns that `write` wants out of a frame that has the table's columns.
 
     Raises UnsupportedFeatureError where Hive keeps no such type in the table's kind of file.
@@ -114,19 +115,27 @@ def file_values(facts: SparkFacts, table: TableDefinition) -> list[SparkColumn]:
         raise UnsupportedFeatureError(
             f"column {refused[0]}: Hive keeps no {LOCAL_TIMESTAMP} in {kind.upper()} files: use ORC"
         )
-    values = [F.col(quote_name(column.name)) for column in table.columns]
-    if kind is not FileKind.TEXTFILE:
-        values = [to_file(facts, value, c.type) for value, c in zip(values, table.columns, strict=True)]
+    values: list[Expression] = [
+        to_file(facts, F.col(quote_name(c.name)), c.type)
+        if kind is not FileKind.TEXTFILE and is_moved(facts, c.type)
+        else quote_name(c.name)
+        for c in table.columns
+    ]
     names = [f"c{i}" if kind is FileKind.ORC else c.name for i, c in enumerate(table.columns)]
-    return [value.alias(name) for value, name in zip(values, names, strict=True)]
+    return [named(value, name) for value, name in zip(values, names, strict=True)]
 
 
 def write(
-    facts: SparkFacts, table: TableDefinition, frame: DataFrame, directory: str, keys: Sequence[str]
+    facts: SparkFacts,
+    table: TableDefinition,
+    frame: DataFrame,
+    directory: str,
+    keys: Sequence[str],
+    codec: str,
 ) -> None:
     """Write files of the table's kind into ``directory``, which must not exist; one level of it for each key.
 
-    ``frame``: what `file_values` makes, and the key columns. Not to be called by two threads of one session at
+    ``frame``: what `file_values` makes, and the key columns. ``codec``: of ORC and Parquet, as Spark calls it. Not to be called by two threads of one session at
     once for Parquet or Avro: some of Spark's settings for them can only be made on the session.
     """
     kind = writer_format(table)
@@ -139,10 +148,10 @@ def write(
         writer = writer.partitionBy(*keys)
     match kind:
         case FileKind.ORC:
-            writer.option("compression", "zlib").format(recipes.ORC).save(directory)
+            writer.option("compression", codec).format(recipes.ORC).save(directory)
         case FileKind.PARQUET:
             with _settings(facts.spark, _PARQUET):
-                writer.option("compression", "snappy").parquet(directory)
+                writer.option("compression", codec).parquet(directory)
         case FileKind.AVRO:
             chosen = writer.option("avroSchema", avro.write_schema(table)).format("avro")
             with _settings(facts.spark, _AVRO):

@@ -88,7 +88,10 @@ class HadoopFiles:
                 raise FileNotFoundError(errno.ENOENT, "not there", path)
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file or directory. OSError where the target is there, or the source is not."""
+        """Rename a file or directory. OSError where Hadoop does not, the source being missing, say.
+
+        Nothing may be at the target: HDFS moves a source into a directory that is there.
+        """
         with _errors(source):
             if not self.fs.rename(self._path(source), self._path(target)):
                 raise OSError(errno.EEXIST, f"Hadoop renames nothing to {target}", source)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.core.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.catalyst import session_of
+from hiveacid.spark.catalyst import items, session_of
+from hiveacid.spark.failures import is_strange_metastore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,9 +65,34 @@ def current_database(facts: SparkFacts) -> str:
     return str(session_of(facts).sessionState().catalog().getCurrentDatabase()).lower()
 
 
+def set_current_database(facts: SparkFacts, name: str) -> None:
+    """Make a database of Spark's own catalog the session's current one."""
+    frame_of_plan(facts, facts.parser.parsePlan(f"USE spark_catalog.{quote_name(name)}")).collect()
+
+
 def has_database(facts: SparkFacts, name: str) -> bool:
     """Tell whether Spark's own catalog has a database."""
     return bool(session_of(facts).sessionState().catalog().databaseExists(name))
+
+
+def has_tables(facts: SparkFacts, database: str) -> bool:
+    """Tell whether a database of Spark's own catalog has tables or views in it; False where there is no such database."""
+    catalog = session_of(facts).sessionState().catalog().externalCatalog()
+    return bool(catalog.databaseExists(database)) and catalog.listTables(database).size() > 0
+
+
+def give_catalog_parser(session: Any, parser: Any) -> None:
+    """Let the catalog of a session of the JVM read the texts of its views and functions by a parser.
+
+    In the session that `inject_parser` was called for it has Spark's own already; in those made from it, the injected.
+    """
+    catalog = session.sessionState().catalog()
+    kind = catalog.getClass()
+    while kind.getSimpleName() != "SessionCatalog":
+        kind = kind.getSuperclass()
+    held = kind.getDeclaredField("parser")
+    held.setAccessible(True)
+    held.set(catalog, parser)
 
 
 def makes_hive_tables(facts: SparkFacts) -> bool:
@@ -73,13 +100,34 @@ def makes_hive_tables(facts: SparkFacts) -> bool:
     return facts.hive_support
 
 
-def is_transactional_in_spark(facts: SparkFacts, database: str, table: str) -> bool:
-    """Tell whether Spark's own catalog has a table of this name that is transactional."""
+@dataclass(frozen=True)
+class SparksTable:
+    """A table or view of Spark's own catalog; ``text``: a view's query, whose names are looked for in ``database``."""
+
+    transactional: bool
+    text: str | None
+    database: str
+
+
+def table_in_spark(facts: SparkFacts, database: str, table: str) -> SparksTable | None:
+    """Return what Spark's own catalog has by this name."""
     catalog = session_of(facts).sessionState().catalog().externalCatalog()
-    if not catalog.tableExists(database, table):
-        return False
-    found = catalog.getTable(database, table).properties().get("transactional")
-    return bool(found.isDefined()) and str(found.get()).lower() == "true"
+    try:
+        if not catalog.tableExists(database, table):
+            return None
+    except Exception as error:
+        if not is_strange_metastore(error):
+            raise
+        return None
+    found = catalog.getTable(database, table)
+    property_, text = found.properties().get("transactional"), found.viewText()
+    transactional = bool(property_.isDefined()) and str(property_.get()).lower() == "true"
+    if text.isEmpty():
+        return SparksTable(transactional, None, database)
+    namespace = list(
+        items(found.viewCatalogAndNamespace())
+    )  # empty where Hive made it, whose names are in full
+    return SparksTable(transactional, str(text.get()), str(namespace[-1]) if namespace else database)
 
 
 def make_database(facts: SparkFacts, name: str) -> None:

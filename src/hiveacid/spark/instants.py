@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from hiveacid.errors import ConfigError, HiveAcidError
@@ -16,7 +16,7 @@ Constant: TypeAlias = int | str | datetime | list[str] | None
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def epoch_millis(facts: SparkFacts, when: datetime | str) -> int:
+def epoch_millis(facts: SparkFacts, when: date | str) -> int:
     """Return a moment in ms since the epoch; parts of a millisecond are cut off.
 
     A text is what Spark casts to TIMESTAMP; it and a datetime without a zone are in ``spark.sql.session.timeZone``.
@@ -24,8 +24,10 @@ def epoch_millis(facts: SparkFacts, when: datetime | str) -> int:
     """
     if isinstance(when, datetime) and when.tzinfo is not None:
         return (when - _EPOCH) // timedelta(milliseconds=1)
-    text = when.isoformat(sep=" ") if isinstance(when, datetime) else when
+    text = str(when) if isinstance(when, date) else when
     found = None
+    if not isinstance(text, str):
+        raise ConfigError(f"{when!r} is not a timestamp: write '2026-01-31 12:00:00' or a datetime")
     if not {"'", "\\"} & set(text):
         found = millis_of(facts, f"'{text}'")
     if found is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
-from hiveacid.spark.catalyst import items
+from hiveacid.spark.catalyst import items, java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,11 +51,11 @@ class _RelationWatch:
     """Weak references, kept in the JVM, to the file relations of a plan."""
 
     def __init__(self, facts: SparkFacts, frame: DataFrame) -> None:
-        jvm: Any = facts.spark._jvm  # noqa: SLF001
+        reference = java_class(facts, "java.lang.ref.WeakReference")
         plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
         self._lock = threading.Lock()
         self._references = [
-            jvm.java.lang.ref.WeakReference(leaf.relation())
+            reference(leaf.relation())
             for leaf in items(plan.collectLeaves())
             if leaf.nodeName().startswith("LogicalRelation")
             and leaf.relation().getClass().getSimpleName() == _RELATION

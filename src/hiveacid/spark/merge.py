@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from hiveacid.core.types import parse_type, quote_name
+from hiveacid.spark.expressions import Expression, as_column
 from hiveacid.spark.fields import assigned
-from hiveacid.spark.rows import Expression, as_column
 from hiveacid.spark.scan import ROW_ID
 from hiveacid.spark.types import spark_type
 from hiveacid.spark.write import ACTION, Action
@@ -60,10 +60,7 @@ class MergePlan:
         Where a clause is for matched rows all matches are in it, those that no clause acts on as
         `Action.NOTHING`: the cardinality check counts them.
         """
-        marked = target.withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)  # noqa: FBT003
-        marked_source = source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)  # noqa: FBT003
-        joined = marked.join(marked_source, as_column(self.on), self._join_kind())
-        chosen = joined.withColumn(_CLAUSE, self._choice())
+        chosen = self.joined(target, source).withColumn(_CLAUSE, self._choice())
         wanted = F.col(_CLAUSE) >= 0
         if self._has(When.MATCHED):
             wanted = wanted | (F.col(_IN_TARGET).isNotNull() & F.col(_IN_SOURCE).isNotNull())
@@ -78,6 +75,17 @@ class MergePlan:
             F.col(f"{quote_name(self.target_alias)}.{quote_name(ROW_ID)}").alias(ROW_ID),
             *[self._value(types, column).alias(column.name) for column in columns],
         )
+
+    def joined(self, target: DataFrame, source: DataFrame) -> DataFrame:
+        """Return target and source side by side, each with a mark that is NULL where it has no row."""
+        marked = target.withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)  # noqa: FBT003
+        marked_source = source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)  # noqa: FBT003
+        return marked.join(marked_source, as_column(self.on), self._join_kind())
+
+    def matching(self, target: DataFrame, source: DataFrame) -> DataFrame:
+        """Return the target's rows that some row of a source, which goes to every task, matches."""
+        sent = F.broadcast(source.alias(self.source_alias))
+        return target.alias(self.target_alias).join(sent, as_column(self.on), "left_semi")
 
     def _has(self, when: When) -> bool:
         return any(clause.when is when for clause in self.clauses)
@@ -106,9 +114,13 @@ class MergePlan:
         return choice
 
     def _value(self, types: Mapping[tuple[int, str], DataType], column: Column) -> SparkColumn:
-        """Return a column's new value: of the clause that acts; else what the target row has."""
+        """Return a column's new value: of the clause that acts; else what the target row has.
+
+        A column that every UPDATE sets is not read: rows that are deleted or left alone don't need it.
+        """
         in_partition = column in self.table.partition_columns
-        keeps = in_partition or any(clause.action is Action.UPDATE for clause in self.clauses)
+        updates = [clause for clause in self.clauses if clause.action is Action.UPDATE]
+        keeps = in_partition or any(column.name not in (clause.values or {}) for clause in updates)
         nothing = F.lit(None).cast(spark_type(parse_type(column.type)))
         result = F.col(f"{quote_name(self.target_alias)}.{quote_name(column.name)}") if keeps else nothing
         for index, clause in enumerate(self.clauses):

@@ -13,11 +13,10 @@ from pyspark.sql import functions as F
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.partitions import format_partition
 from hiveacid.core.types import Primitive, parse_type
+from hiveacid.spark.expressions import Expression, as_column, cast, named
 from hiveacid.spark.types import spark_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
     from hiveacid.core.evolution import Recipe
     from hiveacid.core.in_order import Key
     from hiveacid.core.listing import DataFile
@@ -124,7 +123,7 @@ def _regular_name(table: TableDefinition, location: Location) -> str | None:
     return name if location.root.rstrip("/") == f"{table.location.rstrip('/')}/{name}" else None
 
 
-def partition_columns(table: TableDefinition, group: FileGroup) -> list[SparkColumn]:
+def partition_columns(table: TableDefinition, group: FileGroup) -> list[Expression]:
     """Return the partition columns of a group's rows: literals, or cut out of the file's path.
 
     Spark prunes files at planning by any later filter on such an expression.
@@ -135,29 +134,28 @@ def partition_columns(table: TableDefinition, group: FileGroup) -> list[SparkCol
         literals = [_typed(F.lit(value), c.type) for value, c in zip(values, columns, strict=True)]
     else:
         literals = [
-            _typed(F.expr(_path_value(group, len(columns) - index)), c.type)
-            for index, c in enumerate(columns)
+            _typed(_path_value(group, len(columns) - index), c.type) for index, c in enumerate(columns)
         ]
-    return [value.alias(c.name) for value, c in zip(literals, columns, strict=True)]
+    return [named(value, c.name) for value, c in zip(literals, columns, strict=True)]
 
 
-def file_name(group: FileGroup) -> SparkColumn:
+def file_name(group: FileGroup) -> Expression:
     """Return the name of the file that a row lies in, as Spark spells it."""
-    return F.col(_PATH) if group.reading.original is None else F.lit(group.reading.original)
+    return _PATH if group.reading.original is None else F.lit(group.reading.original)
 
 
-def place(table: TableDefinition, group: FileGroup) -> SparkColumn:
+def place(table: TableDefinition, group: FileGroup) -> Expression:
     """Return what tells partitions apart: a row id is unique in its own partition only."""
     if group.place is not None:
         return F.lit(group.place)
     count = len(table.partition_columns)
     name = f"substring_index({_last(group.depth + count)}, '/', {count})"
-    return F.expr(_url_decode(name) if group.decode else name)
+    return _url_decode(name) if group.decode else name
 
 
-def top_directory(group: FileGroup) -> SparkColumn:
+def top_directory(group: FileGroup) -> str:
     """Return the first path component below a row's location: ``delta_A_B…``, ``base_N…``, or a file of the root."""
-    return F.expr(f"substring_index({_last(group.depth)}, '/', 1)")
+    return f"substring_index({_last(group.depth)}, '/', 1)"
 
 
 def _last(components: int) -> str:
@@ -178,8 +176,8 @@ def _url_decode(value: str) -> str:
     return f"url_decode(replace({value}, '+', '%2B'))"
 
 
-def _typed(value: SparkColumn, hive: str) -> SparkColumn:
+def _typed(value: Expression, hive: str) -> Expression:
     parsed = parse_type(hive)
     if isinstance(parsed, Primitive) and parsed.name == "char":
-        return F.rpad(value.cast("string"), parsed.args[0], " ")
-    return value.cast(spark_type(parsed))
+        return F.rpad(as_column(value).cast("string"), parsed.args[0], " ")
+    return cast(value, spark_type(parsed))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.session import SparkFacts
 
 
+_Placed = tuple["StagedFile", int, str]  # a file, its rows, where it went
 _BUCKET_COLUMN = 3
 _THREADS = 8
 
@@ -47,12 +48,13 @@ class StagedFile:
 
 @dataclass(frozen=True)
 class Published:
-    """What a write put in place: rows by kind and partition, and the directories (absolute)."""
+    """What a write put in place: rows by kind and partition, the directories, and files by partition (absolute)."""
 
     rows: Mapping[tuple[Kind, tuple[str | None, ...]], int] = field(default_factory=dict)
     directories: tuple[str, ...] = ()
     files: int = 0
     bytes: int = 0
+    paths: Mapping[tuple[str | None, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def total(self, kind: Kind) -> int:
         """Return the number of rows of a kind over all partitions."""
@@ -103,7 +105,7 @@ def publish_acid(
     """
     final = FinalNames(fs)
 
-    def one(file: StagedFile) -> tuple[StagedFile, int, str] | None:
+    def one(file: StagedFile) -> _Placed | None:
         tail = read_tail(fs, file.path, file.size)
         if not tail.number_of_rows and not keep_empty:
             return None
@@ -111,8 +113,9 @@ def publish_acid(
         metadata = acid_metadata(tail, file.path, deletes=file.kind is Kind.DELETE)
         start, data = nest(tail, table.columns, metadata)
         directory = directory_of(file.kind, file.values)
-        final.finish(file.path, f"{directory}/{format_bucket_file(bucket)}", start, data)
-        return file, tail.number_of_rows, directory
+        target = f"{directory}/{format_bucket_file(bucket)}"
+        final.finish(file.path, target, start, data)
+        return file, tail.number_of_rows, target
 
     published = _collect(one, files)
     for directory in published.directories:
@@ -140,16 +143,16 @@ def publish_flat(
     numbered = dict(_numbers(files))
     final = FinalNames(fs)
 
-    def one(file: StagedFile) -> tuple[StagedFile, int, str] | None:
+    def one(file: StagedFile) -> _Placed | None:
         directory = directory_of(file.kind, file.values)
         target = f"{directory}/{name_of(numbered[file], file)}"
         if not footers_count(table):
             fs.move_file(file.path, target)
-            return file, 0, directory
+            return file, 0, target
         tail = read_tail(fs, file.path, file.size)
         start, data = retype(tail, table.columns)
         final.finish(file.path, target, start, data)
-        return file, tail.number_of_rows, directory
+        return file, tail.number_of_rows, target
 
     return _collect(one, files)
 
@@ -162,21 +165,21 @@ def _numbers(files: Sequence[StagedFile]) -> Iterable[tuple[StagedFile, int]]:
         yield file, number
 
 
-def _collect(
-    one: Callable[[StagedFile], tuple[StagedFile, int, str] | None], files: Sequence[StagedFile]
-) -> Published:
+def _collect(one: Callable[[StagedFile], _Placed | None], files: Sequence[StagedFile]) -> Published:
     rows: dict[tuple[Kind, tuple[str | None, ...]], int] = defaultdict(int)
     directories: dict[str, None] = {}
-    done = size = 0
+    paths: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
+    size = 0
     with ThreadPoolExecutor(_THREADS) as pool:
         for result in pool.map(one, files):
             if result is not None:
-                file, count, directory = result
+                file, count, target = result
                 rows[file.kind, file.values] += count
-                directories[directory] = None
-                done += 1
+                directories[target.rpartition("/")[0]] = None
+                paths[file.values].append(target)
                 size += file.size
-    return Published(dict(rows), tuple(directories), done, size)
+    by_partition = {values: tuple(found) for values, found in paths.items()}
+    return Published(dict(rows), tuple(directories), sum(map(len, by_partition.values())), size, by_partition)
 
 
 def count_rows(facts: SparkFacts, fs: FileSystem, table: TableDefinition, files: Sequence[StagedFile]) -> int:

@@ -85,7 +85,7 @@ def stage_runs(
         F.monotonically_increasing_id().alias(_PLACE),
         *[F.col(name).alias(f"c{i}") for i, name in enumerate(users)],
     )
-    write_orc(staged, directory, [])
+    write_orc(staged, directory, [], "zlib")
     rows: dict[int, int] = {}
     highest = 0
     for entry in fs.list_tree(directory):

@@ -14,12 +14,11 @@ from pyspark.sql import types as T
 
 from hiveacid.core.types import parse_type, quote_name
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
-from hiveacid.spark.timezone import from_file
+from hiveacid.spark.expressions import Expression, as_column, cast, named
+from hiveacid.spark.timezone import from_file, moves
 from hiveacid.spark.types import bounded, spark_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
     from hiveacid.core.evolution import ColumnSource, Recipe
     from hiveacid.core.model import Column
     from hiveacid.spark.session import SparkFacts
@@ -52,21 +51,23 @@ def values(
     columns: Sequence[Column],
     prefix: str,
     path: str,
-) -> list[SparkColumn]:
+) -> list[Expression]:
     """Return the table's columns; ``prefix`` is what stands before the fields asked for (``row.``)."""
     return [
-        _value(facts, source, column, prefix, path).alias(column.name)
+        named(_value(facts, source, column, prefix, path), column.name)
         for source, column in zip(recipe.columns, columns, strict=True)
     ]
 
 
-def _value(facts: SparkFacts, source: ColumnSource, column: Column, prefix: str, path: str) -> SparkColumn:
+def _value(facts: SparkFacts, source: ColumnSource, column: Column, prefix: str, path: str) -> Expression:
     want = parse_type(column.type)
     if source.problem is not None:  # said when the column is used: others can be read all the same
         return F.raise_error(F.lit(f"[HIVEACID_FORMAT] {source.problem}: {path}")).cast(spark_type(want))
     if source.name is None:
-        return F.lit(None).cast(spark_type(want))
-    value = F.expr(prefix + quote_name(source.name))
+        return cast("NULL", spark_type(want))
+    value: Expression = prefix + quote_name(source.name)
     if source.type != want:
-        value = value.cast(spark_type(want))  # names of fields only: structs are cast by position
-    return from_file(facts, bounded(value, want) if source.cut else value, column.type)
+        value = cast(value, spark_type(want))  # names of fields only: structs are cast by position
+    if source.cut:
+        value = bounded(as_column(value), want)
+    return from_file(facts, as_column(value), column.type) if moves(facts, column.type) else value

@@ -8,11 +8,10 @@ sessions only; `hiveacid.sql.relations` serves the others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.core.types import quote_name
 from hiveacid.errors import ParseError, UnsupportedFeatureError
 from hiveacid.spark.catalyst import explained, items, parser_of
 from hiveacid.spark.lexer import Word, words
@@ -86,43 +85,6 @@ def substituted(facts: SparkFacts, text: str) -> str:
         return text
     jvm: Any = facts.spark._jvm  # noqa: SLF001
     return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
-
-
-def rewrite(text: str, replacements: Mapping[Relation, str]) -> str:
-    """Return a text with temporary views in the places of tables.
-
-    A table without an alias gets its own name as alias, so that ``t.id`` stays right; ``db.t.id`` loses its
-    ``db``, as a view has no database. Clauses of time travel vanish: the view is the table at that time.
-    """
-    edits: list[tuple[int, int, str]] = []
-    for relation, view in replacements.items():
-        end = relation.travel.end if relation.travel is not None else relation.end
-        edits.append((relation.start, end, quote_name(view)))
-        if relation.alias_at is not None:
-            edits.append((relation.alias_at, relation.alias_at, f" AS {quote_name(relation.name)}"))
-    edits += _qualifiers(text, [relation for relation in replacements if relation.alias_at is not None])
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
-
-
-def _qualifiers(text: str, relations: Sequence[Relation]) -> Iterator[tuple[int, int, str]]:
-    """Yield the edits that take the database out of ``database.table.column``."""
-    known = {relation.parts for relation in relations if len(relation.parts) > 1}
-    if not known:
-        return
-    taken = {relation.start for relation in relations}
-    dotted = list(words(text))
-    for index, word in enumerate(dotted):
-        if word.start in taken or (index and dotted[index - 1].text == "."):
-            continue
-        for parts in known:
-            window = dotted[index : index + 2 * len(parts)]
-            names, dots = window[::2], window[1::2]
-            if [n.name.lower() for n in names] == list(parts) and [d.text for d in dots] == ["."] * len(
-                parts
-            ):
-                yield word.start, names[-1].start, ""
 
 
 def moved(relation: Relation, by: int) -> Relation:

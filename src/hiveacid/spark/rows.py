@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from hiveacid.core.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
+from hiveacid.spark.expressions import Expression, as_column
 from hiveacid.spark.fields import assigned
 from hiveacid.spark.types import spark_type, store_cast
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
     from hiveacid.core.model import Column, TableDefinition
     from hiveacid.spark.session import SparkFacts
-
-Expression = str | SparkColumn
-"""SQL text as the user wrote it, or a Column."""
-
-
-def as_column(expression: Expression) -> SparkColumn:
-    """Return an expression as Spark understands it."""
-    return F.expr(expression) if isinstance(expression, str) else expression
 
 
 def filtered(frame: DataFrame, where: Expression | None, alias: str) -> DataFrame:

@@ -8,7 +8,7 @@ is added to the root: partition columns are expressions over ``_metadata.file_pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from hiveacid.core.types import quote_name
 from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
 from hiveacid.spark import flat, recipes
 from hiveacid.spark.deletes import ROOT_KEY, DeleteBounds, delete_key
+from hiveacid.spark.expressions import Expression, cast, named, selected
 from hiveacid.spark.originals import Numbered, RawSource, raw_frames
 from hiveacid.spark.paths import (
     FileFacts,
@@ -35,11 +36,11 @@ from hiveacid.spark.paths import (
     partition_columns,
     place,
 )
+from hiveacid.spark.reach import WORTH, Box, unreached
 from hiveacid.spark.types import column_type
 from hiveacid.spark.versions import is_older, row_version, statement_of, versions
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
     from hiveacid.core.snapshot import AcidDirectory
@@ -51,6 +52,8 @@ ROW_ID = "ROW__ID"
 FILE_NAME = "INPUT__FILE__NAME"
 ABSENT = "__hiveacid_absent"
 CURRENT = "__hiveacid_current"
+_ROW_ID = f"struct({ROOT_KEY[0]} AS writeid, {ROOT_KEY[1]} AS bucketid, {ROOT_KEY[2]} AS rowid) AS {ROW_ID}"
+_CURRENT = f"coalesce(currentTransaction, -1L) AS {CURRENT}"
 _FIVE = "operation, bucket, originalTransaction, rowId, currentTransaction"
 _GUARD = f"coalesce({_FIVE}, row.`{ABSENT}`)"
 # Where columns are found by position Spark must not leave out any of them: this needs the whole of ``row``, and is
@@ -96,19 +99,29 @@ def scan(
     *,
     numbered: Numbered | None = None,
     current: bool = False,
+    counted: bool = False,
 ) -> DataFrame:
     """Return user columns, partition columns, ``ROW__ID`` and ``INPUT__FILE__NAME`` of the live rows.
 
     ``bounds`` are the delete events' (None: there are none). ``numbered``: files without ACID columns.
     ``current`` adds the current write id of each row (compaction keeps it). Unused columns cost nothing: Spark
-    prunes them. Columns keep the table's order.
+    prunes them. Columns keep the table's order. ``counted``: only the number of rows is right, asking for a value
+    fails; files that no delete event can reach are not read for it.
     """
     if source.table.kind is not TableKind.FULL_ACID:
         return _flat_scan(source, locations)
     old, touched, untouched = _sorted_out(source, locations)
-    frames = [frame for frame, _ in all_rows(source, untouched, numbered or {}, None)]
+    free: Collection[str] = ()
+    if bounds is not None and not current:  # a compaction keeps together what one task is to read
+        free = _free(source, touched, bounds, least=0 if counted else WORTH)
+    roots = {at.root for at in untouched}
+    plain = only(data_of(source), lambda at, file: at.root in roots or f"{at.root}/{file.path}" in free)
+    frames = _counted(source, locations, plain) if counted else None
+    if frames is None:
+        frames = [frame for frame, _ in _acid_rows(source, [*untouched, *touched], plain, None)]
+    frames += [frame for frame, _ in _raw_rows(source, untouched, numbered or {}, None)]
     if bounds is not None and touched:
-        frames += _live(source, touched, bounds, numbered or {})
+        frames += _live(source, touched, bounds, numbered or {}, free)
     if old:
         frames += _newest(source, old, numbered or {})
     if not frames:
@@ -147,14 +160,14 @@ def scan_deletes(source: Source, locations: Sequence[Location]) -> DataFrame:
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-Keys = Callable[["SparkColumn", "SparkColumn"], Sequence["SparkColumn"]]
+Keys = Callable[[Expression, str], Sequence[Expression]]
 """Returns what a frame needs besides its columns to be joined with events: of the rows' place and statement."""
 
 
 def row_key(locations: Sequence[Location], bounds: DeleteBounds) -> Keys:
     """Return what gives rows the column ``__hiveacid_k``, which `delete_keys` are joined with."""
     many = len(locations) > 1
-    return lambda at, _: [delete_key(bounds, at if many else None, strict=False).alias("__hiveacid_k")]
+    return lambda at, _: [named(delete_key(bounds, at if many else None, strict=False), "__hiveacid_k")]
 
 
 def delete_keys(
@@ -162,31 +175,65 @@ def delete_keys(
 ) -> DataFrame:
     """Return the keys of delete events as ``__hiveacid_dk``; ``current`` adds their own write ids."""
     many = len(locations) > 1
-    more = [_current()] if current else []
+    more = [_CURRENT] if current else []
+
+    def key(group: FileGroup) -> Expression:
+        at = place(source.table, group) if many else None
+        return named(delete_key(bounds, at, strict=True), "__hiveacid_dk")
+
     events = [
-        _read_acid(source, group, _DELETES).select(
-            delete_key(bounds, place(source.table, group) if many else None, strict=True).alias(
-                "__hiveacid_dk"
-            ),
-            *more,
-        )
+        selected(_read_acid(source, group, _DELETES), [key(group), *more])
         for group in group_files(source.fs, source.table, locations, deletes_of(source))
     ]
     return reduce(lambda left, right: left.union(right), events)
 
 
+def _free(
+    source: Source, locations: Sequence[Location], bounds: DeleteBounds, *, least: int
+) -> Collection[str]:
+    """Return the files of touched locations whose rows need no lookup."""
+    if not bounds.packs:
+        return ()
+    paths = [f"{at.root}/{file.path}" for at in locations for file, _, _ in data_of(source)(at)]
+    known = {path: source.files[path] for path in paths}
+    boxes = {path: one.keys and Box.between(one.keys) for path, one in known.items()}
+    return unreached(bounds.boxes, {path: (one.rows, boxes[path]) for path, one in known.items()}, least)
+
+
+def _counted(source: Source, locations: Sequence[Location], files_of: FilesOf) -> list[DataFrame] | None:
+    """Return as many rows as some files have, None where that takes a look at the rows."""
+    rows = 0
+    for at in locations:
+        for file, reading, _ in files_of(at):
+            if reading.check:
+                return None
+            rows += source.files[f"{at.root}/{file.path}"].rows
+    unread = "raise_error('[HIVEACID_INTERNAL] a value is asked for where rows are only counted')"
+    values = [named(cast(unread, kind), name) for name, kind in _columns(source, current=True)]
+    return [selected(source.facts.spark.range(rows), values)] if rows else []
+
+
 def _live(
-    source: Source, locations: Sequence[Location], bounds: DeleteBounds, numbered: Numbered
+    source: Source,
+    locations: Sequence[Location],
+    bounds: DeleteBounds,
+    numbered: Numbered,
+    free: Collection[str],
 ) -> list[DataFrame]:
+    within, beyond = _reachable(source, bounds, numbered)
+    if not free and not any(beyond.values()):
+        bounds = bounds.as_one
     key = row_key(locations, bounds)
+    looked_up = only(data_of(source), lambda at, file: f"{at.root}/{file.path}" not in free)
+    frames = [frame for frame, _ in _acid_rows(source, locations, looked_up, key)]
+    frames += [frame for frame, _ in _raw_rows(source, locations, within, key)]
+    live = [frame for frame, _ in _raw_rows(source, locations, beyond, None)]
+    if not frames:
+        return live
     deletes = delete_keys(source, locations, bounds)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
-    within, beyond = _reachable(source, bounds, numbered)
-    live = [
-        frame.join(deletes, F.col("__hiveacid_k") == F.col("__hiveacid_dk"), "left_anti").drop("__hiveacid_k")
-        for frame, _ in all_rows(source, locations, within, key)
-    ]
-    return live + [frame for frame, _ in _raw_rows(source, locations, beyond, None)]
+    matches = F.expr("__hiveacid_k = __hiveacid_dk")
+    return [frame.join(deletes, matches, "left_anti").drop("__hiveacid_k") for frame in frames] + live
 
 
 def _reachable(source: Source, bounds: DeleteBounds, numbered: Numbered) -> tuple[Numbered, Numbered]:
@@ -223,11 +270,17 @@ def all_rows(
     source: Source, locations: Sequence[Location], numbered: Numbered, key: Keys | None
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
     """Yield all rows, those that events hide too, with their own write ids (`CURRENT`) and what ``key`` adds."""
-    for group in group_files(source.fs, source.table, locations, data_of(source)):
+    yield from _acid_rows(source, locations, data_of(source), key)
+    yield from _raw_rows(source, locations, numbered, key)
+
+
+def _acid_rows(
+    source: Source, locations: Sequence[Location], files_of: FilesOf, key: Keys | None
+) -> Iterable[tuple[DataFrame, FileGroup]]:
+    for group in group_files(source.fs, source.table, locations, files_of):
         frame = _read_acid(source, group, _ROWS, values=True)
         more = key(place(source.table, group), statement_of(group.depth)) if key else ()
         yield _select(source, frame, group, more), group
-    yield from _raw_rows(source, locations, numbered, key)
 
 
 def _raw_rows(
@@ -236,7 +289,7 @@ def _raw_rows(
     raw = RawSource(source.facts, source.fs, source.table, source.files, STRICT)
     for group, found in raw_frames(raw, locations, numbered):
         frame = found.withColumn("currentTransaction", F.col("originalTransaction")) if key else found
-        yield _select_raw(source, frame, key(F.col("__hiveacid_place"), F.lit(0)) if key else ()), group
+        yield _select_raw(source, frame, key("__hiveacid_place", "0") if key else ()), group
 
 
 def _read_acid(source: Source, group: FileGroup, operations: str, *, values: bool = False) -> DataFrame:
@@ -260,50 +313,47 @@ def _read_acid(source: Source, group: FileGroup, operations: str, *, values: boo
         options |= source.arguments(recipe)
     reader = source.facts.spark.read.schema(six).options(**options)
     frame = reader.format(recipes.ORC).load(names(group.files))
-    frame = frame.where(F.expr(f"{_WHOLE if by_position else _GUARD} {operations}"))
+    wanted = f"{_WHOLE if by_position else _GUARD} {operations}"
     if group.reading.check:
-        frame = frame.where(row_validity(source.write_ids, "currentTransaction"))
-        frame = frame.where(row_validity(source.write_ids, "originalTransaction"))
-    return frame
+        valid = (
+            row_validity(source.write_ids, name) for name in ("currentTransaction", "originalTransaction")
+        )
+        wanted = " AND ".join([wanted, *valid])
+    return frame.where(wanted)
 
 
-def row_validity(write_ids: ValidWriteIdList, column: str) -> SparkColumn:
+def row_validity(write_ids: ValidWriteIdList, column: str) -> str:
     """Return a condition that a root column's write id is valid (never pushed down: see the module)."""
     value = f"coalesce({column}, -1L)"
     valid = f"{value} <= {int(write_ids.high_watermark)}L"
     invalid = sorted({int(i) for i in (*write_ids.open, *write_ids.aborted)})
     if invalid:
         valid += f" AND {value} NOT IN ({', '.join(f'{i}L' for i in invalid)})"
-    return F.expr(valid)
+    return valid
 
 
-def _select(source: Source, frame: DataFrame, group: FileGroup, more: Sequence[SparkColumn]) -> DataFrame:
+def _select(source: Source, frame: DataFrame, group: FileGroup, more: Sequence[Expression]) -> DataFrame:
     recipe = group.reading.recipe
     assert recipe is not None  # noqa: S101 - every ACID file is surveyed
     columns = source.table.columns
     users = recipes.values(source.facts, recipe, columns, "row.", group.files[0])
-    identity = [_row_id().alias(ROW_ID), file_name(group).alias(FILE_NAME)]
-    return frame.select(*users, *partition_columns(source.table, group), *identity, _current(), *more)
+    identity = [_ROW_ID, named(file_name(group), FILE_NAME), _CURRENT]
+    return selected(frame, [*users, *partition_columns(source.table, group), *identity, *more])
 
 
-def _select_raw(source: Source, frame: DataFrame, more: Sequence[SparkColumn]) -> DataFrame:
-    names = [c.name for c in (*source.table.columns, *source.table.partition_columns)]
-    identity = [_row_id().alias(ROW_ID), F.col("__hiveacid_file").alias(FILE_NAME)]
-    current = F.col("originalTransaction").alias(CURRENT)
-    return frame.select(*[F.col(quote_name(name)) for name in names], *identity, current, *more)
+def _select_raw(source: Source, frame: DataFrame, more: Sequence[Expression]) -> DataFrame:
+    names = [quote_name(c.name) for c in (*source.table.columns, *source.table.partition_columns)]
+    identity = [_ROW_ID, named("__hiveacid_file", FILE_NAME), named("originalTransaction", CURRENT)]
+    return selected(frame, [*names, *identity, *more])
 
 
 def _select_events(source: Source, frame: DataFrame, group: FileGroup) -> DataFrame:
-    return frame.select(*partition_columns(source.table, group), _row_id().alias(ROW_ID), _current())
+    return selected(frame, [*partition_columns(source.table, group), _ROW_ID, _CURRENT])
 
 
-def _row_id() -> SparkColumn:
-    write_id, bucket, row_id = ROOT_KEY
-    return F.expr(f"struct({write_id} AS writeid, {bucket} AS bucketid, {row_id} AS rowid)")
-
-
-def _current() -> SparkColumn:
-    return F.expr(f"coalesce(currentTransaction, -1L) AS {CURRENT}")
+def only(files_of: FilesOf, wanted: Callable[[Location, DataFile], bool]) -> FilesOf:
+    """Return what yields some of the files."""
+    return lambda at: (one for one in files_of(at) if wanted(at, one[0]))
 
 
 def data_of(source: Source) -> FilesOf:
@@ -347,18 +397,26 @@ def _surveyed(
 
 def empty_scan(source: Source, *, current: bool) -> DataFrame:
     """Return no rows, made in the JVM: no Python worker is needed."""
+    columns = _columns(source, current=current)
+    return source.facts.spark.range(0).select(*[F.lit(None).cast(kind).alias(name) for name, kind in columns])
+
+
+def _columns(source: Source, *, current: bool) -> list[tuple[str, T.DataType]]:
+    """Return the columns of a scan."""
     table = source.table
-    columns = [(c.name, column_type(c)) for c in (*table.columns, *table.partition_columns)]
+    columns: list[tuple[str, T.DataType]] = [
+        (c.name, column_type(c)) for c in (*table.columns, *table.partition_columns)
+    ]
     if table.kind is TableKind.FULL_ACID:
         columns.append((ROW_ID, ROW_ID_TYPE))
     columns.append((FILE_NAME, T.StringType()))
     if current:
         columns.append((CURRENT, T.LongType()))
-    return source.facts.spark.range(0).select(*[F.lit(None).cast(kind).alias(name) for name, kind in columns])
+    return columns
 
 
 def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
-    frames = flat_frames(source, locations, lambda _: [F.col("_metadata.file_path").alias(FILE_NAME)])
+    frames = flat_frames(source, locations, lambda _: [named("_metadata.file_path", FILE_NAME)])
     return (
         reduce(lambda left, right: left.unionByName(right), frames)
         if frames
@@ -367,7 +425,7 @@ def _flat_scan(source: Source, locations: Sequence[Location]) -> DataFrame:
 
 
 def flat_frames(
-    source: Source, locations: Sequence[Location], more: Callable[[FileGroup], Sequence[SparkColumn]]
+    source: Source, locations: Sequence[Location], more: Callable[[FileGroup], Sequence[Expression]]
 ) -> list[DataFrame]:
     """Return scans of an insert-only or plain table's columns, and what ``more`` adds."""
     table = source.table
@@ -375,8 +433,8 @@ def flat_frames(
     options = STRICT if table.kind is TableKind.PLAIN else STRICT | _CALENDAR
     for group in group_files(source.fs, table, locations, flat_of(source)):
         frame = flat.read(source.facts, table, names(group.files), options, group.reading.recipe)
-        users = [F.col(quote_name(c.name)) for c in table.columns]
-        frames.append(frame.select(*users, *partition_columns(table, group), *more(group)))
+        users = [quote_name(c.name) for c in table.columns]
+        frames.append(selected(frame, [*users, *partition_columns(table, group), *more(group)]))
     return frames
 
 

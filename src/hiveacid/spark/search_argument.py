@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.core.evolution import plain_recipe
 from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.spark.catalyst import java_class
 from hiveacid.spark.conditions import conjuncts
 from hiveacid.spark.sarg import Interval, Leaf, is_usable, leaf_of
 from hiveacid.spark.visible import visible_columns
@@ -25,8 +26,14 @@ if TYPE_CHECKING:
 _SARG, _NAMES = "orc.kryo.sarg", "orc.sarg.column.names"
 # Filtering rows (not row groups) by the search argument would take our widened bounds for the condition.
 _NO_ROW_FILTER = {"orc.sarg.to.filter": "false"}
-_BUILDER = "org.apache.hadoop.hive.ql.io.sarg.SearchArgument$Builder"
-_TYPE = "org.apache.hadoop.hive.ql.io.sarg.PredicateLeaf$Type"
+_SARG_PACKAGE = "org.apache.hadoop.hive.ql.io.sarg"
+
+
+class _Long(int):
+    """A whole number that Py4J sends as Long, which ORC wants, however small: it asks what it is compared with."""
+
+    def __le__(self, other: object) -> bool:
+        return False
 
 
 @dataclass(frozen=True)
@@ -72,27 +79,27 @@ def search_argument(
 
 def options(facts: SparkFacts, leaves: Sequence[Leaf]) -> dict[str, str]:
     """Return the reader options of a search argument: all leaves must hold."""
-    jvm: Any = facts.spark._jvm  # noqa: SLF001
     builder = ArgumentBuilder(facts)
     for leaf in leaves:
         builder.add(leaf)
     columns = sorted({leaf.column for leaf in leaves})
-    names = _array(facts, "java.lang.String", columns)
-    configuration = jvm.org.apache.hadoop.conf.Configuration(False)  # noqa: FBT003 - no defaults to load
-    jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(configuration, builder.build(), names)
+    gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
+    names = gateway.new_array(java_class(facts, "java.lang.String"), len(columns))
+    for place, column in enumerate(columns):
+        names[place] = column
+    configuration = java_class(facts, "org.apache.hadoop.conf.Configuration")(False)  # noqa: FBT003 - no defaults to load
+    orc = java_class(facts, "org.apache.orc.mapred.OrcInputFormat")
+    orc.setSearchArgument(configuration, builder.build(), names)
     return {key: str(configuration.get(key)) for key in (_SARG, _NAMES)} | _NO_ROW_FILTER
 
 
 class ArgumentBuilder:
-    """ORC's builder, reached by reflection: Py4J sends small numbers as Integer where only Long will do."""
+    """ORC's builder of search arguments."""
 
     def __init__(self, facts: SparkFacts) -> None:
-        jvm: Any = facts.spark._jvm  # noqa: SLF001
         self._facts = facts
-        self._jvm = jvm
-        self._class = jvm.java.lang.Class
-        self._builder = jvm.org.apache.hadoop.hive.ql.io.sarg.SearchArgumentFactory.newBuilder().startAnd()
-        self._types = {str(t.toString()): t for t in self._class.forName(_TYPE).getEnumConstants()}
+        self._builder = java_class(facts, f"{_SARG_PACKAGE}.SearchArgumentFactory").newBuilder().startAnd()
+        self._types = java_class(facts, f"{_SARG_PACKAGE}.PredicateLeaf$Type")
 
     def build(self) -> Any:
         """Return the ``SearchArgument``."""
@@ -104,7 +111,7 @@ class ArgumentBuilder:
         if leaf.null is False:
             self._builder.startNot()
         if leaf.null is not None or leaf.or_null:
-            self._builder.isNull(leaf.column, self._types[leaf.type])
+            self._builder.isNull(leaf.column, getattr(self._types, leaf.type))
         if leaf.null is False:
             self._builder.end()
         for point in leaf.points:
@@ -128,37 +135,18 @@ class ArgumentBuilder:
         self._builder.end()
 
     def _compare(self, verb: str, leaf: Leaf, *values: Any) -> None:
-        names = ["java.lang.String", _TYPE, *["java.lang.Object"] * len(values)]
-        signature = _array(self._facts, "java.lang.Class", [self._class.forName(name) for name in names])
-        arguments = _array(
-            self._facts, "java.lang.Object", [leaf.column, self._types[leaf.type], *[None] * len(values)]
-        )
-        for place, value in enumerate(values, start=2):
-            if leaf.type == "LONG":
-                long = _array(self._facts, "java.lang.Long", [value])
-                self._jvm.java.lang.System.arraycopy(long, 0, arguments, place, 1)
-            else:
-                arguments[place] = self._java_value(leaf.type, value)
-        self._class.forName(_BUILDER).getMethod(verb, signature).invoke(self._builder, arguments)
+        found = [self._java_value(leaf.type, value) for value in values]
+        getattr(self._builder, verb)(leaf.column, getattr(self._types, leaf.type), *found)
 
     def _java_value(self, type_name: str, value: Any) -> Any:
         match type_name, value:
+            case "LONG", int():
+                return _Long(value)
             case "DATE", date():
-                return self._jvm.java.sql.Date.valueOf(value.isoformat())
+                return java_class(self._facts, "java.sql.Date").valueOf(value.isoformat())
             case "TIMESTAMP", datetime():
-                return self._jvm.java.sql.Timestamp(int(value.timestamp() * 1000))
+                return java_class(self._facts, "java.sql.Timestamp")(_Long(value.timestamp() * 1000))
             case "DECIMAL", int() | Decimal():
                 text = format(value, "f") if isinstance(value, Decimal) else str(value)
-                return self._jvm.org.apache.hadoop.hive.serde2.io.HiveDecimalWritable(text)
+                return java_class(self._facts, "org.apache.hadoop.hive.serde2.io.HiveDecimalWritable")(text)
         return value
-
-
-def _array(facts: SparkFacts, kind: str, values: Sequence[Any]) -> Any:
-    gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
-    owner: Any = facts.spark._jvm  # noqa: SLF001
-    for part in kind.split("."):
-        owner = getattr(owner, part)
-    array = gateway.new_array(owner, len(values))
-    for place, value in enumerate(values):
-        array[place] = value
-    return array

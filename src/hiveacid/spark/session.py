@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.errors import UnsupportedFeatureError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -29,6 +31,7 @@ def configure(builder: Any) -> Any:
     return builder
 
 
+_PATTERNS = "spark.sql.parser.quotedRegexColumnNames"
 _ONE_FILE = 1 << 60  # bytes: no task takes a second file or part of one
 
 
@@ -74,6 +77,17 @@ class SparkFacts:
         if self.shown_as_stored:
             return self.jvm_time_zone
         return str(self.spark.conf.get("spark.sql.session.timeZone"))
+
+    def require_plain_names(self) -> None:
+        """Refuse a session whose parser takes names in back-quotes for patterns, as those in our expressions are none.
+
+        Of a field that no pattern matches Spark would leave the column out. Raises UnsupportedFeatureError.
+        """
+        if str(self.spark.conf.get(_PATTERNS)).lower() == "true":
+            raise UnsupportedFeatureError(
+                f"{_PATTERNS}=true makes patterns of the names that hiveacid gives to Spark in back-quotes: SET {_PATTERNS}"
+                "=false (a query may name its columns one by one)"
+            )
 
     def apply_settings(self) -> None:
         """Set on an existing session what `configure` would have set (both can be changed at run time)."""

@@ -24,6 +24,14 @@ _ORC_EPOCH_MILLIS = 1_420_070_400_000  # 2015-01-01: ORC timestamps count from t
 _INSTANT = "timestamp with local time zone"
 
 
+def moves(facts: SparkFacts, hive: str) -> bool:
+    """Tell whether the session shows a value of this type otherwise than files hold it (`from_file`)."""
+    kind = parse_type(hive)
+    return _contains(kind, {"char"}) or (
+        _contains(kind, {"timestamp"}) and "timestamp" in _needs(facts, set())
+    )
+
+
 def from_file(facts: SparkFacts, value: SparkColumn, hive: str) -> SparkColumn:
     """Return a stored value as the session shows it; char comes padded as Hive pads it."""
 
@@ -48,6 +56,14 @@ def to_file(facts: SparkFacts, value: SparkColumn, hive: str) -> SparkColumn:
         return F.to_utc_timestamp(F.from_utc_timestamp(item, facts.session_time_zone), facts.jvm_time_zone)
 
     return _convert(value, parse_type(hive), kinds, leaf)
+
+
+def is_moved(facts: SparkFacts, hive: str) -> bool:
+    """Tell whether files hold a value of this type otherwise than the session shows it (`to_file`)."""
+    kind = parse_type(hive)
+    return _contains(kind, {_INSTANT}) or (
+        _contains(kind, {"timestamp"}) and "timestamp" in _needs(facts, set())
+    )
 
 
 def _needs(facts: SparkFacts, kinds: set[str]) -> set[str]:

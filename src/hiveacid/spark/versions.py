@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from hiveacid.spark.deletes import KEY_PARTS
+from hiveacid.spark.expressions import Expression, named, selected
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -22,28 +23,25 @@ if TYPE_CHECKING:
 _STATEMENT = r"^delta_[0-9]+_[0-9]+_([0-9]+)$"
 
 
-def statement_of(depth: int) -> SparkColumn:
+def statement_of(depth: int) -> str:
     """Return the statement id in the name of the directory that a row lies in, 0 where there is none.
 
     ``depth``: path components of the file below its location.
     """
-    path = F.col("_metadata.file_path")
-    directory = F.substring_index(F.substring_index(path, "/", -depth), "/", 1)
-    found = F.regexp_extract(directory, _STATEMENT, 1)
-    return F.when(found == "", F.lit(0)).otherwise(found.cast("int"))
+    directory = f"substring_index(substring_index(_metadata.file_path, '/', -{depth}), '/', 1)"
+    found = f"regexp_extract({directory}, '{_STATEMENT}', 1)"
+    return f"if({found} = '', 0, CAST({found} AS INT))"
 
 
-def versions(events: DataFrame, place: SparkColumn, depth: int) -> DataFrame:
+def versions(events: DataFrame, place: Expression, depth: int) -> DataFrame:
     """Return keys (``__hiveacid_dk``) and versions (``__hiveacid_dv``) of events."""
-    deletes = F.coalesce(F.col("operation"), F.lit(-1)) == F.lit(2)
-    version = _version(deletes, statement_of(depth))
-    return events.select(_key(place).alias("__hiveacid_dk"), version.alias("__hiveacid_dv"))
+    version = _version("coalesce(operation, -1) = 2", statement_of(depth))
+    return selected(events, [named(_key(place), "__hiveacid_dk"), named(version, "__hiveacid_dv")])
 
 
-def row_version(place: SparkColumn, statement: SparkColumn) -> Sequence[SparkColumn]:
+def row_version(place: Expression, statement: str) -> Sequence[Expression]:
     """Return key and version of rows as columns, to be compared by `is_older`."""
-    version = _version(F.lit(False), statement)  # noqa: FBT003
-    return [_key(place).alias("__hiveacid_k"), version.alias("__hiveacid_v")]
+    return [named(_key(place), "__hiveacid_k"), named(_version("false", statement), "__hiveacid_v")]
 
 
 def is_older() -> SparkColumn:
@@ -52,10 +50,12 @@ def is_older() -> SparkColumn:
     return same & (F.col("__hiveacid_v") < F.col("__hiveacid_dv"))
 
 
-def _key(place: SparkColumn) -> SparkColumn:
+def _key(place: Expression) -> Expression:
+    if isinstance(place, str):
+        return f"struct({KEY_PARTS} AS key, {place} AS place)"
     return F.struct(F.expr(KEY_PARTS).alias("key"), place.alias("place"))
 
 
-def _version(deletes: SparkColumn, statement: SparkColumn) -> SparkColumn:
-    current = F.coalesce(F.col("currentTransaction"), F.lit(-1)).cast("bigint")
-    return F.struct(current.alias("current"), deletes.alias("deletes"), statement.alias("statement"))
+def _version(deletes: str, statement: str) -> str:
+    current = "CAST(coalesce(currentTransaction, -1) AS BIGINT)"
+    return f"struct({current} AS current, {deletes} AS deletes, {statement} AS statement)"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 
 from hiveacid.core.types import quote_name
+from hiveacid.spark.failures import is_strange_metastore
 from hiveacid.spark.lease import keeping
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def spark_knows(facts: SparkFacts, parts: Sequence[str]) -> bool:
         return bool(facts.spark.catalog.tableExists(name))
     except AnalysisException as error:
         if "REQUIRES_SINGLE_PART_NAMESPACE" in str(error):  # a name of three parts, the first no catalog
+            return False
+        if is_strange_metastore(error):
             return False
         raise
 

@@ -72,22 +72,10 @@ def murmur_bytes(data: SparkColumn) -> SparkColumn:
     """Return Hive's ``Murmur3.hash32`` of bytes.
 
     Spark's own ``hash`` is Murmur3 for whole words; its last step is undone, the one to three bytes of the tail
-    are mixed in as Hive does (each sign-extended), and the last step is done again.
+    are mixed in as Hive does (each sign-extended), and the last step is done again. All that is a text: as calls of
+    functions it is nested deeper than Spark Connect's messages may be (100 levels of protobuf).
     """
-    return let(data, _murmur_value)
-
-
-def _murmur_value(data: SparkColumn) -> SparkColumn:
-    return let(F.octet_length(data), lambda size: _murmur_sized(data, size))
-
-
-def _murmur_sized(data: SparkColumn, size: SparkColumn) -> SparkColumn:
-    whole = size - size % F.lit(4)
-    state = _unmix(F.hash(F.lit(_SEED), data.substr(F.lit(1), whole))).bitwiseXOR(whole)
-    tail = [F.shiftleft(_signed_byte(data, whole + F.lit(i + 1)), 8 * i) for i in range(3)]
-    word = tail[0].bitwiseXOR(tail[1]).bitwiseXOR(tail[2])
-    mixed = _times(_rotate(_times(word, _C1), 15), _C2)  # 0 where there is no tail
-    return F.when(data.isNotNull(), _mix(state.bitwiseXOR(mixed).bitwiseXOR(size)))
+    return F.call_function("transform", F.array(data), F.expr(f"d -> {_murmur('d')}")).getItem(0)
 
 
 def _signed_byte(data: SparkColumn, place: SparkColumn) -> SparkColumn:
@@ -96,31 +84,50 @@ def _signed_byte(data: SparkColumn, place: SparkColumn) -> SparkColumn:
     return F.coalesce(digits.cast("int"), F.lit(0)).bitwiseXOR(F.lit(0x80)) - F.lit(0x80)
 
 
-def _mix(code: SparkColumn) -> SparkColumn:
+# What follows are texts of SQL; ``x`` is the variable of their own lambdas.
+
+
+def _let(value: str, body: str) -> str:
+    return f"transform(array({value}), x -> {body})[0]"
+
+
+def _shift_xor(value: str, *shifts: int) -> str:
+    return _let(value, " ^ ".join(["x", *(f"shiftrightunsigned(x, {by})" for by in shifts)]))
+
+
+def _rotate(value: str, left: int) -> str:
+    return _let(value, f"shiftleft(x, {left}) | shiftrightunsigned(x, {32 - left})")
+
+
+def _times(value: str, factor: int) -> str:
+    signed = factor - _MODULUS if factor >= _SIGN else factor  # of two signed ints: the product fits a bigint
+    return _wrapped(f"CAST({value} AS BIGINT) * CAST({signed} AS BIGINT)")
+
+
+def _wrapped(value: str) -> str:
+    return f"CAST(((({value}) & {_WORD}) ^ {_SIGN}) - {_SIGN} AS INT)"
+
+
+def _mix(code: str) -> str:
     """Murmur3's last step (``fmix32``)."""
     code = _times(_shift_xor(code, 16), _LAST_1)
     return _shift_xor(_times(_shift_xor(code, 13), _LAST_2), 16)
 
 
-def _unmix(code: SparkColumn) -> SparkColumn:
+def _unmix(code: str) -> str:
     code = _times(_shift_xor(code, 16), pow(_LAST_2, -1, _MODULUS))
     return _shift_xor(_times(_shift_xor(code, 13, 26), pow(_LAST_1, -1, _MODULUS)), 16)
 
 
-def _times(value: SparkColumn, factor: int) -> SparkColumn:
-    signed = factor - _MODULUS if factor >= _SIGN else factor  # of two signed ints: the product fits a bigint
-    return wrap(value.cast("bigint") * F.lit(signed).cast("bigint"))
+def _murmur(data: str) -> str:
+    size = f"octet_length({data})"
+    whole = f"({size} - {size} % 4)"
 
+    def byte(place: int) -> str:
+        one = f"conv(hex(substr({data}, {whole} + {place}, 1)), 16, 10)"
+        return f"((coalesce(CAST({one} AS INT), 0) ^ 128) - 128)"
 
-def _shift_xor(value: SparkColumn, *shifts: int) -> SparkColumn:
-    def combine(code: SparkColumn) -> SparkColumn:
-        return reduce(lambda so_far, by: so_far.bitwiseXOR(F.shiftrightunsigned(code, by)), shifts, code)
-
-    return let(value, combine)
-
-
-def _rotate(value: SparkColumn, left: int) -> SparkColumn:
-    def turn(code: SparkColumn) -> SparkColumn:
-        return F.shiftleft(code, left).bitwiseOR(F.shiftrightunsigned(code, 32 - left))
-
-    return let(value, turn)
+    state = f"({_unmix(f'hash({_SEED}, substr({data}, 1, {whole}))')} ^ {whole})"
+    word = f"({byte(1)} ^ shiftleft({byte(2)}, 8) ^ shiftleft({byte(3)}, 16))"
+    mixed = _times(_rotate(_times(word, _C1), 15), _C2)  # 0 where there is no tail
+    return f"CASE WHEN {data} IS NOT NULL THEN {_mix(f'{state} ^ {mixed} ^ {size}')} END"

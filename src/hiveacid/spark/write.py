@@ -17,14 +17,15 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from hiveacid.core.buckets import MAX_BUCKET
-from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition, TableKind, WriteId
+from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark import flat
+from hiveacid.spark.expressions import Expression, cast, named, selected
 from hiveacid.spark.hashing import bucket_number
 from hiveacid.spark.recipes import ORC
 from hiveacid.spark.scan import CURRENT, ROW_ID
-from hiveacid.spark.timezone import to_file
+from hiveacid.spark.timezone import is_moved, to_file
 from hiveacid.spark.types import column_type
 from hiveacid.storage.paths import spark_path
 
@@ -67,14 +68,22 @@ class Action(IntEnum):
     INSERT = 3
 
 
+# the events that an action makes
+_KINDS = (
+    f"CASE {ACTION} WHEN {int(Action.UPDATE)} THEN array({int(Kind.DELETE)}, {int(Kind.UPDATED)}) "
+    f"WHEN {int(Action.INSERT)} THEN array({int(Kind.INSERTED)}) ELSE array({int(Kind.DELETE)}) END"
+)
+
+
 @dataclass(frozen=True)
 class Target:
-    """Where events go: table, write id, the statement id of each kind, the layout of a single partition."""
+    """Where events go: table, write id, the statement id of each kind; the codec of files, as Spark calls it."""
 
     facts: SparkFacts
     table: TableDefinition
     write_id: WriteId
     statements: dict[Kind, int]
+    codec: str
 
 
 def partition_key(index: int) -> str:
@@ -87,12 +96,24 @@ def value_name(index: int) -> str:
     return f"c{index}"
 
 
-def partition_text(value: SparkColumn, hive: str) -> SparkColumn:
-    """Return a partition value as Hive writes it in directory names (NULL and '' are the default partition)."""
-    text = F.rtrim(value) if hive.startswith("char(") else value.cast("string")
-    return F.when(F.coalesce(text, F.lit("")) == "", F.lit(DEFAULT_PARTITION)).otherwise(
-        F.coalesce(text, F.lit(DEFAULT_PARTITION))
-    )
+def partition_text(column: Column) -> str:
+    """Return a partition column as Hive writes it in directory names (NULL and '' are the default partition)."""
+    name = quote_name(column.name)
+    text = f"rtrim({name})" if column.type.startswith("char(") else f"CAST({name} AS STRING)"
+    return f"if(coalesce({text}, '') = '', '{DEFAULT_PARTITION}', {text})"
+
+
+def _values(target: Target) -> list[Expression]:
+    """Return the user's columns as they are staged."""
+    return [
+        named(
+            to_file(target.facts, F.col(quote_name(c.name)), c.type)
+            if is_moved(target.facts, c.type)
+            else quote_name(c.name),
+            value_name(i),
+        )
+        for i, c in enumerate(target.table.columns)
+    ]
 
 
 def stage_insert(
@@ -109,11 +130,10 @@ def stage_insert(
     ``frame``: the table's columns under their names, of their types. ``dynamic``: rows go to the partitions
     that their partition columns name. ``small``: one task is enough (a list of VALUES).
     """
-    table, facts = target.table, target.facts
+    table = target.table
     keys = [partition_key(i) for i in range(len(table.partition_columns))] if dynamic else []
-    columns = [
-        partition_text(F.col(quote_name(c.name)), c.type).alias(key)
-        for key, c in zip(keys, table.partition_columns, strict=False)
+    columns: list[Expression] = [
+        named(partition_text(c), key) for key, c in zip(keys, table.partition_columns, strict=False)
     ]
     if table.kind is not TableKind.FULL_ACID:
         stage_flat(target, frame, directory, columns, keys, small=small)
@@ -121,16 +141,11 @@ def stage_insert(
     if table.bucketing:
         columns.append(_own_bucket(target).alias(BUCKET))
         keys.append(BUCKET)
-    values = [
-        to_file(facts, F.col(quote_name(c.name)), c.type).alias(value_name(i))
-        for i, c in enumerate(table.columns)
-    ]
-    placed = _place(
-        target, frame.select(*values, *columns), keys, bucketed=table.bucketing is not None, small=small
-    )
+    values = selected(frame, [*_values(target), *columns])
+    placed = _place(target, values, keys, bucketed=table.bucketing is not None, small=small)
     write_id = f"{int(target.write_id)}L"
     bucket = BUCKET if table.bucketing else _TASK
-    events = placed.selectExpr(
+    staged = [
         "0 AS operation",
         f"{write_id} AS originalTransaction",
         f"{bucket_property(bucket, str(target.statements[kind]))} AS bucket",
@@ -139,45 +154,46 @@ def stage_insert(
         "true AS row",
         *[value_name(i) for i in range(len(table.columns))],
         *keys,
-    )
-    write_orc(events, directory, keys)
+    ]
+    events = selected(placed, staged)
+    write_orc(events, directory, keys, target.codec)
 
 
-def stage_changes(target: Target, frame: DataFrame, directory: str, *, check_cardinality: bool) -> None:
+def stage_changes(
+    target: Target, frame: DataFrame, directory: str, *, check_cardinality: bool, small: bool = False
+) -> None:
     """Write delete events and new rows of an UPDATE, DELETE or MERGE into ``directory`` in one job.
 
     ``frame``: `ACTION` (`Action`), ``ROW__ID`` of the changed row (null for inserts), the table's columns
     with their new values (any value for deletes). With ``check_cardinality`` a target row that appears twice
-    fails the job (``[HIVEACID_CARDINALITY]``); rows with `Action.NOTHING` count, too.
+    fails the job (``[HIVEACID_CARDINALITY]``); rows with `Action.NOTHING` count, too. ``small``: one task is
+    enough.
     """
     table = target.table
     places = [partition_key(i) for i in range(len(table.partition_columns))]
-    prepared = frame.select(
-        F.col(ACTION),
-        F.col(ROW_ID).alias("__id"),
-        *[
-            partition_text(F.col(quote_name(c.name)), c.type).alias(key)
-            for key, c in zip(places, table.partition_columns, strict=True)
+    prepared = selected(
+        frame,
+        [
+            ACTION,
+            named(ROW_ID, "__id"),
+            *[named(partition_text(c), key) for key, c in zip(places, table.partition_columns, strict=True)],
+            *_values(target),
+            named(_new_bucket(target), "__new"),
         ],
-        *[
-            to_file(target.facts, F.col(quote_name(c.name)), c.type).alias(value_name(i))
-            for i, c in enumerate(table.columns)
-        ],
-        _new_bucket(target).alias("__new"),
     )
     if not check_cardinality:
-        prepared = prepared.where(F.col(ACTION) != int(Action.NOTHING))
-    events = prepared.withColumn(KIND, F.explode(_kinds(F.col(ACTION))))
+        prepared = prepared.where(f"{ACTION} != {int(Action.NOTHING)}")
     deleted = f"{KIND} = {int(Kind.DELETE)}"
-    events = events.withColumn(_SHUFFLE, F.expr(f"if({deleted}, {_bucket_of('__id.bucketid')}, __new)"))
-    events = events.repartition(KIND, *places, _SHUFFLE)
+    events = prepared.selectExpr("*", f"explode({_KINDS}) AS {KIND}")
+    events = events.selectExpr("*", f"if({deleted}, {_bucket_of('__id.bucketid')}, __new) AS {_SHUFFLE}")
+    events = events.coalesce(1) if small else events.repartition(KIND, *places, _SHUFFLE)
     if check_cardinality:
         events = _refuse_doubles(events, places)
     own = _SHUFFLE if table.bucketing else _TASK
-    events = events.withColumn(BUCKET, F.expr(f"if({deleted}, {_SHUFFLE}, {own})"))
+    events = events.selectExpr("*", f"if({deleted}, {_SHUFFLE}, {own}) AS {BUCKET}")
     keys = [KIND, *places, BUCKET]
     ordered = events.sortWithinPartitions(*keys, "__id.writeid", "__id.bucketid", "__id.rowid")
-    write_orc(_change_columns(target, ordered, keys), directory, keys)
+    write_orc(_change_columns(target, ordered, keys), directory, keys, target.codec)
 
 
 def _change_columns(target: Target, frame: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -186,7 +202,7 @@ def _change_columns(target: Target, frame: DataFrame, keys: Sequence[str]) -> Da
     updated, inserted = (target.statements.get(kind, 0) for kind in (Kind.UPDATED, Kind.INSERTED))
     own = bucket_property(BUCKET, f"if({KIND} = {int(Kind.UPDATED)}, {updated}, {inserted})")
     values = [value_name(i) for i in range(len(target.table.columns))]
-    return frame.selectExpr(
+    columns = [
         f"if({live}, 0, 2) AS operation",
         f"if({live}, {write_id}, __id.writeid) AS originalTransaction",
         f"if({live}, {own}, __id.bucketid) AS bucket",
@@ -195,7 +211,8 @@ def _change_columns(target: Target, frame: DataFrame, keys: Sequence[str]) -> Da
         f"if({live}, true, NULL) AS row",
         *[f"if({live}, {name}, NULL) AS {name}" for name in values],
         *keys,
-    )
+    ]
+    return selected(frame, columns)
 
 
 def stage_kept(target: Target, frame: DataFrame, directory: str) -> None:
@@ -203,12 +220,12 @@ def stage_kept(target: Target, frame: DataFrame, directory: str) -> None:
 
     ``frame``: user columns, ``ROW__ID`` and the current write id under ``CURRENT``.
     """
-    _stage_keyed(_kept(target, frame), directory, operation=0, columns=len(target.table.columns))
+    _stage_keyed(target, _kept(target, frame), directory, operation=0, columns=len(target.table.columns))
 
 
 def stage_as_read(target: Target, frame: DataFrame, directory: str) -> None:
     """Do the same for rows that need no sorting: each task writes one file, in the order in which it reads."""
-    write_orc(as_read(target, frame), directory, [])
+    write_orc(as_read(target, frame), directory, [], target.codec)
 
 
 def as_read(target: Target, frame: DataFrame) -> DataFrame:
@@ -217,27 +234,23 @@ def as_read(target: Target, frame: DataFrame) -> DataFrame:
 
 
 def _kept(target: Target, frame: DataFrame) -> DataFrame:
-    values = [
-        to_file(target.facts, F.col(quote_name(c.name)), c.type).alias(value_name(i))
-        for i, c in enumerate(target.table.columns)
-    ]
-    return frame.select(ROW_ID, CURRENT, *values)
+    return selected(frame, [ROW_ID, CURRENT, *_values(target)])
 
 
 def stage_events(target: Target, frame: DataFrame, directory: str) -> None:
     """Write delete events as they are (minor compaction). ``frame``: ``ROW__ID`` and ``CURRENT``."""
-    values = [
-        F.lit(None).cast(kind).alias(value_name(i)) for i, kind in enumerate(_spark_types(target.table))
-    ]
-    _stage_keyed(frame.select(ROW_ID, CURRENT, *values), directory, operation=2, columns=len(values))
+    values = [named(cast("NULL", column_type(c)), value_name(i)) for i, c in enumerate(target.table.columns)]
+    _stage_keyed(
+        target, selected(frame, [ROW_ID, CURRENT, *values]), directory, operation=2, columns=len(values)
+    )
 
 
-def _stage_keyed(frame: DataFrame, directory: str, *, operation: int, columns: int) -> None:
+def _stage_keyed(target: Target, frame: DataFrame, directory: str, *, operation: int, columns: int) -> None:
     keyed = frame.withColumn(BUCKET, F.expr(_bucket_of(f"{ROW_ID}.bucketid"))).repartition(BUCKET)
     row_id = [f"{ROW_ID}.writeid", f"{ROW_ID}.bucketid", f"{ROW_ID}.rowid"]
     ordered = keyed.sortWithinPartitions(BUCKET, *row_id, F.col(CURRENT).desc())
     events = _keyed_events(ordered, BUCKET, operation=operation, columns=columns)
-    write_orc(events, directory, [BUCKET])
+    write_orc(events, directory, [BUCKET], target.codec)
 
 
 def _keyed_events(frame: DataFrame, *keys: str, operation: int, columns: int) -> DataFrame:
@@ -253,9 +266,9 @@ def _keyed_events(frame: DataFrame, *keys: str, operation: int, columns: int) ->
     )
 
 
-def write_orc(frame: DataFrame, directory: str, keys: Sequence[str]) -> None:
+def write_orc(frame: DataFrame, directory: str, keys: Sequence[str], codec: str) -> None:
     """Write a staged frame with Spark's ORC writer, one directory level a key."""
-    writer = frame.write.mode("error").options(compression="zlib", maxRecordsPerFile=0)
+    writer = frame.write.mode("error").options(compression=codec, maxRecordsPerFile=0)
     (writer.partitionBy(*keys) if keys else writer).format(ORC).save(spark_path(directory))
 
 
@@ -268,7 +281,7 @@ def stage_empty(target: Target, directory: str) -> None:
     fields += [("currentTransaction", "bigint"), ("row", "boolean"), *types]
     nulls = [F.lit(None).cast(kind).alias(name) for name, kind in fields]
     empty = target.facts.spark.range(0).select(*nulls)  # made in the JVM: no Python worker is needed
-    write_orc(empty.coalesce(1), directory, [])
+    write_orc(empty.coalesce(1), directory, [], target.codec)
 
 
 def _spark_types(table: TableDefinition) -> list[str]:
@@ -279,7 +292,7 @@ def stage_flat(
     target: Target,
     frame: DataFrame,
     directory: str,
-    places: Sequence[SparkColumn],
+    places: Sequence[Expression],
     keys: Sequence[str],
     *,
     small: bool,
@@ -293,9 +306,9 @@ def stage_flat(
         columns.append(_bucket(target).alias(BUCKET))
         bucket_keys.append(BUCKET)
     placed = _place(
-        target, frame.select(*columns), bucket_keys, bucketed=table.bucketing is not None, small=small
+        target, selected(frame, columns), bucket_keys, bucketed=table.bucketing is not None, small=small
     )
-    flat.write(target.facts, table, placed, directory, bucket_keys)
+    flat.write(target.facts, table, placed, directory, bucket_keys, target.codec)
 
 
 def _place(
@@ -355,24 +368,13 @@ def _own_bucket(target: Target) -> SparkColumn:
     return _bucket(target)
 
 
-def _new_bucket(target: Target) -> SparkColumn:
+def _new_bucket(target: Target) -> Expression:
     if target.table.bucketing:
         return _own_bucket(target)
     # rows without a row id (inserts) spread by their values; which part a row falls into doesn't matter
     atomic = [c.name for c in target.table.columns if "<" not in c.type][:4]
-    spread = F.hash(
-        F.col(f"{ROW_ID}.rowid"), F.col(f"{ROW_ID}.writeid"), *[F.col(quote_name(name)) for name in atomic]
-    )
-    return F.pmod(spread, F.lit(_SPREAD))
-
-
-def _kinds(action: SparkColumn) -> SparkColumn:
-    delete, update, insert = (F.lit(int(kind)) for kind in (Kind.DELETE, Kind.UPDATED, Kind.INSERTED))
-    return (
-        F.when(action == int(Action.UPDATE), F.array(delete, update))
-        .when(action == int(Action.INSERT), F.array(insert))
-        .otherwise(F.array(delete))
-    )
+    spread = ", ".join([f"{ROW_ID}.rowid", f"{ROW_ID}.writeid", *map(quote_name, atomic)])
+    return f"pmod(hash({spread}), {_SPREAD})"
 
 
 def _refuse_doubles(events: DataFrame, places: Sequence[str]) -> DataFrame:

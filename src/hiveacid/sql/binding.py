@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hiveacid.core.model import TableKind, TableName
+from hiveacid.core.model import TableKind, TableName, ViewDefinition
 from hiveacid.core.types import position, quote_name
 from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.relations import Relation, find_relations, find_relations_in_expression, moved
 from hiveacid.spark.views import create_view, drop_view, is_temporary_view, query_over, spark_knows
 from hiveacid.sql.calls import Call, find_calls
-from hiveacid.sql.hidden import HIDDEN, MARKER, HiddenColumns
-from hiveacid.sql.hints import Hint, hint_of
+from hiveacid.sql.hidden import HIDDEN, MARKER, HiddenColumns, without_hidden
+from hiveacid.sql.hints import Hint, hint_of, only_counts
 from hiveacid.sql.naming import Named, about_table
 from hiveacid.sql.past import about, changes_of, past_of
 from hiveacid.sql.placing import Edit, Placed, whole_place
@@ -24,20 +24,26 @@ from hiveacid.sql.relations import Relation as Span
 from hiveacid.sql.relations import table_spans
 from hiveacid.sql.tokens import Token, TokenKind, tokenize
 from hiveacid.sql.travel_clauses import without_clauses
-from hiveacid.sql.values import table_ref
+from hiveacid.sql.values import Slice, table_ref
+from hiveacid.sql.view_text import inside, shown, view_of_ours
 from hiveacid.table.acid_table import Scan, scan_frame
 from hiveacid.table.travel import Past
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hiveacid.core.model import TableDefinition
     from hiveacid.spark.session import SparkFacts
-    from hiveacid.sql.values import Slice, TableRef
+    from hiveacid.sql.values import TableRef
     from hiveacid.table.context import Context
     from hiveacid.transaction import Transaction
 
 # What has to stand before a piece of text to make a query of it.
 EXPRESSION, SOURCE, QUERY = "SELECT ", "SELECT * FROM ", ""
+_PROVIDER = (
+    "spark.sql.sources.provider"  # of a table that Spark put into a metastore, where only Spark reads it
+)
+_CATALOG, _IN_DATABASE = "spark_catalog", 2  # Spark's own catalog; how many parts a name in a database has
 _READING = frozenset({"FROM", "JOIN", "TABLE"})
 _NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
@@ -45,13 +51,17 @@ _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet"
 
 @dataclass(frozen=True)
 class View:
-    """What a view shows: a table, with its hidden columns or without, now or in the past; or what is ``about`` it."""
+    """What a view shows: a table, with its hidden columns or without, now or in the past; or what is ``about`` it.
+
+    ``counted``: no more is wanted than how many rows there are.
+    """
 
     table: TableName
     hidden: bool = False
     as_of: Past | None = None
     hint: Hint | None = None
     about: str | None = None
+    counted: bool = False
 
 
 @dataclass
@@ -67,6 +77,7 @@ class Binder:
     reader: Transaction | None
     views: dict[View, str] = field(default_factory=dict)
     frames: dict[str, DataFrame] = field(default_factory=dict)
+    within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
 
     def bind(self, piece: Slice, before: str = QUERY) -> Placed:
         """Return a piece of text with views in the places of our tables.
@@ -79,10 +90,14 @@ class Binder:
         hidden = HiddenColumns(piece.text)
         relations = relations_of(self.context.facts, piece, before)
         hint = hint_of(piece.text, relations) if before == QUERY else None
+        counted = before == QUERY and only_counts(piece.text, relations)
         edits = [Edit(call.start, call.end, self._changes(piece, call)) for call in calls]
         for relation in relations:
             named = self._ours(piece, relation)
             if named is None:
+                continue
+            if isinstance(named, ViewDefinition):
+                edits += self._view(piece, relation, named)
                 continue
             if named.about is not None:
                 edits += self._about(piece, relation, named)
@@ -90,7 +105,8 @@ class Binder:
             needs_hidden = hidden.needed_at(relation.start)
             if needs_hidden:
                 hidden.refuse_unseen_use()
-            view = View(named.table, needs_hidden, past_of(self.context, piece, relation), hint)
+            past = past_of(self.context, piece, relation)
+            view = View(named.table, needs_hidden, past, hint, counted=counted)
             edits += _edits(piece.text, relation, self._name(view))
         return Placed(piece, tuple(edits))
 
@@ -102,6 +118,33 @@ class Binder:
             )
         return _edits(piece.text, relation, self._name(View(named.table, about=named.about)))
 
+    def _view(self, piece: Slice, relation: Relation, seen: ViewDefinition) -> list[Edit]:
+        """Return what puts the rows of a view of the catalog, at this statement's snapshot, in the place of its name."""
+        line, column = whole_place(piece, *position(piece.text, relation.start))
+        where = f" (line {line}, column {column})"
+        if relation.travel is not None:
+            raise UnsupportedFeatureError(
+                f"{seen.name} is a view, which has no past of its own: AS OF belongs to the tables in its query{where}"
+            )
+        view = View(seen.name)
+        if seen.name in self.within:
+            raise UnsupportedFeatureError(f"view {seen.name} would read itself{where}")
+        if view not in self.views:
+            name = f"hiveacid_{uuid.uuid4().hex}"
+            before = self.context.database, self.context.in_view
+            self.context.database, self.context.in_view = seen.database, True
+            self.within.append(seen.name)
+            try:
+                with inside(seen.name, where):
+                    rows = without_hidden(self.run(self.bind(Slice(seen.text)).text))
+                    self.frames[name] = shown(seen, rows)
+            finally:
+                self.within.pop()
+                self.context.database, self.context.in_view = before
+            create_view(self.frames[name], name)
+            self.views[view] = name
+        return _edits(piece.text, relation, self.views[view])
+
     def _changes(self, piece: Slice, call: Call) -> str:
         """Return the name of a view of changes; each call has its own."""
         frame = changes_of(self.context, piece, call, self.joined or self.reader)
@@ -110,10 +153,13 @@ class Binder:
         create_view(frame, name)
         return name
 
-    def _ours(self, piece: Slice, relation: Relation) -> Named | None:
-        """Return the table of our catalog that a name means, None if it is Spark's."""
+    def _ours(self, piece: Slice, relation: Relation) -> Named | ViewDefinition | None:
+        """Return the table or view of our catalog that a name means, None if it is Spark's."""
         facts, parts = self.context.facts, relation.parts
         name = table_of_ours(self.context, table_ref(parts))
+        seen = view_of_ours(self.context, table_ref(parts)) if name is None else None
+        if seen is not None:
+            return seen
         found = about_table(self.context, parts) if name is None else Named(name)
         if found is not None:
             return found
@@ -148,7 +194,14 @@ class Binder:
             [n for n in HIDDEN if n != "ROW__ID" or table.kind is TableKind.FULL_ACID] if view.hidden else []
         )
         columns = [c.name for c in (*table.columns, *table.partition_columns)]
-        scan = Scan(self.context, view.table, self.joined, columns=(*columns, *more), as_of=view.as_of)
+        scan = Scan(
+            self.context,
+            view.table,
+            self.joined,
+            columns=(*columns, *more),
+            as_of=view.as_of,
+            counted=view.counted,
+        )
         if view.hint is not None:
             scan = replace(scan, hint=view.hint.condition, hint_alias=view.hint.alias)
         frame = scan_frame(scan, self.reader)
@@ -191,7 +244,25 @@ def table_of_ours(context: Context, ref: TableRef | None) -> TableName | None:
     if ref is None or (ref.database is None and is_temporary_view(context.facts, ref.name)):
         return None
     name = ref.resolve(context.database)
-    return name if context.catalog.get_table(name) is not None else None
+    table = context.catalog.get_table(name)
+    if table is None:
+        return None
+    return None if is_sparks(context, table) else name
+
+
+def is_sparks(context: Context, table: TableDefinition) -> bool:
+    """Tell whether a table of a metastore is one that Spark made there, by its own catalog, which is at hand."""
+    made = table.kind is TableKind.PLAIN and table.property(_PROVIDER) is not None
+    return made and context.facts.hive_support
+
+
+def relation_of_ours(context: Context, ref: TableRef | None) -> TableName | None:
+    """Return the table or view of our catalog that a name means, as `table_of_ours`."""
+    found = table_of_ours(context, ref)
+    if found is not None:
+        return found
+    view = view_of_ours(context, ref)
+    return None if view is None else view.name
 
 
 def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]:
@@ -267,27 +338,38 @@ def _edits(text: str, relation: Relation, view: str) -> list[Edit]:
     if relation.alias_at is not None:
         edits.append(Edit(relation.alias_at, relation.alias_at, f" AS {quote_name(relation.name)}"))
         if len(relation.parts) > 1:
-            edits += _qualifiers(tokenize(text), *relation.parts[-2:])
+            edits += _qualifiers(tokenize(text), relation.parts)
     return edits
 
 
 def unqualified(bound: Placed, table: TableName) -> Placed:
     """Blank out the database in front of ``database.table.column`` in an expression on a table."""
     tokens = tokenize(bound.origin.text)
-    return replace(bound, edits=(*bound.edits, *_qualifiers(tokens, table.database, table.name)))
+    return replace(bound, edits=(*bound.edits, *_qualifiers(tokens, (table.database, table.name))))
 
 
-def _qualifiers(tokens: Sequence[Token], database: str, table: str) -> list[Edit]:
-    """Blank out the database in ``database.table.column``: a view has none."""
+def _qualifiers(tokens: Sequence[Token], parts: Sequence[str]) -> list[Edit]:
+    """Blank out what stands before the table in ``[catalog.]database.table.column``: a view has only a name."""
+    whole = tuple(parts) if len(parts) > _IN_DATABASE else (_CATALOG, *parts)
     edits = []
-    for place in range(len(tokens) - 4):
-        window = tokens[place : place + 5]
-        names = [window[0], window[2], window[4]]
-        if (
-            [dot.keyword for dot in (window[1], window[3])] == [".", "."]
-            and all(name.kind in _NAMES or name.keyword == "*" for name in names)
-            and (names[0].name.lower(), names[1].name.lower()) == (database, table)
-            and (place == 0 or tokens[place - 1].keyword != ".")
-        ):
-            edits.append(Edit(window[0].start, window[2].start, ""))
+    for place, token in enumerate(tokens):
+        if place and tokens[place - 1].keyword == ".":
+            continue
+        for names in (whole[first:] for first in range(len(whole) - 1)):
+            window = tokens[place : place + 2 * len(names) + 1]
+            if _is_column_of(window, names):
+                edits.append(Edit(token.start, window[-3].start, ""))
+                break
     return edits
+
+
+def _is_column_of(window: Sequence[Token], names: Sequence[str]) -> bool:
+    """Tell whether tokens are a column's name, or a star, behind these names."""
+    found = window[::2]
+    return (
+        len(found) == len(names) + 1
+        and all(dot.keyword == "." for dot in window[1::2])
+        and all(one.kind in _NAMES for one in found[:-1])
+        and (found[-1].kind in _NAMES or found[-1].keyword == "*")
+        and [one.name.lower() for one in found[:-1]] == list(names)
+    )

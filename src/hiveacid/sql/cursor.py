@@ -8,8 +8,16 @@ from typing import NoReturn, TypeVar
 from hiveacid.core.model import Column
 from hiveacid.core.types import Primitive, parse_type_at
 from hiveacid.errors import ParseError
-from hiveacid.sql.tokens import Token, TokenKind, string_value, tokenize
-from hiveacid.sql.values import Literal, PartitionItem, PartitionSpec, Properties, Slice, TableRef
+from hiveacid.sql.tokens import Token, TokenKind, is_script, string_value, tokenize
+from hiveacid.sql.values import (
+    SPARK_CATALOG,
+    Literal,
+    PartitionItem,
+    PartitionSpec,
+    Properties,
+    Slice,
+    TableRef,
+)
 
 T = TypeVar("T")
 
@@ -52,6 +60,8 @@ class Cursor:
         self._end = Token(TokenKind.END, "", end.start, end.start, end.line, end.column)
         self._at = 0
         for token in tokens:
+            if token.keyword == ";" and is_script(tokens):
+                self.refuse_script(tokens[0])
             if token.keyword == ";":
                 self.fail("one statement", token)
 
@@ -96,6 +106,14 @@ class Cursor:
         """Raise ParseError with the message, at the token (the next one if none is given)."""
         found = token or self.next
         raise ParseError(message, line=found.line, column=found.column)
+
+    def refuse_script(self, token: Token) -> NoReturn:
+        """Raise ParseError for Spark's BEGIN ... END."""
+        self.refuse(
+            "a script (BEGIN ... END) cannot hold statements on transactional tables: run them one by one; what must be "
+            "there together goes between START TRANSACTION and COMMIT",
+            token,
+        )
 
     # ---- taking
 
@@ -147,9 +165,11 @@ class Cursor:
         return self.name(what)
 
     def table(self, what: str = "a table name") -> TableRef:
-        """Take ``table`` or ``database.table``."""
+        """Take ``table`` or ``database.table``; Spark's name of the catalog may stand before both."""
         first = self.next
         parts = self.dotted(what)
+        if len(parts) == 3 and parts[0] == SPARK_CATALOG:  # noqa: PLR2004 - catalog first
+            del parts[0]
         if len(parts) > 2:  # noqa: PLR2004 - database and table
             self.refuse("a table name has at most two parts, database.table", first)
         database = parts[0] if len(parts) > 1 else None

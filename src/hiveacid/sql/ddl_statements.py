@@ -15,6 +15,7 @@ class CreateTable:
     ``storage`` is None where the text says nothing about it. ``query`` is set for CREATE TABLE AS; then
     ``columns`` is empty and ``partition_columns`` may have the empty type (PARTITIONED BY names only).
     ``properties`` hold what was written, ``transactional`` included for CREATE TRANSACTIONAL TABLE and Trino.
+    ``using``: the format is named as Spark does it (USING orc), which beside Spark's own tables makes one of those.
     """
 
     table: TableRef
@@ -28,6 +29,7 @@ class CreateTable:
     external: bool = False
     if_not_exists: bool = False
     query: Slice | None = None
+    using: bool = False
 
     def definition(
         self, name: TableName, *, location: str, storage: StorageFormat, owner: str = "", created_at: int = 0
@@ -67,6 +69,7 @@ class CreateTableLike:
     properties: Properties = ()
     external: bool = False
     if_not_exists: bool = False
+    using: bool = False
 
 
 @dataclass(frozen=True)

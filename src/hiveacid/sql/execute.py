@@ -14,6 +14,7 @@ from hiveacid.sql import execute_ddl as ddl
 from hiveacid.sql import execute_insert as insert
 from hiveacid.sql import execute_query as query
 from hiveacid.sql import execute_show as show
+from hiveacid.sql import execute_view as view
 from hiveacid.sql import statements as s
 from hiveacid.sql.execute_describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute_explain import explain
@@ -34,6 +35,7 @@ _READING: Mapping[type, Callable[[AcidSession, Any], DataFrame]] = {
     s.DescribeHistory: describe_history,
     s.ShowDatabases: show.databases,
     s.ShowTables: show.tables,
+    s.ShowViews: view.show,
     s.ShowPartitions: show.partitions,
     s.ShowCreateTable: show.create_table,
     s.ShowTableProperties: show.properties,
@@ -65,6 +67,11 @@ _ALONE: Mapping[type, Callable[[AcidSession, Any], DataFrame]] = {
     s.CreateTable: create.create_table,
     s.CreateTableLike: create.create_like,
     s.DropTable: ddl.drop_table,
+    s.CreateView: view.create,
+    s.AlterView: view.alter,
+    s.RenameView: view.rename,
+    s.SetViewProperties: view.set_properties,
+    s.UnsetViewProperties: view.unset_properties,
     s.RenameTable: ddl.rename_table,
     s.AddColumns: ddl.add_columns,
     s.SetTableProperties: ddl.set_properties,
@@ -83,6 +90,11 @@ def execute(session: AcidSession, statement: s.Statement) -> DataFrame:
     Raises TransactionStateError for what cannot be part of a transaction, or of a snapshot.
     """
     kind = type(statement)
+    if isinstance(statement, s.DropView) and not query.is_temporary(session, statement.name):
+        session.require_no_snapshot("DROP VIEW")
+        if session.joined is not None:
+            raise TransactionStateError("DROP VIEW cannot be part of a transaction: COMMIT or ROLLBACK first")
+        return view.drop(session, statement)
     if kind in _READING:
         return _READING[kind](session, statement)
     name = " ".join(_words(kind.__name__))

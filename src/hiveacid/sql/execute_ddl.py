@@ -47,7 +47,7 @@ def drop_database(session: AcidSession, statement: s.DropDatabase) -> DataFrame:
     context = session.context
     ddl.drop_database(context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade)
     if context.database == statement.name:
-        context.database = "default"
+        session.use("default")
     return nothing(context.facts)
 
 

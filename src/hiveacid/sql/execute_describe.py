@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from hiveacid.catalog.ddl import partition_values as full_values
 from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError, NoSuchPartitionError
+from hiveacid.sql.describe_view import described
 from hiveacid.sql.execute_insert import partition_values
 from hiveacid.sql.rows import Row, texts
+from hiveacid.sql.view_text import view_of_ours
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.layout import partition_name
 from hiveacid.table.read import partitions_of
@@ -32,6 +34,9 @@ _DATABASE = (
 def describe_table(session: AcidSession, statement: DescribeTable) -> DataFrame:
     """DESCRIBE [EXTENDED | FORMATTED] t [PARTITION (...)] [column]."""
     context = session.context
+    view = view_of_ours(context, statement.table)
+    if view is not None and not statement.partition:
+        return texts(context.facts, _HEADINGS, described(view, statement.style, statement.column))
     table = context.require(session.find(statement.table))
     partition = None
     if statement.partition:

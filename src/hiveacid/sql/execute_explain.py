@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TableKind
 from hiveacid.core.types import quote_name
-from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.sql.execute_create import lock_of_new
 from hiveacid.sql.execute_insert import partition_values
 from hiveacid.sql.placing import placed
@@ -73,11 +75,16 @@ def _leg(statement: MultiInsert, leg: Insert) -> Insert:
 
 
 def _plan(session: AcidSession, text: Slice, mode: str) -> list[str]:
-    """Return Spark's physical plan of a query; nothing is run."""
+    """Return Spark's physical plan of a query; nothing is run.
+
+    Raises what is wrong with the query, which Spark's own EXPLAIN tells in its rows.
+    """
+    spark = session.context.facts.spark
     with session.binder() as binder:
         bound = binder.bind(text)
         with placed(bound):
-            row = session.context.facts.spark.sql(f"EXPLAIN {mode} {bound.text}").first()
+            spark.sql(bound.text).schema  # noqa: B018 - it is looked at only now on Spark Connect
+            row = spark.sql(f"EXPLAIN {mode} {bound.text}").first()
     return [] if row is None else str(row[0]).rstrip("\n").split("\n")
 
 
@@ -115,8 +122,12 @@ def _change(session: AcidSession, statement: Update | Delete, mode: str) -> list
         values = [f"{a.expression.text} AS {quote_name(a.column)}" for a in statement.assignments]
         chosen = ", ".join(values)
     where = f" WHERE {statement.where.text}" if statement.where else ""
-    text = f"SELECT {chosen} FROM {_target(statement.table, statement.alias)}{where}"
-    return [*lines, "Rows:", *_plan(session, Slice(text), mode)]
+    target = _target(statement.table, statement.alias)
+    pieces = [a.expression for a in statement.assignments] if isinstance(statement, Update) else []
+    pieces += [statement.where] if statement.where else []
+    with _in_user_text(session, pieces, target):
+        rows = _plan(session, Slice(f"SELECT {chosen} FROM {target}{where}"), mode)
+    return [*lines, "Rows:", *rows]
 
 
 def _merge(session: AcidSession, statement: Merge, mode: str) -> list[str]:
@@ -131,8 +142,24 @@ def _merge(session: AcidSession, statement: Merge, mode: str) -> list[str]:
     if statement.source_columns:
         alias += f" ({', '.join(map(quote_name, statement.source_columns))})"
     target = _target(statement.table, statement.alias)
-    text = f"SELECT * FROM {target} FULL JOIN {statement.source.text}{alias} ON {statement.condition.text}"
-    return [*lines, "Rows:", *_plan(session, Slice(text), mode)]
+    source = f"{statement.source.text}{alias}"
+    with _in_user_text(session, [statement.condition], f"{target} CROSS JOIN {source}"):
+        text = f"SELECT * FROM {target} FULL JOIN {source} ON {statement.condition.text}"
+        rows = _plan(session, Slice(text), mode)
+    return [*lines, "Rows:", *rows]
+
+
+@contextmanager
+def _in_user_text(session: AcidSession, pieces: Sequence[Slice], source: str) -> Iterator[None]:
+    """Where a query put together of pieces is wrong, say where in the statement the wrong piece is."""
+    try:
+        yield
+    except HiveAcidError:
+        select = "SELECT "
+        for piece in pieces:
+            column = piece.column - len(select)
+            _plan(session, Slice(f"{select}{piece.text} FROM {source}", line=piece.line, column=column), "")
+        raise
 
 
 def _target(ref: TableRef, alias: str | None) -> str:

@@ -94,6 +94,13 @@ def drop_view(session: AcidSession, statement: DropView) -> DataFrame:
     return nothing(session.context.facts)
 
 
+def is_temporary(session: AcidSession, name: TableRef) -> bool:
+    """Tell whether DROP VIEW means a temporary view."""
+    if name.database is not None:
+        return name.database == "global_temp"
+    return is_temporary_view(session.context.facts, name.name)
+
+
 def _view_name(name: TableRef) -> str:
     if name.database is not None:
         raise StatementError("a temporary view belongs to no database", line=name.line, column=name.column)

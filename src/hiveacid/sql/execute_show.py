@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiveacid.config.keys import REGISTRY
-from hiveacid.core.ddl import show_create_table
+from hiveacid.core.ddl import show_create_table, show_create_view
 from hiveacid.errors import ConfigError, NoSuchPartitionError
 from hiveacid.sql import store_rows
 from hiveacid.sql.execute_insert import partition_values
 from hiveacid.sql.patterns import matching
 from hiveacid.sql.rows import Row, texts
+from hiveacid.sql.view_text import view_of_ours
 from hiveacid.table.insert import static_values
 from hiveacid.table.layout import partition_name
 from hiveacid.table.read import partitions_of
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from hiveacid.core.model import TableName
     from hiveacid.sql import statements as s
     from hiveacid.sql.session import AcidSession
-    from hiveacid.sql.values import PartitionSpec
+    from hiveacid.sql.values import PartitionSpec, Properties
 
 
 def databases(session: AcidSession, statement: s.ShowDatabases) -> DataFrame:
@@ -56,25 +57,40 @@ def partitions(session: AcidSession, statement: s.ShowPartitions) -> DataFrame:
 
 def create_table(session: AcidSession, statement: s.ShowCreateTable) -> DataFrame:
     """SHOW CREATE TABLE: one row a line."""
-    table = session.context.require(session.find(statement.table))
-    text = show_create_table(table, with_database=statement.table.database is not None)
+    with_database = statement.table.database is not None
+    view = view_of_ours(session.context, statement.table)
+    if view is not None:
+        text = show_create_view(view, with_database=with_database)
+    else:
+        table = session.context.require(session.find(statement.table))
+        text = show_create_table(table, with_database=with_database)
     return texts(session.context.facts, ("createtab_stmt",), [(line,) for line in text.split("\n")])
 
 
 def properties(session: AcidSession, statement: s.ShowTableProperties) -> DataFrame:
     """SHOW TBLPROPERTIES."""
-    table = session.context.require(session.find(statement.table))
+    found = view_of_ours(session.context, statement.table)
+    table = found or session.context.require(session.find(statement.table))
     rows: list[Row] = list(table.properties)
     if statement.key is not None:
         missing = f"Table {table.name} does not have property: {statement.key}"
-        rows = [(statement.key, table.property(statement.key, missing))]
+        rows = [(statement.key, _property(table.properties, statement.key, missing))]
     return texts(session.context.facts, ("prpt_name", "prpt_value"), rows)
+
+
+def _property(properties: Properties, key: str, missing: str) -> str:
+    """Look a property up, its key compared without case."""
+    return next((value for name, value in properties if name.lower() == key.lower()), missing)
 
 
 def columns(session: AcidSession, statement: s.ShowColumns) -> DataFrame:
     """SHOW COLUMNS: partition columns last."""
-    table = session.context.require(session.find(statement.table))
-    names = [c.name for c in (*table.columns, *table.partition_columns)]
+    view = view_of_ours(session.context, statement.table)
+    if view is not None:
+        names = [c.name for c in view.columns]
+    else:
+        table = session.context.require(session.find(statement.table))
+        names = [c.name for c in (*table.columns, *table.partition_columns)]
     return texts(session.context.facts, ("field",), [(n,) for n in matching(names, statement.pattern)])
 
 

@@ -34,7 +34,9 @@ def start_transaction(cursor: Cursor) -> StartTransaction:
     if cursor.last.keyword == "START":
         cursor.expect("TRANSACTION")
     else:
-        cursor.take_one("TRANSACTION", "WORK")
+        begin, named = cursor.last, cursor.take_one("TRANSACTION", "WORK")
+        if not (named or cursor.at_end or cursor.next.keyword in {"READ", "ISOLATION"}):
+            cursor.refuse_script(begin)
     read_only = False
     while not cursor.at_end:
         if cursor.take("ISOLATION"):

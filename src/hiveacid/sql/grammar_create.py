@@ -1,4 +1,4 @@
-"""CREATE TABLE in Hive's grammar (``HiveParser.g``, createTableStatement), and CREATE VIEW.
+"""CREATE TABLE in Hive's grammar (``HiveParser.g``, createTableStatement).
 
 Clauses may come in any order, each once. What SHOW CREATE TABLE of Hive 3 and 4 and of Trino prints parses as
 it stands. Clauses whose meaning this project cannot keep (STORED BY, SKEWED BY, enforced constraints,
@@ -15,8 +15,9 @@ from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.grammar_constraints import Constraints, take_column_constraint, take_table_constraint
 from hiveacid.sql.grammar_storage import StorageClauses, take_storage_clause
 from hiveacid.sql.grammar_trino import TrinoProperties, take_trino_properties
-from hiveacid.sql.statements import CreateTable, CreateTableLike, CreateTemporaryView, Slice, TableRef
+from hiveacid.sql.statements import CreateTable, CreateTableLike, Slice, TableRef
 from hiveacid.sql.tokens import Token
+from hiveacid.sql.values import SPARK_CATALOG
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "("})
 
@@ -76,7 +77,7 @@ def _table_name(cursor: Cursor) -> tuple[TableRef, Token | None]:
     if len(parts) > 3:  # noqa: PLR2004 - catalog, schema, table
         cursor.refuse("a table name has at most two parts, database.table", first)
     database = parts[-2] if len(parts) > 1 else None
-    catalog = first if len(parts) > 2 else None  # noqa: PLR2004 - as above
+    catalog = first if len(parts) > 2 and parts[0] != SPARK_CATALOG else None  # noqa: PLR2004 - as above
     return TableRef(database, parts[-1], first.line, first.column), catalog
 
 
@@ -139,7 +140,7 @@ def _clause(cursor: Cursor, draft: _Draft) -> str:
         case "LIKE":
             draft.like = cursor.table()
         case "AS":
-            draft.query = _query(cursor)
+            draft.query = query_of(cursor)
         case "WITH":
             draft.trino = take_trino_properties(cursor)
         case _:
@@ -160,7 +161,8 @@ def _refuse_clause(cursor: Cursor) -> None:
     )
 
 
-def _query(cursor: Cursor) -> Slice:
+def query_of(cursor: Cursor) -> Slice:
+    """Take the query behind AS."""
     if not cursor.sees_any(QUERY_WORDS):
         cursor.fail("a query")
     return cursor.rest("a query")
@@ -212,6 +214,7 @@ def _like(
         table=name,
         source=source,
         storage=draft.storage.resolve(),
+        using=draft.storage.using,
         location=draft.location,
         properties=tuple(sorted(draft.properties.items())),
         external=external,
@@ -242,6 +245,7 @@ def _finish(
         partition_columns=tuple(column for column, _ in draft.partitions.values()),
         bucketing=draft.bucketing,
         storage=storage,
+        using=draft.storage.using,
         location=draft.location,
         comment=draft.comment,
         properties=tuple(sorted(draft.properties.items())),
@@ -283,17 +287,3 @@ def _check_buckets(cursor: Cursor, draft: _Draft) -> None:
     for name, token in draft.bucket_tokens.items():
         if draft.query is None and name not in draft.columns:
             cursor.refuse(f"{name} is not one of the table's columns (partition columns excluded)", token)
-
-
-def create_view(cursor: Cursor, *, replace: bool) -> CreateTemporaryView:
-    """Parse behind CREATE [OR REPLACE], from GLOBAL, TEMPORARY or VIEW on."""
-    start = cursor.next
-    shared = cursor.take("GLOBAL")
-    temporary = bool(cursor.take_one("TEMPORARY", "TEMP"))
-    cursor.expect("VIEW")
-    if not temporary:
-        cursor.refuse("views in the catalog are not supported: use CREATE TEMPORARY VIEW", start)
-    name = cursor.table("the view's name")
-    columns = cursor.names("a column name") if cursor.sees("(") else ()
-    cursor.expect("AS")
-    return CreateTemporaryView(name, _query(cursor), columns, replace, shared)

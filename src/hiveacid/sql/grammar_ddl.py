@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from hiveacid.core.model import Column
 from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.grammar_create import create_table, create_view
+from hiveacid.sql.grammar_create import create_table
+from hiveacid.sql.grammar_view import alter_view, create_view
 from hiveacid.sql.statements import (
     AddColumns,
     AddPartitions,
@@ -43,7 +44,7 @@ def create(cursor: Cursor) -> Statement:
     start = cursor.next
     orred = cursor.take("OR", "REPLACE")
     if orred and not cursor.sees_any(_VIEW_WORDS):
-        cursor.refuse("only temporary views can be replaced", start)
+        cursor.refuse("only views can be replaced", start)
     is_view = cursor.sees_any(_VIEW_WORDS) and not cursor.sees("TEMPORARY", "TABLE")
     if is_view:
         return create_view(cursor, replace=orred)
@@ -85,7 +86,10 @@ def truncate(cursor: Cursor) -> TruncateTable:
 
 def alter(cursor: Cursor) -> Statement:
     """Parse behind ALTER."""
-    if cursor.expect_one("TABLE", *_DATABASE) != "TABLE":
+    kind = cursor.expect_one("TABLE", "VIEW", *_DATABASE)
+    if kind == "VIEW":
+        return alter_view(cursor)
+    if kind != "TABLE":
         name = cursor.name("a database name")
         cursor.expect("SET", "DBPROPERTIES")
         return SetDatabaseProperties(name, cursor.properties())

@@ -20,6 +20,7 @@ from hiveacid.sql.statements import (
     ShowTableProperties,
     ShowTables,
     ShowTransactions,
+    ShowViews,
     Statement,
 )
 from hiveacid.sql.tokens import TokenKind
@@ -34,6 +35,7 @@ def show(cursor: Cursor) -> Statement:
         "DATABASES": lambda inner: ShowDatabases(_pattern(inner)),
         "SCHEMAS": lambda inner: ShowDatabases(_pattern(inner)),
         "TABLES": _tables,
+        "VIEWS": _views,
         "PARTITIONS": lambda inner: ShowPartitions(inner.table(), inner.partition()),
         "CREATE": _create_table,
         "TBLPROPERTIES": _table_properties,
@@ -63,6 +65,11 @@ def _pattern(cursor: Cursor) -> str | None:
 def _tables(cursor: Cursor) -> ShowTables:
     database = cursor.name("a database name") if cursor.take_one("IN", "FROM") else None
     return ShowTables(database, _pattern(cursor))
+
+
+def _views(cursor: Cursor) -> ShowViews:
+    found = _tables(cursor)
+    return ShowViews(found.database, found.pattern)
 
 
 def _create_table(cursor: Cursor) -> ShowCreateTable:

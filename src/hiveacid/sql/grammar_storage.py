@@ -25,6 +25,7 @@ class StorageClauses:
     serde: str | None = None
     serde_properties: Properties = ()
     delimited: bool = False
+    using: bool = False  # the format was named in Spark's words
 
     def resolve(self) -> StorageFormat | None:
         """Return the classes; None if no clause said anything. A SerDe alone reads text files, as in Hive."""
@@ -49,7 +50,7 @@ def take_storage_clause(cursor: Cursor, clauses: StorageClauses) -> str:
             cursor.refuse(
                 f"USING {name} is not supported: use STORED AS orc, parquet, textfile or avro", token
             )
-        clauses.formats = storage_format(name)
+        clauses.formats, clauses.using = storage_format(name), True
         return "STORED AS"
     return ""
 

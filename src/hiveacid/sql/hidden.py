@@ -77,6 +77,20 @@ class HiddenColumns:
                 f"(line {used.line}, column {used.column}): name the columns instead of *"
             )
 
+    def refuse_star(self) -> None:
+        """Raise UnsupportedFeatureError where ``*`` would carry the hidden columns into what Spark makes of the text.
+
+        Pipes (``FROM t |> WHERE ...``) mean all columns without a star.
+        """
+        for place, token in enumerate(self._tokens if self._places else ()):
+            counts_rows = place > 1 and [t.keyword for t in self._tokens[place - 2 : place]] == ["COUNT", "("]
+            piped = token.text == ">" and self._tokens[place - 1].text == "|"
+            if piped or (_is_star(self._tokens, place) and not counts_rows):
+                raise UnsupportedFeatureError(
+                    f"{'|>' if piped else '*'} cannot be used beside ROW__ID or INPUT__FILE__NAME in what Spark carries out "
+                    f"(line {token.line}, column {token.column}): name the columns"
+                )
+
 
 def without_hidden(frame: DataFrame) -> DataFrame:
     """Take out hidden columns that ``*`` brought along, each group told by its marker."""

@@ -15,6 +15,7 @@ _ENDS = frozenset(
     {"GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "SELECT", ";"}
 )
 _UNSURE = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "QUALIFY", "WITH"})
+_COUNT = ["SELECT", "COUNT", "(", "*", ")"]
 _NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 
 
@@ -41,6 +42,22 @@ def hint_of(text: str, relations: Sequence[Relation]) -> Hint | None:
     if following[0].keyword != "WHERE":
         return None
     return _condition(text, following[1:], alias)
+
+
+def only_counts(text: str, relations: Sequence[Relation]) -> bool:
+    """Tell whether a query is ``SELECT count(*) [[AS] name] FROM table [[AS] alias]`` and nothing more."""
+    if len(relations) != 1 or relations[0].travel is not None:
+        return False
+    (relation,) = relations
+    tokens = [token for token in tokenize(text) if token.kind is not TokenKind.END]
+    before = [token.keyword or token.text for token in tokens if token.end <= relation.start]
+    following = [token for token in tokens if token.start >= relation.end]
+    name = before[len(_COUNT) : -1]
+    if before[: len(_COUNT)] != _COUNT or before[-1:] != ["FROM"]:
+        return False
+    has_name = not name or len([word for word in name if word != "AS"]) == 1
+    words = [token for token in following if token.keyword not in {"AS", ";"}]
+    return has_name and (not words if not relation.has_alias else len(words) == 1)
 
 
 def _alias(following: Sequence[Token], relation: Relation) -> tuple[str, Sequence[Token]]:

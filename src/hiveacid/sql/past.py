@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -89,12 +90,19 @@ def changes_of(context: Context, piece: Slice, call: Call, txn: Transaction | No
         if call.function != OWN:
             after = _before(context, _point(given[first], first))
         key = tuple(one for part in call.key for one in _columns(_value(context, _part(piece, part))))
-        flags = bool(given.get("net")), bool(given.get("row_ids"))
+        flags = _flag(given, "net"), _flag(given, "row_ids")
         return Changes(context, name, txn, after, until, key, *flags).to_df()
 
 
+def _flag(given: Mapping[str, Constant], which: str) -> bool:
+    value = given.get(which)
+    if value is not None and not isinstance(value, bool):
+        raise ConfigError(f"{which} is true or false, not {value!r}")
+    return bool(value)
+
+
 def _point(value: Constant, which: str) -> int | str | datetime | None:
-    if isinstance(value, bool | list):
+    if isinstance(value, bool) or not isinstance(value, int | str | datetime | None):
         raise ConfigError(f"{which} is no write id, text or timestamp")
     return value
 

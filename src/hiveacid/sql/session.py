@@ -11,7 +11,7 @@ from hiveacid.catalog.connection import Connection, make_context
 from hiveacid.config import keys
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList, parse_txn_list, parse_write_id_list
 from hiveacid.datasource import can_register, register
-from hiveacid.errors import StatementError, TransactionStateError, UnsupportedFeatureError
+from hiveacid.errors import CatalogError, StatementError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.services import Services
 from hiveacid.services.runner import Runner
 from hiveacid.spark.relations import substituted
@@ -23,6 +23,7 @@ from hiveacid.sql.grammar import parse
 from hiveacid.sql.parameters import Arguments, with_arguments
 from hiveacid.sql.placing import at
 from hiveacid.sql.statements import CreateTable
+from hiveacid.sql.view_table import AcidView
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -167,6 +168,16 @@ class AcidSession(Connection):
             self.runner.stop()
             self.runner = None
 
+    def table(self, name: str | TableName) -> AcidTable:
+        """Return a table of the catalog, or an `AcidView`, whose rows can only be read. Raises NoSuchTableError."""
+        full = self.context.resolve(name)
+        try:
+            return super().table(full)
+        except CatalogError:
+            if self.context.catalog.get_view(full) is None:
+                raise
+            return AcidView(self.context, full, self.joined, session=self)
+
     def binder(self, txn: Transaction | None = None) -> AbstractContextManager[Binder]:
         """Give what binds a statement's tables: to ``txn``, the session's transaction, or the present state."""
         return binder(self.context, txn or (None if self.reader else self.joined), self.reader)
@@ -195,14 +206,18 @@ class AcidSession(Connection):
 
     def close(self) -> None:
         """Roll back what START TRANSACTION began, stop compacting, end snapshots and the heartbeat."""
+        try:
+            self.end_own()
+        finally:
+            super().close()
+
+    def end_own(self) -> None:
+        """Roll back what START TRANSACTION began, and stop compacting: all that no other connection shares."""
         self.views.clear()
         try:
             if self.runner is not None:
                 self.runner.stop()
                 self.runner = None
         finally:
-            try:
-                if self.joined is not None and self.by_statement:
-                    self.end_by_statement("close").abort("the session was closed")
-            finally:
-                super().close()
+            if self.joined is not None and self.by_statement:
+                self.end_by_statement("close").abort("the session was closed")

@@ -77,12 +77,22 @@ from hiveacid.sql.values import (
     Slice,
     TableRef,
 )
+from hiveacid.sql.view_statements import (
+    AlterView,
+    CreateView,
+    RenameView,
+    SetViewProperties,
+    ShowViews,
+    UnsetViewProperties,
+    ViewColumn,
+)
 
 __all__ = [
     "AbortCompactions",
     "AbortTransactions",
     "AddColumns",
     "AddPartitions",
+    "AlterView",
     "AnalyzeTable",
     "Assignment",
     "ChangeColumn",
@@ -92,6 +102,7 @@ __all__ = [
     "CreateTable",
     "CreateTableLike",
     "CreateTemporaryView",
+    "CreateView",
     "Delete",
     "DescribeDatabase",
     "DescribeHistory",
@@ -117,6 +128,7 @@ __all__ = [
     "RefreshTable",
     "RenamePartition",
     "RenameTable",
+    "RenameView",
     "RepairTable",
     "ReplaceColumns",
     "ResetOption",
@@ -124,6 +136,7 @@ __all__ = [
     "SetDatabaseProperties",
     "SetOption",
     "SetTableProperties",
+    "SetViewProperties",
     "ShowColumns",
     "ShowCompactions",
     "ShowConf",
@@ -134,14 +147,17 @@ __all__ = [
     "ShowTableProperties",
     "ShowTables",
     "ShowTransactions",
+    "ShowViews",
     "Slice",
     "StartTransaction",
     "Statement",
     "TableRef",
     "TruncateTable",
     "UnsetTableProperties",
+    "UnsetViewProperties",
     "Update",
     "UseDatabase",
+    "ViewColumn",
 ]
 
 
@@ -168,6 +184,11 @@ Statement: TypeAlias = (
     | TruncateTable
     | CreateTemporaryView
     | DropView
+    | CreateView
+    | AlterView
+    | RenameView
+    | SetViewProperties
+    | UnsetViewProperties
     | AddColumns
     | ReplaceColumns
     | ChangeColumn
@@ -193,6 +214,7 @@ Statement: TypeAlias = (
     | DescribeHistory
     | ShowDatabases
     | ShowTables
+    | ShowViews
     | ShowPartitions
     | ShowCreateTable
     | ShowTableProperties

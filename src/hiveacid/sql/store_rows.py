@@ -21,10 +21,18 @@ _NO_BLOCKER = " " * 12  # ShowLocksOperation: "try to keep cols aligned"
 
 
 def table_rows(catalog: Catalog, database: str, pattern: str | None = None) -> list[TextRow]:
-    """Return the names of a database's tables. Raises NoSuchDatabaseError."""
+    """Return the names of a database's tables and, as Hive and Spark do, its views. Raises NoSuchDatabaseError."""
     if catalog.get_database(database) is None:
         raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES")
-    return [(name,) for name in matching(catalog.list_tables(database), pattern)]
+    names = sorted((*catalog.list_tables(database), *catalog.list_views(database)))
+    return [(name,) for name in matching(names, pattern)]
+
+
+def view_rows(catalog: Catalog, database: str, pattern: str | None = None) -> list[TextRow]:
+    """Return the names of a database's views. Raises NoSuchDatabaseError."""
+    if catalog.get_database(database) is None:
+        raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES")
+    return [(name,) for name in matching(catalog.list_views(database), pattern)]
 
 
 def transaction_rows(store: TransactionStore) -> list[TextRow]:

@@ -12,7 +12,7 @@ statements into one token, splits ``10L`` into three of the same place, and take
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -167,6 +167,12 @@ def mentions(text: str, names: Iterable[str]) -> frozenset[str]:
         token.name.lower() for token in tokenize(text) if token.kind in {TokenKind.WORD, TokenKind.QUOTED}
     }
     return frozenset(name.lower() for name in names) & named
+
+
+def is_script(tokens: Sequence[Token]) -> bool:
+    """Tell whether a text is a script of Spark's: BEGIN and statements, maybe with a label before it."""
+    words = [token.keyword for token in tokens[:3]]
+    return words[1:] == [":", "BEGIN"] or (words[:1] == ["BEGIN"] and words[1:2] not in ([], [";"]))
 
 
 def split(script: str) -> list[tuple[str, int]]:

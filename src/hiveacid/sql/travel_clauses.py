@@ -18,6 +18,10 @@ _UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE",
     "MILLISECOND",
     "MICROSECOND",
 }
+# What may follow a column that is called OF: SELECT version AS of FROM t
+_NO_VALUES = frozenset(
+    {"FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT", "MINUS"}
+)
 _VALUES = frozenset({TokenKind.STRING, TokenKind.NUMBER})
 
 
@@ -61,7 +65,7 @@ def _term(tokens: Sequence[Token], place: int) -> int:
         return place + 2
     if token.keyword == "INTERVAL":
         return _interval(tokens, place + 1)
-    if token.kind not in {TokenKind.WORD, TokenKind.QUOTED}:
+    if token.kind not in {TokenKind.WORD, TokenKind.QUOTED} or token.keyword in _NO_VALUES:
         return place
     place += 1
     while tokens[place].keyword == "." and tokens[place + 1].kind is not TokenKind.END:
@@ -78,7 +82,7 @@ def _interval(tokens: Sequence[Token], place: int) -> int:
         place = at + 1
         if tokens[place].keyword.removesuffix("S") in _UNITS:
             place += 1
-        if tokens[place].keyword == "TO":
+        if tokens[place].keyword == "TO" and tokens[place + 1].kind is not TokenKind.END:
             place += 2
 
 

@@ -7,6 +7,7 @@ Credentials come from those settings where they are there; else Arrow looks wher
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,12 @@ from hiveacid.storage.paths import S3, Place, place_of
 
 Lookup = Callable[[str], str | None]
 """Gives the value of a setting of Hadoop (``fs.s3a.endpoint``), None where it is not set."""
-_AMAZON = ".amazonaws.com"
+_AMAZON = re.compile(r"\.amazonaws\.com(\.cn)?\Z")
+_REGION = re.compile(r"(?:^|[.-])([a-z]{2}(?:-[a-z]+)+-\d)(?=\.(?:vpce\.)?amazonaws\.com)")
+# Hosts that Arrow makes of a region by itself, or can't use (accelerated ones take no bucket in the path).
+_USUAL = re.compile(
+    r"s3(?:[.-][a-z]{2}(?:-[a-z]+)+-\d|-external-1|-accelerate(?:\.dualstack)?)?\.amazonaws\.com(\.cn)?"
+)
 _ENCRYPTION = ("encryption.algorithm", "server-side-encryption-algorithm")
 _DELAYED_OPEN = 19  # Arrow's version from which on small objects take one request instead of three
 
@@ -86,13 +92,18 @@ def s3_options(bucket: str, lookup: Lookup) -> dict[str, Any]:
     if get("endpoint.region"):
         options["region"] = get("endpoint.region")
     endpoint = get("endpoint")
-    if endpoint and not endpoint.rstrip("/").endswith(_AMAZON):
-        bare = endpoint.partition("://")[2] or endpoint
+    bare = (endpoint.partition("://")[2] or endpoint).rstrip("/")
+    host = bare.partition("/")[0].partition(":")[0].lower()
+    region = _REGION.search(host)
+    if region:
+        options.setdefault("region", region[1])
+    if endpoint and not _USUAL.fullmatch(host):
         insecure = endpoint.startswith("http://") or (
             "://" not in endpoint and get("connection.ssl.enabled").lower() == "false"
         )
-        options |= {"endpoint_override": bare.rstrip("/"), "scheme": "http" if insecure else "https"}
-        options.setdefault("region", "us-east-1")
+        options |= {"endpoint_override": bare, "scheme": "http" if insecure else "https"}
+        if not _AMAZON.search(host):
+            options.setdefault("region", "us-east-1")
     return options
 
 

@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterable
 from hiveacid.core.model import TxnId
 from hiveacid.ports import FileEntry
 
+WRITE_PREFIX = ".hiveacid-write-"
+"""What ``df.write.format("hiveacid")`` stages, before a transaction begins: one directory a job."""
+STREAM_PREFIX = ".hiveacid-stream-"
+"""What ``writeStream.format("hiveacid")`` stages: one directory a query."""
 _PREFIX = ".hiveacid-staging-"
 _NAME = re.compile(re.escape(_PREFIX) + r"([0-9]+)-[0-9a-f]+")
 
@@ -44,3 +48,17 @@ def abandoned(entries: Iterable[FileEntry], is_open: Callable[[TxnId], bool]) ->
         if txn_id is not None and not is_open(txn_id):
             found.append(entry.path)
     return tuple(found)
+
+
+def forgotten(entries: Iterable[FileEntry], before: int) -> tuple[str, ...]:
+    """Return the directories in a listing in which jobs and streaming queries stage, untouched since ``before`` (ms).
+
+    They belong to no transaction, so their age tells that nobody comes back. A job that does after all finds its
+    files gone and fails: it never writes a part of its rows.
+    """
+    latest: dict[str, int] = {}
+    for entry in entries:
+        top = entry.path.partition("/")[0]
+        if top.startswith((WRITE_PREFIX, STREAM_PREFIX)):
+            latest[top] = max(latest.get(top, 0), entry.modified)
+    return tuple(top for top, modified in latest.items() if modified < before)

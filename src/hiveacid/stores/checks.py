@@ -7,7 +7,14 @@ from dataclasses import replace
 
 from hiveacid.core.commits import Told
 from hiveacid.core.locks import LockComponent
-from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, WriteId
+from hiveacid.core.model import (
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableName,
+    ViewDefinition,
+    WriteId,
+)
 from hiveacid.core.queue import Compaction, CompactionRequest, Service
 from hiveacid.core.streams import StreamKey
 from hiveacid.errors import CatalogError, ConfigError, TransactionStateError
@@ -200,6 +207,12 @@ def table(definition: TableDefinition) -> TableDefinition:
     """Return a table definition; CatalogError for an impossible name or location."""
     table_name(definition.name)
     text("the location of the table", definition.location)
+    return definition
+
+
+def view(definition: ViewDefinition) -> ViewDefinition:
+    """Return a view; CatalogError for an impossible name."""
+    table_name(definition.name)
     return definition
 
 

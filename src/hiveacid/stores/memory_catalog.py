@@ -38,7 +38,7 @@ class MemoryCatalog(MemoryPart):
         checks.database_name(name)
         if name not in self._state.databases:
             raise refusals.no_database(name)
-        tables = [table for table in self._state.tables if table.database == name]
+        tables = [one for one in (*self._state.tables, *self._state.views) if one.database == name]
         if tables:
             raise refusals.database_not_empty(name, len(tables))
         del self._state.databases[name]
@@ -81,15 +81,43 @@ class MemoryCatalog(MemoryPart):
             raise refusals.no_database(database)
         return tuple(sorted(name.name for name in self._state.tables if name.database == database))
 
+    @alone
     def get_view(self, name: TableName) -> ViewDefinition | None:
-        """Return None: there are no views in a store of hiveacid's own."""
-        del name
-        return None
+        """See :class:`hiveacid.ports.Catalog`."""
+        return self._state.views.get(checks.table_name(name))
 
+    @alone
     def list_views(self, database: str) -> tuple[str, ...]:
-        """Return nothing, likewise."""
-        del database
-        return ()
+        """See :class:`hiveacid.ports.Catalog`. Raises NoSuchDatabaseError."""
+        checks.database_name(database)
+        if database not in self._state.databases:
+            raise refusals.no_database(database)
+        return tuple(sorted(name.name for name in self._state.views if name.database == database))
+
+    @alone
+    def create_view(self, view: ViewDefinition) -> None:
+        """See :class:`hiveacid.ports.Catalog`."""
+        checks.view(view)
+        self._require_room(view.name)
+        self._state.views[view.name] = view
+
+    @alone
+    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+        """See :class:`hiveacid.ports.Catalog`."""
+        checks.table_name(name)
+        checks.view(view)
+        if name not in self._state.views:
+            raise refusals.no_view(name)
+        if view.name != name:
+            self._require_room(view.name)
+            del self._state.views[name]
+        self._state.views[view.name] = view
+
+    @alone
+    def drop_view(self, name: TableName) -> None:
+        """See :class:`hiveacid.ports.Catalog`."""
+        if self._state.views.pop(checks.table_name(name), None) is None:
+            raise refusals.no_view(name)
 
     @alone
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
@@ -134,6 +162,8 @@ class MemoryCatalog(MemoryPart):
             raise refusals.no_database(name.database)
         if name in self._state.tables:
             raise refusals.table_exists(name)
+        if name in self._state.views:
+            raise refusals.view_exists(name)
 
     def _require_new(self, table: TableDefinition) -> None:
         self._require_room(table.name)

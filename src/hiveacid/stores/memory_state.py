@@ -19,6 +19,7 @@ from hiveacid.core.model import (
     TableDefinition,
     TableName,
     TxnId,
+    ViewDefinition,
     WriteId,
 )
 from hiveacid.core.queue import Compaction, Service
@@ -111,6 +112,7 @@ class State:
     databases: dict[str, DatabaseDefinition] = field(default_factory=dict)
     tables: dict[TableName, TableDefinition] = field(default_factory=dict)
     partitions: dict[TableName, dict[tuple[str, ...], Partition]] = field(default_factory=dict)
+    views: dict[TableName, ViewDefinition] = field(default_factory=dict)
 
     def open_txns(self) -> list[Transaction]:
         """Return the open transactions by id."""

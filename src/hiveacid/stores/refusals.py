@@ -127,11 +127,21 @@ def table_exists(name: TableName) -> HiveAcidError:
     return AlreadyExistsError(f"table '{name}' exists already")
 
 
+def no_view(name: TableName) -> HiveAcidError:
+    """Return what to raise for an unknown view."""
+    return NoSuchTableError(f"view '{name}' does not exist")
+
+
+def view_exists(name: TableName) -> HiveAcidError:
+    """Return what to raise for a table or view that would be called as a view that is there."""
+    return AlreadyExistsError(f"view '{name}' exists already")
+
+
 def location_taken(location: str, name: TableName, taken: str) -> HiveAcidError:
     """Return what to raise for a table whose files would lie among another one's."""
     return CatalogError(f"the location {location} is not free: table {name} {taken} is there")
 
 
 def database_not_empty(name: str, tables: int) -> HiveAcidError:
-    """Return what to raise when a database that is dropped still has tables."""
-    return CatalogError(f"database {name!r} is not empty: it has {tables} tables; drop them first")
+    """Return what to raise when a database that is dropped still has tables or views."""
+    return CatalogError(f"database {name!r} is not empty: it has {tables} tables and views; drop them first")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hiveacid.core.commits import Deed
+from hiveacid.core.commits import Deed, NewFiles
 from hiveacid.core.locks import LockComponent
 from hiveacid.core.model import Partition, TableKind, WriteId
 from hiveacid.core.names import ACID_VERSION_FILE, BaseName, DeltaName, format_bucket_file
@@ -265,10 +265,14 @@ class Batch:
                 for values, place in self._used.items()
                 if values not in known
             ],
+            files=[NewFiles(name, values, self._paths(values), self.overwrite) for values in self._used],
         )
 
         if self.overwrite:
             self.txn.overwrites(name, self._used)
+
+    def _paths(self, values: Values) -> tuple[str, ...]:
+        return tuple(file.path for (of, _), file in self._files.items() if of == values)
 
     def _remove(self) -> None:
         """Delete what an aborted transaction published (invisible to everybody, but it takes space)."""

@@ -246,7 +246,7 @@ def _require_readable(where: str, column: Column, have: HiveType) -> None:
     if not ((top and _converts(have, want)) or (_is_plain(want) and _converts(have, want))):
         raise UnsupportedFeatureError(
             f"{where}: column {column.name} is {column.type} (in the file {have}): it can't be read without Spark; read "
-            "changes by t.changes(), or compact the table where it was altered"
+            "it by acid.sql or acid.table, changes by t.changes(), or compact the table where it was altered"
         )
 
 

@@ -11,10 +11,11 @@ from hiveacid.core.model import WriteId
 from hiveacid.core.streams import StreamKey
 from hiveacid.core.types import quote_name
 from hiveacid.errors import ConfigError, TransactionStateError
+from hiveacid.spark.expressions import Expression, selected
 from hiveacid.spark.failures import translated
 from hiveacid.spark.instants import epoch_millis
 from hiveacid.spark.lease import PlanWatch
-from hiveacid.spark.rows import Expression, filtered
+from hiveacid.spark.rows import filtered
 from hiveacid.spark.scan import ROW_ID
 from hiveacid.spark.views import analysed
 from hiveacid.table.change import delete, update
@@ -45,6 +46,7 @@ class Scan:
     """A read in the making: `to_df` takes the snapshot.
 
     ``hint``: a condition that whoever uses the frame filters by anyway; it calls the table ``hint_alias``.
+    ``counted``: whoever uses the frame counts its rows and asks for no value.
     """
 
     context: Context
@@ -56,6 +58,7 @@ class Scan:
     as_of: Past | None = None
     hint: str | None = None
     hint_alias: str | None = None
+    counted: bool = False
 
     def to_df(self) -> DataFrame:
         """Return the rows of the present snapshot (of the transaction's, inside one)."""
@@ -82,11 +85,14 @@ def _frame(request: Scan, reader: Transaction, txn: Transaction) -> DataFrame:
     table = context.require(request.name)
     with translated():
         where, alias = (request.where, None) if request.where else (request.hint, request.hint_alias)
-        frame = read_snapshot(context, table, txn, where=where, alias=alias, as_of=request.as_of)
+        frame = read_snapshot(
+            context, table, txn, where=where, alias=alias, as_of=request.as_of, counted=request.counted
+        )
         if context.snapshots.holds(reader):
             lease = context.settings.get(keys.SNAPSHOT_LEASE)
             context.snapshots.hold(reader, PlanWatch(context.facts, frame, lease))
-        found = filtered(frame, request.where, request.name.name).select(*_columns(request, table))
+        rows = filtered(frame, request.where, request.name.name)
+        found = selected(rows, _columns(request, table))
         return analysed(context.facts, found) if request.where or request.columns else found
 
 
@@ -124,7 +130,11 @@ class AcidTable:
         self, where: str | None = None, columns: Sequence[str] | None = None, *, row_ids: bool = False
     ) -> Scan:
         """Read with a filter that reaches partitions and ORC row groups, some columns, and row ids."""
-        chosen = None if columns is None else tuple(columns)
+        if where is not None and not isinstance(where, str):
+            raise ConfigError(
+                f"scan(where=...) takes a text of SQL, not {where!r}: filter the DataFrame by a Column"
+            )
+        chosen = None if columns is None else _names(columns)
         return Scan(self.context, self.name, self.joined, where, chosen, row_ids, self.snapshot_at)
 
     def as_of(self, write_id: int | None = None, *, timestamp: datetime | str | None = None) -> AcidTable:
@@ -140,7 +150,11 @@ class AcidTable:
             raise ConfigError("as_of takes a write_id or a timestamp")
         if timestamp is not None:
             return replace(self, snapshot_at=Instant(epoch_millis(self.context.facts, timestamp)))
-        return replace(self, snapshot_at=WriteId(int(write_id or 0)))
+        if isinstance(write_id, bool) or not isinstance(write_id, int):
+            raise ConfigError(
+                f"as_of: {write_id!r} is not a write id, a whole number; times go by timestamp="
+            )
+        return replace(self, snapshot_at=WriteId(write_id))
 
     def valid_write_ids(self) -> str:
         """Return the present point in the table's time: its valid write-id list, as Hive writes it.
@@ -173,7 +187,7 @@ class AcidTable:
         the two points.
         """
         end = self.snapshot_at if until is None else until
-        return Changes(self.context, self.name, self.joined, after, end, tuple(key), net, row_ids)
+        return Changes(self.context, self.name, self.joined, after, end, _names(key), net, row_ids)
 
     @property
     def inspect(self) -> Inspect:
@@ -185,12 +199,14 @@ class AcidTable:
     def insert(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
         """Insert rows; columns are matched by name (those of ``partition`` have the given values)."""
         self._require_writable("insert()")
+        _require_frame("insert()", frame)
         options = InsertOptions(partition=partition, by_name=True)
         return insert(self.context, self.name, frame, options, self.joined)
 
     def overwrite(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
         """Replace what the table (or the partition, or the partitions that rows go to) holds."""
         self._require_writable("overwrite()")
+        _require_frame("overwrite()", frame)
         options = InsertOptions(partition=partition, by_name=True, overwrite=True)
         return insert(self.context, self.name, frame, options, self.joined)
 
@@ -209,6 +225,7 @@ class AcidTable:
     ) -> Merge:
         """Start a MERGE of ``source`` (alias s) into this table (alias t)."""
         self._require_writable("merge()")
+        _require_frame("merge()", source)
         return Merge(self.context, self.name, source, on, self.joined, target_alias, source_alias)
 
     def stream_writer(
@@ -272,6 +289,19 @@ class AcidTable:
         """
         options = CompactionOptions(pool, buckets, order_by, tuple((properties or {}).items()))
         return compact(self.context, self.name, kind, partition, options, wait=wait)
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    """Return names of columns; one alone may be a plain text."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _require_frame(what: str, frame: object) -> None:
+    """Refuse rows that are no DataFrame of Spark (classic or Connect): lists, pandas."""
+    if not hasattr(frame, "createOrReplaceTempView"):
+        raise ConfigError(
+            f"{what} takes a DataFrame of Spark, not {type(frame).__name__}: spark.createDataFrame(...)"
+        )
 
 
 __all__ = ["AcidTable", "Changes", "Scan", "scan_frame"]

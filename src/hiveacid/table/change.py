@@ -19,12 +19,13 @@ from hiveacid.errors import (
 )
 from hiveacid.ports import Operation, Start
 from hiveacid.spark.changes import deleted_rows, updated_rows
+from hiveacid.spark.expressions import Expression
 from hiveacid.spark.failures import translated
 from hiveacid.spark.publish import publish_acid, staged_files
-from hiveacid.spark.rows import Expression, filtered
+from hiveacid.spark.rows import filtered
 from hiveacid.spark.write import Kind, Target, stage_changes
-from hiveacid.table.layout import Places, known_partitions, staging, written
-from hiveacid.table.read import read_snapshot
+from hiveacid.table.layout import Places, known_partitions, new_files, staging, written
+from hiveacid.table.read import find, rows_of
 from hiveacid.table.report import WriteReport
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from hiveacid.transaction import Transaction
 
 logger = logging.getLogger(__name__)
+
+_SMALL = 4 << 20  # bytes of ORC that one task reads, sorts and writes sooner than several that shuffle
 
 
 def change(
@@ -91,8 +94,10 @@ def update(
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         wanted = check_assignments(table, assignments)
         with translated():
-            changes = updated_rows(table, _selected(context, table, txn, where, alias), wanted)
-        return write_changes(context, table, txn, changes, "UPDATE", check_cardinality=False)
+            rows, size = _selected(context, table, txn, where, alias)
+            changes = updated_rows(table, rows, wanted)
+        small = size <= _SMALL and not _asks_others(where, *wanted.values())
+        return write_changes(context, table, txn, changes, "UPDATE", check_cardinality=False, small=small)
 
     return change(context, name, "UPDATE", joined, run)
 
@@ -108,24 +113,41 @@ def delete(
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         with translated():
-            changes = deleted_rows(table, _selected(context, table, txn, where, alias))
-        return write_changes(context, table, txn, changes, "DELETE", check_cardinality=False)
+            rows, size = _selected(context, table, txn, where, alias)
+            changes = deleted_rows(table, rows)
+        small = size <= _SMALL and not _asks_others(where)
+        return write_changes(context, table, txn, changes, "DELETE", check_cardinality=False, small=small)
 
     return change(context, name, "DELETE", joined, run)
 
 
 def _selected(
     context: Context, table: TableDefinition, txn: Transaction, where: Expression | None, alias: str | None
-) -> DataFrame:
+) -> tuple[DataFrame, int]:
+    """Return the rows that a condition selects, and the bytes that have to be read for them at most."""
     hint = where if isinstance(where, str) else None
-    frame = read_snapshot(context, table, txn, where=hint, alias=alias, changing=True)
-    return filtered(frame, where, alias or table.name.name)
+    found = find(context, table, txn, where=hint, alias=alias)
+    frame = rows_of(context, table, txn, found, changing=True)
+    return filtered(frame, where, alias or table.name.name), found.size
+
+
+def _asks_others(*expressions: Expression | None) -> bool:
+    """Tell whether expressions may read other tables, of whatever size."""
+    return any(
+        expression is not None and not (isinstance(expression, str) and "select" not in expression.lower())
+        for expression in expressions
+    )
 
 
 def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
     """Return assignments by lower-case column; refuse what Hive refuses (10292, 10302) and unknown columns."""
     if not assignments:
         raise ConfigError("UPDATE sets no column")
+    given: object = assignments
+    if not isinstance(given, Mapping) or not all(isinstance(column, str) for column in given):
+        raise ConfigError(
+            f"UPDATE takes columns with their values, {{'qty': 'qty + 1'}}, not {assignments!r}"
+        )
     wanted = {column.strip().strip("`").lower(): value for column, value in assignments.items()}
     known = {c.name for c in table.columns}
     for column in wanted:
@@ -150,8 +172,11 @@ def write_changes(
     verb: str,
     *,
     check_cardinality: bool,
+    small: bool = False,
 ) -> WriteReport:
     """Write delete events and new rows in one job; the caller commits. ``verb``: for the table's history.
+
+    ``small``: one task is enough.
 
     Statement ids as Hive 4 numbers them: deletes first, then new versions, then inserts, so that a delete
     never reaches rows of its own statement.
@@ -162,16 +187,18 @@ def write_changes(
     known = known_partitions(context, table, txn)
     places = Places(context, table, txn, known, write_id, statements)
     txn.on_abort(places.remove)
-    target = Target(context.facts, table, write_id, statements)
+    target = Target(context.facts, table, write_id, statements, context.codec(table))
     with staging(context, table, txn) as directory, translated():
-        stage_changes(target, changes, directory, check_cardinality=check_cardinality)
+        stage_changes(target, changes, directory, check_cardinality=check_cardinality, small=small)
         files = staged_files(context.fs, directory, Kind.DELETE)
         published = publish_acid(context.fs, table, files, places.directory)
     places.require_not_overtaken()
     updated = published.total(Kind.UPDATED)
     deletes = Operation.UPDATE if updated else Operation.DELETE
     operations = {Kind.DELETE: deletes, Kind.UPDATED: Operation.UPDATE, Kind.INSERTED: Operation.INSERT}
-    txn.wrote(written(table, published, operations), places.new_partitions())
+    txn.wrote(
+        written(table, published, operations), places.new_partitions(), files=new_files(table, published)
+    )
     report = WriteReport(
         inserted=published.total(Kind.INSERTED),
         updated=updated,

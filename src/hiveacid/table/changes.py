@@ -114,6 +114,7 @@ def _check(table: TableDefinition, request: Changes) -> None:
 
 def read_changes(context: Context, table: TableDefinition, txn: Transaction, request: Changes) -> DataFrame:
     """Return the changes of a request as a plan, ``ROW__ID`` among its columns."""
+    context.facts.require_plain_names()
     present = txn.valid_write_ids(table.name)
     span = plan_span(
         present.at(WriteId(0)) if request.after is None else point(context, request.after, table, present),
@@ -128,8 +129,8 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     found = survey(context, table, [one.location for one in changed], txn)
     if found.old:
         raise UnsupportedFeatureError(f"{table.name} {OLD_EVENTS}")
-    if found.bounds is not None and found.bounds.write_id is not None:
-        reach = found.bounds.write_id
+    if found.bounds is not None and found.bounds.box is not None:
+        reach = found.bounds.box.write_id
         changed = [_reached(one, span, reach.low, reach.high) for one in changed]
         found = replace(found, numbered=_listed(found.numbered, changed))
     source = Source(context.facts, context.fs, table, span.until, found.files)
@@ -145,6 +146,8 @@ def point(
     A write id stands for all that is committed by now of it and of smaller ones, a moment for all commits up to it.
     Raises ConfigError, NotEnoughHistoryError.
     """
+    if isinstance(given, bool) or not isinstance(given, int | str | datetime | Instant):
+        raise ConfigError(f"{given!r} is no write id, no valid write-id list and no time")
     if isinstance(given, int):
         return present.at(WriteId(given))
     if (isinstance(given, str) and given.count(":") < _COLONS) or isinstance(given, datetime):

@@ -108,8 +108,9 @@ class _Data:
 
     def _misplaced(self) -> None:
         version = self.table.bucketing_version
-        for path, count in rows.misplaced(self.context.facts, self.table, self._rows()).items():
-            self._add(Kind.WRONG_HASH_BUCKET, _path(path), f"{count} rows by bucketing version {version}")
+        for path, one in rows.misplaced(self.context.facts, self.table, self._rows()).items():
+            kind = Kind.OTHER_HASH_BUCKET if one.explained == one.rows else Kind.WRONG_HASH_BUCKET
+            self._add(kind, _path(path), f"{one.rows} rows by bucketing version {version}")
 
     def _identities(self) -> None:
         used = [one for one in self.checks.used if one.path not in self.checks.bad]

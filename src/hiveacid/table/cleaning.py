@@ -21,7 +21,7 @@ from hiveacid.errors import (
 )
 from hiveacid.spark.lease import let_go
 from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata, visibility
-from hiveacid.storage.staging import abandoned
+from hiveacid.storage.staging import abandoned, forgotten
 from hiveacid.table.cleaning_place import (
     carry_out,
     cleaning_delay,
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from hiveacid.table.report import CompactionReport
 
 logger = logging.getLogger(__name__)
+
+_FORGOTTEN = 86_400_000
+"""Ms after which nobody comes back for what a job staged outside of transactions."""
 
 
 def clean_after(
@@ -218,7 +221,8 @@ def _clean_staging(
             entries = context.fs.list_tree(root)
         except HiveAcidError:
             continue
-        for path in abandoned(entries, lambda txn_id: context.store.txn_state(txn_id) == "open"):
+        over = abandoned(entries, lambda txn_id: context.store.txn_state(txn_id) == "open")
+        for path in (*over, *forgotten(entries, context.store.now() - _FORGOTTEN)):
             context.fs.delete_tree(f"{root}/{path}")
             removed.append(f"{root}/{path}")
         txns, adopted = context.store.valid_txns(), adopted_txn_id(table)

@@ -79,7 +79,8 @@ class Rewrite:
     @property
     def target(self) -> Target:
         """Return where Spark writes to."""
-        return Target(self.context.facts, self.table, self.plan.high_watermark, {})
+        codec = self.context.codec(self.table)
+        return Target(self.context.facts, self.table, self.plan.high_watermark, {}, codec)
 
 
 @dataclass(frozen=True)
@@ -248,6 +249,7 @@ def _rebalanced(job: Rewrite, frame: DataFrame, directory: str) -> DataFrame:
 
 
 def _write_events(job: Rewrite, output: str) -> Published:
+    job.context.facts.require_plain_names()
     directory = job.staging(output)
     state = AcidState(None, (), job.plan.delete_deltas, ())
     location = replace(job.location, state=state)

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.names import LayoutLevel
+from hiveacid.core.storage_formats import FileKind, file_kind
 from hiveacid.errors import (
     CatalogError,
+    ConfigError,
     InsertOnlyError,
     NoSuchDatabaseError,
     NoSuchTableError,
     NotTransactionalError,
+    UnsupportedFeatureError,
 )
 from hiveacid.orc.summary import Summaries
 from hiveacid.storage.listing import MIGRATION
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from hiveacid.transaction import Transactions
 
 
+_PARQUET_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD")
 STORE_DIRECTORY = ".hiveacid"
 """What belongs to the connection itself, inside of the warehouse."""
 
@@ -47,6 +51,7 @@ class Context:
     summaries: Summaries = field(default_factory=Summaries)
     statement: str | None = None  # the SQL text that is being carried out, for tables' histories
     closed: bool = False
+    in_view: bool = False  # the text of a view is being read, and ``database`` is the view's
 
     def change_settings(self, settings: Settings) -> None:
         """Use other settings from now on; store and heartbeat follow."""
@@ -58,6 +63,8 @@ class Context:
         """Return a full name; a name without a database is in the current one."""
         if isinstance(name, TableName):
             return name
+        if not isinstance(name, str):
+            raise ConfigError(f"{name!r} is not the name of a table")
         database, dot, table = name.strip().replace("`", "").rpartition(".")
         return TableName((database if dot else self.database).lower(), table.lower())
 
@@ -82,9 +89,32 @@ class Context:
         key = keys.LAYOUT_LEVEL.name
         return LayoutLevel(table.property(key) or self.settings.get(keys.LAYOUT_LEVEL))
 
+    def codec(self, table: TableDefinition) -> str:
+        """Return the codec of a table's new ORC or Parquet files, in Spark's word: by its property or the setting.
+
+        Raises ConfigError for a codec that nobody knows, UnsupportedFeatureError for one that Hive 3.1 cannot read.
+        """
+        if file_kind(table.storage) is FileKind.PARQUET:
+            return _known_codec(table, "parquet.compression", _PARQUET_CODECS, "SNAPPY")
+        choices = tuple(keys.ORC_COMPRESS.kind.split(" | "))
+        found = _known_codec(table, "orc.compress", choices, self.settings.get(keys.ORC_COMPRESS))
+        if found == "zstd" and self.layout_level(table) is LayoutLevel.HIVE3:
+            raise UnsupportedFeatureError(
+                f"{table.name}: Hive 3.1 cannot read ORC files with ZSTD: take ZLIB, SNAPPY or LZ4 "
+                f"(orc.compress, {keys.ORC_COMPRESS.name})"
+            )
+        return found
+
+
+def _known_codec(table: TableDefinition, key: str, known: tuple[str, ...], default: str) -> str:
+    given = table.property(key) or default
+    if given.upper() not in known:
+        raise ConfigError(f"{table.name}: {key} is {given!r}, not one of {', '.join(known)}")
+    return given.lower()
+
 
 def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
-    """Return a table's definition or raise NoSuchTableError (NoSuchDatabaseError)."""
+    """Return a table's definition or raise NoSuchTableError (NoSuchDatabaseError); CatalogError for a view."""
     table = catalog.get_table(name)
     if table is not None:
         moving = table.property(MIGRATION)
@@ -95,4 +125,8 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
         return table
     if catalog.get_database(name.database) is None:
         raise NoSuchDatabaseError(f"database {name.database} does not exist: see SHOW DATABASES")
+    if catalog.get_view(name) is not None:
+        raise CatalogError(
+            f"{name} is a view: it can be queried, altered by ALTER VIEW and dropped by DROP VIEW"
+        )
     raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}")

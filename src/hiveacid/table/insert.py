@@ -23,7 +23,7 @@ from hiveacid.spark.publish import (
 )
 from hiveacid.spark.rows import fit, partition_texts, with_static
 from hiveacid.spark.write import Kind, Target, stage_empty, stage_insert
-from hiveacid.table.layout import Places, known_partitions, partition_name, staging, written
+from hiveacid.table.layout import Places, known_partitions, new_files, partition_name, staging, written
 from hiveacid.table.locking import appending_lock, overwriting_lock
 from hiveacid.table.read import require_no_old_events
 from hiveacid.table.report import WriteReport
@@ -73,6 +73,7 @@ def insert(
     a table from itself sees whatever was committed before it got the lock.
     """
     table = context.require(name)
+    context.facts.require_plain_names()
     static = static_values(context, table, options.partition)
     ready = None if callable(rows) else _fitted(table, rows, static, options)
     lock = lock_of(context, table, static, overwrite=options.overwrite)
@@ -160,7 +161,8 @@ def write_rows(
     places = new_places(context, table, txn, known, overwrite=options.overwrite)
     if dynamic and static:
         rows = with_static(table, rows, static)
-    target = Target(context.facts, table, places.write_id, places.statements)
+    codec = context.codec(table)
+    target = Target(context.facts, table, places.write_id, places.statements, codec)
     with staging(context, table, txn) as directory, translated():
         stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
         files = staged_files(context.fs, directory, Kind.INSERTED)
@@ -320,12 +322,13 @@ def record(
 ) -> None:
     """Tell the transaction what was written, and which partitions are new."""
     partitions: list[NewPartition] = places.new_partitions()
+    files = new_files(table, published, next(iter(places.used), ()), replaced=overwrite)
     if table.kind is TableKind.PLAIN:
-        txn.wrote([], partitions)
+        txn.wrote([], partitions, files=files)
         return
     places.require_not_overtaken()
     operation = Operation.UPDATE if overwrite else Operation.INSERT
     fixed = [Written(table.name, partition_name(table, values), operation) for values in places.used]
-    txn.wrote(fixed or written(table, published, {Kind.INSERTED: operation}), partitions)
+    txn.wrote(fixed or written(table, published, {Kind.INSERTED: operation}), partitions, files=files)
     if overwrite:
         txn.overwrites(table.name, {values for _, values in published.rows} | set(places.used))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hiveacid.core.commits import NewFiles
 from hiveacid.core.model import Partition, TableDefinition, TxnId, WriteId
 from hiveacid.core.names import BaseName, DeltaName, is_hidden, parse_directory
 from hiveacid.core.partitions import format_partition, is_canonical, parse_partition_values
@@ -185,3 +186,12 @@ def written(table: TableDefinition, published: Published, operations: dict[Kind,
         },
         key=str,
     )
+
+
+def new_files(
+    table: TableDefinition, published: Published, fixed: Values = (), *, replaced: bool = False
+) -> list[NewFiles]:
+    """Say which files came where; ``fixed``: the values of the one partition of a statement that names it."""
+    return [
+        NewFiles(table.name, values or fixed, paths, replaced) for values, paths in published.paths.items()
+    ]

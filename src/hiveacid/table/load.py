@@ -31,6 +31,7 @@ from hiveacid.errors import (
 )
 from hiveacid.orc.summary import FileSummary, summarize
 from hiveacid.orc.tail import read_tail
+from hiveacid.ports import Start
 from hiveacid.spark import flat
 from hiveacid.spark.failures import translated
 from hiveacid.spark.paths import names
@@ -96,8 +97,9 @@ def load(
     inserts = inserts or (table.kind is TableKind.FULL_ACID and len(found.files) > MAX_BUCKET + 1)
     if not options.local and not inserts:
         _require_movable(context, found.files)
-    with context.transactions.scope(context.settings, joined) as txn:
-        txn.lock([lock_of(context, table, static, overwrite=options.overwrite)])
+    lock = lock_of(context, table, static, overwrite=options.overwrite)
+    changed = () if table.kind is TableKind.PLAIN else (name,)
+    with context.transactions.scope(context.settings, joined, Start((lock,), changed)) as txn:
         table = context.require(name)
         if inserts:
             return _insert(context, table, found.files, static, options, txn)
@@ -232,7 +234,13 @@ def _place(
     if not options.local:
         txn.on_commit(lambda: _remove(context, files))
     rows = _count(context, table, summaries, [(target, file.size) for file, target in placed])
-    published = Published({(Kind.INSERTED, ()): rows}, (directory,), len(files), sum(f.size for f in files))
+    published = Published(
+        {(Kind.INSERTED, ()): rows},
+        (directory,),
+        len(files),
+        sum(f.size for f in files),
+        {(): tuple(target for _, target in placed)},
+    )
     record(table, published, places, txn, overwrite=options.overwrite)
     report = WriteReport(
         inserted=rows,

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.core.types import quote_name
 from hiveacid.errors import ConfigError, NoSuchColumnError
+from hiveacid.spark.expressions import Expression
 from hiveacid.spark.failures import translated
 from hiveacid.spark.merge import Clause, MergePlan, When
-from hiveacid.spark.rows import Expression
+from hiveacid.spark.narrowing import can_narrow, narrowing
 from hiveacid.spark.write import Action
 from hiveacid.table.change import change, check_assignments, write_changes
-from hiveacid.table.read import read_snapshot
+from hiveacid.table.read import find, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from hiveacid.table.report import WriteReport
     from hiveacid.transaction import Transaction
 
+LARGE = 32 << 20
+"""Bytes of the target's files from which on it is filtered by the source before both are joined: two jobs more."""
 Values = Mapping[str, Expression]
 
 
@@ -84,10 +87,27 @@ class Merge:
         clauses = [self._checked(table, clause) for clause in self.clauses]
         plan = MergePlan(table, self.on, clauses, self.target_alias, self.source_alias)
         with translated():
-            changes = plan.changed_rows(read_snapshot(self.context, table, txn, changing=True), self.source)
+            changes = plan.changed_rows(*self._sides(table, txn, plan))
         matches = any(clause.when is When.MATCHED for clause in clauses)
         check = self.context.settings.get(keys.MERGE_CARDINALITY_CHECK) and matches
         return write_changes(self.context, table, txn, changes, "MERGE", check_cardinality=check)
+
+    def _sides(
+        self, table: TableDefinition, txn: Transaction, plan: MergePlan
+    ) -> tuple[DataFrame, DataFrame]:
+        """Return target and source to be joined: of a large target only what the source may match."""
+        context = self.context
+        found = find(context, table, txn)
+        rows = rows_of(context, table, txn, found, changing=True)
+        if found.size < LARGE or not context.facts.classic or not can_narrow(plan):
+            return rows, self.source
+        kept = narrowing(plan, rows, self.source)
+        if kept.where is not None:
+            within = find(context, table, txn, where=kept.where)
+            rows = rows_of(context, table, txn, within, changing=True)
+        if kept.rows <= context.settings.get(keys.BROADCAST_DELETE_EVENTS):
+            rows = plan.matching(rows, kept.source)
+        return rows, kept.source
 
     def _checked(self, table: TableDefinition, clause: Clause) -> Clause:
         """Return a clause with its values by lower-case column; refuse columns that cannot be set."""

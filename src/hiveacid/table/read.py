@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
@@ -19,7 +19,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.spark.predicates import SearchArgument, prune_partitions, search_argument
-from hiveacid.spark.scan import Source, scan
+from hiveacid.spark.scan import Source, flat_files, scan
 from hiveacid.spark.visible import with_char_marks
 from hiveacid.storage.listing import ADOPTED_TXN, Location, list_locations
 from hiveacid.table.survey import survey
@@ -37,6 +37,20 @@ logger = logging.getLogger(__name__)
 _SHOWN = 5  # foreign paths in one warning
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a transaction sees of a table: its locations, listed, and what need not be read of their files."""
+
+    locations: tuple[Location, ...]
+    write_ids: ValidWriteIdList
+    argument: SearchArgument | None
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes its rows' files have."""
+        return sum(file.size for at in self.locations for file in flat_files(at))
+
+
 def read_snapshot(
     context: Context,
     table: TableDefinition,
@@ -45,11 +59,53 @@ def read_snapshot(
     where: str | None = None,
     alias: str | None = None,
     as_of: Past | None = None,
-    changing: bool = False,
+    counted: bool = False,
 ) -> DataFrame:
     """Return the rows that ``txn`` sees, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
 
+    ``where``, ``alias`` and ``as_of`` as in `find`, ``counted`` as in `spark.scan.scan`.
+    """
+    found = find(context, table, txn, where=where, alias=alias, as_of=as_of)
+    return rows_of(context, table, txn, found, counted=counted)
+
+
+def rows_of(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    found: Found,
+    *,
+    changing: bool = False,
+    counted: bool = False,
+) -> DataFrame:
+    """Return the rows of what `find` found.
+
     ``changing``: to change some of them; raises UnsupportedFeatureError where ACID v1 left update events.
+    """
+    frame = frame_of(
+        context,
+        table,
+        found.locations,
+        found.write_ids,
+        txn,
+        argument=found.argument,
+        changing=changing,
+        counted=counted,
+    )
+    return with_char_marks(table, frame)
+
+
+def find(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    *,
+    where: str | None = None,
+    alias: str | None = None,
+    as_of: Past | None = None,
+) -> Found:
+    """List what ``txn`` sees of a table.
+
     ``where`` is only a hint here: partitions and row groups it excludes are not read, but the rows still
     have to be filtered by it; ``alias`` is what it calls the table. ``as_of``: nothing after this
     point in the past.
@@ -76,8 +132,7 @@ def read_snapshot(
         ):
             _require_sources(table, locations, as_of)
     warn_of_foreign(table, locations, txn)
-    frame = frame_of(context, table, locations, write_ids, txn, argument=argument, changing=changing)
-    return with_char_marks(table, frame)
+    return Found(locations, write_ids, argument)
 
 
 def _require_sources(table: TableDefinition, locations: Sequence[Location], as_of: WriteId) -> None:
@@ -125,15 +180,17 @@ def frame_of(
     argument: SearchArgument | None = None,
     current: bool = False,
     changing: bool = False,
+    counted: bool = False,
 ) -> DataFrame:
-    """Return the live rows of listed locations (``spark.scan``); ``changing`` as in `read_snapshot`."""
+    """Return the live rows of listed locations (``spark.scan``); ``changing`` as in `rows_of`."""
+    context.facts.require_plain_names()
     found = survey(context, table, locations, txn)
     if changing and found.old:
         raise UnsupportedFeatureError(f"{table.name} {OLD_EVENTS}")
     source = Source(context.facts, context.fs, table, write_ids, found.files)
     if argument is not None:
         source = replace(source, arguments=argument.options)
-    return scan(source, locations, found.bounds, numbered=found.numbered, current=current)
+    return scan(source, locations, found.bounds, numbered=found.numbered, current=current, counted=counted)
 
 
 OLD_EVENTS = (

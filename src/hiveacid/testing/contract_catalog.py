@@ -1,4 +1,4 @@
-"""Contract: databases, tables, partitions."""
+"""Contract: databases, tables, partitions, views."""
 
 from __future__ import annotations
 
@@ -6,12 +6,105 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableName
+from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableName, ViewDefinition
 from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
 from hiveacid.ports import CatalogChanges
 from hiveacid.testing.samples import CLIENT, ORDERS, STOCK, Store, database, table
 
 ODD = "d'b\"; drop table x; -- ü😀%_\\"
+
+
+def view(name: str = "best", database: str = "shop") -> ViewDefinition:
+    """Return a view with something in every field."""
+    return ViewDefinition(
+        name=TableName(database, name),
+        columns=(Column("n", "int", "it's"), Column("m", "struct<a:int>")),
+        text="SELECT `id`, `item` FROM `shop`.`orders` -- ünï😀",
+        original="SELECT * FROM orders -- ünï😀",
+        outputs=("id", "Item"),
+        database="bank",
+        properties=(("k", "v;'\""),),
+        comment="the 'best'",
+        owner="ann",
+        created_at=1_700_000_000,
+    )
+
+
+class ViewRules:
+    """Views: what their definitions mean is not the store's business."""
+
+    def test_views(self, store: Store) -> None:
+        """Made, listed beside the tables, changed as a whole, renamed, dropped."""
+        with pytest.raises(NoSuchDatabaseError):
+            store.create_view(view())
+        with pytest.raises(NoSuchDatabaseError):
+            store.list_views("shop")
+        store.create_database(database())
+        store.create_database(database("bank"))
+        assert store.list_views("shop") == ()
+        store.create_view(view())
+        store.create_view(view("another"))
+        store.create_view(view(ODD))
+        store.create_table(table())
+        assert store.get_view(TableName("shop", "best")) == view()
+        assert store.list_views("shop") == tuple(sorted(("another", "best", ODD)))
+        assert store.list_views("bank") == ()
+        assert store.list_tables("shop") == ("orders",)
+        assert store.get_table(TableName("shop", "best")) is None
+        assert store.get_view(ORDERS) is None
+        changed = replace(view(), text="SELECT 1", outputs=(), comment=None, properties=())
+        store.alter_view(changed.name, changed)
+        assert store.get_view(changed.name) == changed
+        moved = replace(changed, name=TableName("bank", "worst"))
+        store.alter_view(changed.name, moved)
+        assert store.get_view(changed.name) is None
+        assert store.get_view(moved.name) == moved
+        store.drop_view(moved.name)
+        assert store.list_views("bank") == ()
+        for absent in (moved.name, ORDERS):
+            with pytest.raises(NoSuchTableError, match="view"):
+                store.drop_view(absent)
+            with pytest.raises(NoSuchTableError, match="view"):
+                store.alter_view(absent, view())
+
+    def test_tables_and_views_share_their_names(self, store: Store) -> None:
+        """Neither takes the other's, whichever came first, renamed or with a commit."""
+        for name in ("shop", "bank"):
+            store.create_database(database(name))
+        store.create_table(table())
+        store.create_view(view())
+        with pytest.raises(AlreadyExistsError, match="table"):
+            store.create_view(view("orders"))
+        with pytest.raises(AlreadyExistsError, match="view"):
+            store.create_view(view())
+        with pytest.raises(AlreadyExistsError, match="table"):
+            store.alter_view(view().name, view("orders"))
+        with pytest.raises(NoSuchDatabaseError):
+            store.alter_view(view().name, view(database="none"))
+        taken = table(TableName("shop", "best"))
+        with pytest.raises(AlreadyExistsError, match="view"):
+            store.create_table(taken)
+        with pytest.raises(AlreadyExistsError, match="view"):
+            store.alter_table(ORDERS, taken)
+        (txn_id,) = store.open_txns(CLIENT)
+        with pytest.raises(AlreadyExistsError, match="view"):
+            store.commit_txn(txn_id, CatalogChanges(tables=(taken,)))
+        store.abort_txns([txn_id], "test")
+        store.create_view(view(database="bank"))
+        with pytest.raises(CatalogError, match="not empty"):
+            store.drop_database("bank")
+        store.drop_view(view(database="bank").name)
+        store.drop_database("bank")
+
+    @pytest.mark.parametrize("bad", ["", "a\0b", "\udfff", "x" * 257])
+    def test_impossible_names_of_views_are_refused(self, store: Store, bad: str) -> None:
+        """As a table's are."""
+        store.create_database(database())
+        for verb in (store.get_view, store.drop_view):
+            with pytest.raises(CatalogError):
+                verb(TableName("shop", bad))
+        with pytest.raises(CatalogError):
+            store.create_view(view(bad))
 
 
 class CatalogRules:

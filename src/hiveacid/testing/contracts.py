@@ -15,7 +15,7 @@ import pytest
 
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.contract_aborts import AbortContract
-from hiveacid.testing.contract_catalog import CatalogRules
+from hiveacid.testing.contract_catalog import CatalogRules, ViewRules
 from hiveacid.testing.contract_changes import CatalogChangesContract
 from hiveacid.testing.contract_commits import CommitContract
 from hiveacid.testing.contract_compactions import CompactionContract
@@ -55,6 +55,7 @@ class TransactionStoreContract(
 class CatalogContract(
     _TurnedClock,
     CatalogRules,
+    ViewRules,
     CatalogChangesContract,
     ChangedPlacesContract,
     StreamCatalogContract,

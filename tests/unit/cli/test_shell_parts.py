@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from hiveacid.cli.main import main
-from hiveacid.cli.shell.cancel import Runner, progress_text
+from hiveacid.cli.options import say
+from hiveacid.cli.shell.cancel import Runner, WakefulClock, progress_text
 from hiveacid.cli.shell.commands import COMMANDS, HELP, View, command
 from hiveacid.cli.shell.completion import Names, candidates
 from hiveacid.cli.shell.entries import Entries, Entry, is_whole
@@ -23,7 +24,13 @@ from hiveacid.cli.shell.history import history_path, is_secret, opened
 from hiveacid.cli.shell.rows import Result, is_crowded, plain_table, print_boxed, vertical, widest
 from hiveacid.cli.shell.screen import place_of
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
-from hiveacid.errors import CommitStateUnknownError, ConfigError, NoSuchTableError, ParseError
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    ConfigError,
+    NoSuchTableError,
+    ParseError,
+    StatementCancelledError,
+)
 from hiveacid.spark.jobs import Progress
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.memory import MemoryStore
@@ -93,6 +100,7 @@ def names() -> Names:
     for table, columns in {
         TableName("default", "sales"): ("id", "item", "odd name"),
         TableName("shop", "stock"): ("sku", "qty"),
+        TableName("shop", "odd `name"): ("id",),
     }.items():
         made = tuple(Column(name, "string") for name in columns)
         store.create_table(TableDefinition(table, made, orc, f"/{table}", (Column("p", "int"),)))
@@ -108,12 +116,15 @@ def test_what_completion_knows(names: Names) -> None:
     assert texts(names, "sel|") == ["select"]
     assert texts(names, "SEL|") == ["SELECT"]
     assert texts(names, "SELECT * FROM s|") == ["sales", "shop"]
-    assert texts(names, "SELECT * FROM shop.|") == ["stock"]
+    assert texts(names, "SELECT * FROM shop.|") == ["`odd ``name`", "stock"]
     assert texts(names, "SELECT i| FROM sales")[:2] == ["id", "item"]
     assert texts(names, "SELECT a.| FROM sales a") == ["id", "item", "`odd name`", "p"]
     assert texts(names, "SELECT * FROM sales WHERE it|") == ["item"]
     assert texts(names, "UPDATE shop.stock SET q|") == ["qty"]
     assert texts(names, "USE s|") == ["shop"]
+    assert texts(names, "DROP VIEW sa|")[0] == "sales"
+    assert texts(names, "SELECT * FROM shop.o|") == ["`odd ``name`"]
+    assert texts(names, "\\d shop.o|") == ["`odd ``name`"]
     assert texts(names, "\\d|") == ["\\databases", "\\describe"]
     assert texts(names, "\\describe sa|") == ["sales"]
 
@@ -128,13 +139,14 @@ def test_commands_are_few_and_explained() -> None:
     view = View(timing=True, limit=10)
     assert command("\\dt shop", view).statement == "SHOW TABLES IN shop"
     assert command("\\d sales;", view).statement == "DESCRIBE FORMATTED sales"
+    assert command("\\d shop.`odd ``name`;", view).statement == "DESCRIBE FORMATTED shop.`odd ``name`"
     assert command("\\timing", view).view == View(timing=False, limit=10)
     assert command("\\limit 0", view).view == View(timing=True, limit=None)
     assert command("\\x on", view).view == View(timing=True, limit=10, vertical=True)
     assert command("\\x auto", View(timing=True, limit=1, vertical=True)).view == View(timing=True, limit=1)
     assert command("\\q", view).ends
     assert all(name in HELP for name in COMMANDS)
-    for wrong in ("\\nosuch", "\\d", "\\limit many", "\\timing maybe", "\\q now", "\\dt a b"):
+    for wrong in ("\\nosuch", "\\d", "\\limit many", "\\timing maybe", "\\q now", "\\dt a b", "\\d `a b"):
         with pytest.raises(ConfigError):
             command(wrong, view)
 
@@ -198,6 +210,25 @@ def test_places_of_errors_are_found() -> None:
     assert place_of(ParseError("no", line=2, column=5)) == (2, 5)
     assert place_of(NoSuchTableError("table t does not exist (line 3, column 7)")) == (3, 7)
     assert place_of(NoSuchTableError("table t does not exist")) is None
+
+
+def test_only_the_statement_is_woken() -> None:
+    """A compaction in the background sleeps with the same clock."""
+    clock = WakefulClock()
+    clock.cancelled.set()
+    clock.sleep(0.01)
+    clock.thread = threading.get_ident()
+    with pytest.raises(StatementCancelledError):
+        clock.sleep(60)
+
+
+def test_error_texts_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say(ConfigError("no \x1b[2Jtable\n  here \x9b1m"))
+    say(ValueError("Spark says \x1b]0;title\x07\nmore"))
+    shown = capsys.readouterr().err
+    assert shown == (
+        "error CONFIG: no \\x1b[2Jtable\n  here \\x9b1m\nerror SPARK: Spark says \\x1b]0;title\\x07\n"
+    )
 
 
 def test_a_cancelled_statement_is_not_called_gone_where_nobody_knows() -> None:

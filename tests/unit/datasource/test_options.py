@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.datasource.options import Place, checkpoint_of, flag_of, query_of
+from hiveacid.datasource.options import (
+    READ,
+    WRITE,
+    Place,
+    checkpoint_of,
+    flag_of,
+    query_of,
+    require_known,
+    require_warehouse,
+)
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
 
 
@@ -21,6 +30,25 @@ def test_a_place() -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             Place.of(options)
+    for place in ("s3a://lake/wh", "hdfs:/wh"):
+        with pytest.raises(UnsupportedFeatureError, match="local directories only"):
+            Place.of({"table": "t", "warehouse": place})
+
+
+def test_what_is_unknown_is_not_ignored() -> None:
+    require_known({"table": "t", "as_of": "1"}, READ)
+    for name, known in (("asof", READ), ("versionasof", READ), ("path", READ), ("as_of", WRITE)):
+        with pytest.raises(ConfigError, match=f"no option {name} here"):
+            require_known({"table": "t", name: "1"}, known)
+
+
+def test_no_warehouse_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no warehouse is there"):
+        require_warehouse({"table": "t", "warehouse": f"file:{tmp_path}/typo"})
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "wh" / ".hiveacid").mkdir(parents=True)
+    require_warehouse({"table": "t", "warehouse": f"{tmp_path}/wh"})
+    require_warehouse({"table": "t", "warehouse": f"{tmp_path}/new", "store": "sqlite:///s.db"})
 
 
 def test_a_name_and_flags() -> None:

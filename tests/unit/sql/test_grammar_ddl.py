@@ -177,7 +177,7 @@ def test_partition_values_are_kept_as_written_and_read(written: str, literal: Li
         ("DROP DATABASE a.b", ".b", "the end"),
         ("CREATE DATABASE d COMMENT", "", "a comment"),
         ("CREATE DATABASE d MANAGEDLOCATION 'x'", "MANAGED", "LOCATION"),
-        ("ALTER VIEW v AS SELECT 1", "VIEW", "TABLE or DATABASE"),
+        ("ALTER INDEX i", "INDEX", "TABLE or VIEW or DATABASE"),
         ("ALTER TABLE t", "", "COMPACT or PARTITION"),
         ("ALTER TABLE t ARCHIVE", "ARCHIVE", "ADD, DROP"),
         ("ALTER TABLE t ADD", "", "COLUMNS or PARTITION"),

@@ -232,6 +232,7 @@ MERGE = "MERGE INTO t USING s ON a "
         ("INSERT INTO t (a, a) SELECT 1", "a) SEL", "stands twice"),
         ("INSERT INTO t (a,) SELECT 1", ") SEL", "a column name"),
         ("INSERT INTO a.b.c SELECT 1", "a.b", "two parts"),
+        ("INSERT INTO spark_catalog.a.b.c SELECT 1", "spark_catalog", "two parts"),
         ("INSERT INTO t PARTITION (p>'x') SELECT 1", ">", "'='"),
         ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", "DIRECTORY", "not supported"),
         ("INSERT OVERWRITE LOCAL DIRECTORY '/x' SELECT 1", "LOCAL", "not supported"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.errors import StatementError
-from hiveacid.sql.binding import _without_parser
+from hiveacid.sql.binding import _qualifiers, _without_parser
 from hiveacid.sql.calls import called_tables, find_calls
+from hiveacid.sql.tokens import tokenize
 from hiveacid.sql.travel_clauses import without_clauses
 
 
@@ -32,6 +33,24 @@ def test_clauses_of_time_travel(text: str, kind: str, value: str) -> None:
     assert (found.kind, found.value) == (kind, value)
     assert text[found.start : found.end].endswith(value)
     assert plain == text[: found.start] + " " * (found.end - found.start) + text[found.end :]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT version AS of FROM t",
+        "SELECT version AS of UNION SELECT id FROM t",
+        "SELECT timestamp AS of, 1",
+    ],
+)
+def test_a_column_that_is_called_of_is_no_clause(text: str) -> None:
+    assert without_clauses(text) == (text, [])
+
+
+def test_an_interval_that_is_not_whole_is_left_to_the_parser() -> None:
+    plain, (found,) = without_clauses("SELECT * FROM t TIMESTAMP AS OF now() - INTERVAL '1' DAY TO")
+    assert found.value == "now() - INTERVAL '1' DAY"
+    assert plain.endswith(" TO")
 
 
 def test_clauses_go_to_their_tables_without_sparks_parser() -> None:
@@ -86,3 +105,20 @@ def test_wrong_calls_have_a_place(text: str, column: int) -> None:
     with pytest.raises(StatementError) as caught:
         find_calls(text)
     assert (caught.value.line, caught.value.column) == (1, column)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "expected"),
+    [
+        ("SELECT d.t.id, t.id, x.d.t.id, id FROM d.t", ("d", "t"), "SELECT t.id, t.id, x.d.t.id, id FROM d.t"),
+        ("SELECT D.`t`.*, spark_catalog.d.t.id FROM d.t", ("d", "t"), "SELECT `t`.*, t.id FROM d.t"),
+        ("SELECT spark_catalog.d.t.id.f, d.t.id FROM spark_catalog.d.t", ("spark_catalog", "d", "t"),
+         "SELECT t.id.f, t.id FROM spark_catalog.d.t"),
+        ("SELECT d.t.history.operation FROM d.t.history", ("d", "t", "history"),
+         "SELECT history.operation FROM d.t.history"),
+    ],
+)  # fmt: skip
+def test_what_stands_before_a_tables_name_goes(text: str, parts: tuple[str, ...], expected: str) -> None:
+    for edit in sorted(_qualifiers(tokenize(text), parts), key=lambda one: -one.start):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    assert text == expected

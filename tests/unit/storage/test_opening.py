@@ -49,9 +49,22 @@ def test_providers_may_ask_for_nobody_or_for_a_role() -> None:
         ("https://host/", "false", {"endpoint_override": "host", "scheme": "https", "region": "us-east-1"}),
         ("host:9000", "false", {"endpoint_override": "host:9000", "scheme": "http", "region": "us-east-1"}),
         ("host:9000", "true", {"endpoint_override": "host:9000", "scheme": "https", "region": "us-east-1"}),
-        ("s3.eu-west-1.amazonaws.com", "", {}),
+        ("s3.amazonaws.com", "", {}),
+        ("s3.eu-west-1.amazonaws.com", "", {"region": "eu-west-1"}),
+        ("https://s3-us-gov-west-1.amazonaws.com/", "", {"region": "us-gov-west-1"}),
+        ("s3.cn-north-1.amazonaws.com.cn", "", {"region": "cn-north-1"}),
+        ("https://bucket.vpce-1a2b-3c.s3.eu-central-1.vpce.amazonaws.com", "", {
+            "endpoint_override": "bucket.vpce-1a2b-3c.s3.eu-central-1.vpce.amazonaws.com",
+            "scheme": "https", "region": "eu-central-1",
+        }),
+        ("s3-fips.us-east-2.amazonaws.com", "", {
+            "endpoint_override": "s3-fips.us-east-2.amazonaws.com", "scheme": "https", "region": "us-east-2",
+        }),
+        ("amazonaws.com.example", "", {
+            "endpoint_override": "amazonaws.com.example", "scheme": "https", "region": "us-east-1",
+        }),
     ],
-)
+)  # fmt: skip
 def test_an_endpoint_tells_host_and_scheme(endpoint: str, ssl: str, expected: dict[str, object]) -> None:
     assert options({"fs.s3a.endpoint": endpoint, "fs.s3a.connection.ssl.enabled": ssl}) == expected
 

@@ -9,6 +9,7 @@ from hiveacid.core.names import is_hidden
 from hiveacid.ports import FileEntry
 from hiveacid.storage.staging import (
     abandoned,
+    forgotten,
     new_staging_directory,
     staging_name,
     staging_txn_id,
@@ -48,3 +49,18 @@ def test_abandoned_are_those_of_ended_transactions_at_the_top() -> None:
         FileEntry("delta_0000001_0000001_0000", is_dir=True),
     ]
     assert abandoned(entries, lambda txn_id: txn_id == TxnId(2)) == (".hiveacid-staging-1-aa",)
+
+
+def test_forgotten_is_what_jobs_staged_long_ago() -> None:
+    entries = [
+        FileEntry(".hiveacid-write-old", is_dir=True, modified=10),
+        FileEntry(".hiveacid-write-old/rows", is_dir=True, modified=20),
+        FileEntry(".hiveacid-write-old/rows/a.arrow", is_dir=False, modified=30),
+        FileEntry(".hiveacid-write-busy", is_dir=True, modified=10),
+        FileEntry(".hiveacid-write-busy/rows/b.arrow", is_dir=False, modified=31),
+        FileEntry(".hiveacid-stream-0123", is_dir=True, modified=10),
+        FileEntry(".hiveacid-staging-1-aa", is_dir=True, modified=10),
+        FileEntry("p=1/.hiveacid-write-deep", is_dir=True, modified=10),
+        FileEntry("delta_0000001_0000001_0000", is_dir=True, modified=10),
+    ]
+    assert forgotten(entries, 31) == (".hiveacid-write-old", ".hiveacid-stream-0123")

@@ -10,10 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.Thrift import TApplicationException, TMessageType
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport, TTransportException
+from thrift.Thrift import TApplicationException
 
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.streams import StreamBatch, StreamKey
@@ -35,69 +32,7 @@ from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.txns import commit
 from hiveacid.stores.hms.versions import HIVE4
 from hiveacid.testing.clock import ManualClock
-
-HANG_UP = object()
-Answer = Callable[[str, Struct], Any]
-
-
-class Server:
-    """Speaks the real protocol on a real socket; what it answers is the test's business."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        self.calls: list[str] = []
-        self.connections = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._open: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def stop(self) -> None:
-        self._listener.close()
-        for one in self._open:
-            one.close()
-
-    def hang_up(self) -> None:
-        """End all connections, as a server does that is started anew."""
-        for one in self._open:
-            one.shutdown(socket.SHUT_RDWR)
-        self._open.clear()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                handle, _ = self._listener.accept()
-            except OSError:
-                return
-            self.connections += 1
-            self._open.append(handle)
-            threading.Thread(target=self._serve, args=(handle,), daemon=True).start()
-
-    def _serve(self, handle: socket.socket) -> None:
-        plain = TSocket()
-        plain.setHandle(handle)
-        wire = TBinaryProtocol(TBufferedTransport(plain))
-        try:
-            while True:
-                self._one(wire)
-        except (TTransportException, OSError, EOFError):
-            handle.close()
-
-    def _one(self, wire: TBinaryProtocol) -> None:
-        name, _, number = wire.readMessageBegin()
-        known = METHODS[name]
-        arguments = known.arguments()
-        arguments.read(wire)
-        wire.readMessageEnd()
-        self.calls.append(name)
-        said = self.answer(name, arguments)
-        if said is HANG_UP:
-            raise EOFError
-        failed = isinstance(said, TApplicationException)
-        wire.writeMessageBegin(name, TMessageType.EXCEPTION if failed else TMessageType.REPLY, number)
-        (said if failed else known.answer(**said)).write(wire)
-        wire.writeMessageEnd()
-        wire.trans.flush()
+from thrift_server import HANG_UP, Answer, Server
 
 
 @pytest.fixture

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hiveacid.core.locks import LockComponent, LockType
-from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.model import (
+    Bucketing,
+    Column,
+    Partition,
+    TableDefinition,
+    TableName,
+    TxnId,
+    ViewDefinition,
+    WriteId,
+)
+from hiveacid.core.queue import Compaction, CompactionRequest
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import (
     CatalogError,
     ConfigError,
     StoreUnavailableError,
     StoreVersionError,
+    UnsupportedFeatureError,
 )
 from hiveacid.ports import Client
-from hiveacid.stores.hms import definitions, protocol
+from hiveacid.stores.hms import compactions, definitions, protocol
+from hiveacid.stores.hms.jobs import owner_of
 from hiveacid.stores.hms.lists import by_bits, sent, txn_list, write_id_list
 from hiveacid.stores.hms.locks import Requests
 from hiveacid.stores.hms.names import plain_partition, plain_table, without_quotes
@@ -154,3 +169,68 @@ def test_a_store_that_is_not_there() -> None:
         MetastoreStore("thrift://127.0.0.1:1", clock=ManualClock())
     with pytest.raises(ConfigError):
         MetastoreStore("thrift://", clock=ManualClock())
+
+
+def test_who_cleans_after_our_compactions(tmp_path: Path) -> None:
+    """Hive's cleaner deletes as that user, and not at all without one."""
+    assert owner_of(replace(TABLE, location=str(tmp_path))) == tmp_path.owner()
+    assert owner_of(replace(TABLE, location=str(tmp_path / "gone"))) == "ann"
+    assert owner_of(replace(TABLE, location="hdfs://elsewhere/t", owner="")) is None
+    assert owner_of(None) is None
+    sent_kinds: list[Any] = []
+    client = SimpleNamespace(call=lambda name, *words: sent_kinds.append((name, words)))
+    job = Compaction(7, CompactionRequest(ORDERS, None, "major"), "working")
+    compactions.start(client, job, TxnId(3), WriteId(9), "ann")  # type: ignore[arg-type]
+    assert (sent_kinds[0][0], sent_kinds[0][1][0].runas) == ("update_compactor_state", "ann")
+
+
+@pytest.mark.parametrize(
+    ("expanded", "query"),
+    [
+        (
+            "SELECT `_c0` AS `n` FROM (select `t`.`a` + 1 from `d`.`t`) `d.v`",
+            "select `t`.`a` + 1 from `d`.`t`",
+        ),
+        (
+            "SELECT `_c0` AS `n`, `b` AS `m` FROM (select `t`.`a` + 1, `b`\nfrom `d`.`t`) `v`",
+            "select `t`.`a` + 1, `b`\nfrom `d`.`t`",
+        ),
+        ("select `t`.`a` from `d`.`t`", "select `t`.`a` from `d`.`t`"),
+    ],
+)
+def test_the_text_of_hives_views(expanded: str, query: str) -> None:
+    raw = protocol.Table(
+        dbName="d", tableName="v", viewExpandedText=expanded, sd=protocol.StorageDescriptor(cols=[])
+    )
+    found = definitions.view_of(raw)
+    assert found.text == query
+    assert definitions.raw_view(replace(found, comment="new"), raw).viewExpandedText == expanded
+
+
+def test_views_of_ours_give_hive_their_columns_by_name() -> None:
+    view = ViewDefinition(
+        TableName("d", "v"),
+        (Column("n", "int", "it"), Column("m", "string")),
+        "SELECT * FROM `d`.`t`",
+        original="SELECT * FROM t",
+        outputs=("a", "B"),
+        database="d",
+        properties=(("k", "v"),),
+        comment="why",
+        owner="ann",
+        created_at=7,
+    )
+    raw = definitions.raw_view(view)
+    assert (
+        raw.viewExpandedText == "SELECT `a` AS `n`, `B` AS `m` FROM (SELECT * FROM `d`.`t`) `hiveacid_query`"
+    )
+    found = definitions.view_of(raw)
+    assert found == replace(view, text=raw.viewExpandedText, outputs=())
+    # names that stay as they are (t.history) are looked for where the view was made, also when it goes elsewhere
+    for moved in (replace(view, database="a"), replace(view, name=TableName("b", "v"))):
+        assert definitions.view_of(definitions.raw_view(moved)).database == moved.database
+    # what was read is kept as it is when it is changed
+    assert definitions.raw_view(found, raw).viewExpandedText == found.text
+    for outputs in (("a", ""), ("a", "A")):
+        with pytest.raises(UnsupportedFeatureError, match="name of its own"):
+            definitions.raw_view(replace(view, outputs=outputs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql import types as T
 from stream_tables import ACID, Warehouse, opened
 
+from hiveacid.core.model import DEFAULT_PARTITION
 from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
 
 batch = pytest.importorskip("hiveacid.datasource.batch", reason="Spark 3.5 has no Python data sources")
@@ -43,7 +45,7 @@ def write(warehouse: Warehouse, *tasks: Any, overwrite: bool = False) -> None:
 
 
 def read(warehouse: Warehouse, *filters: Any, **more: str) -> list[dict[str, Any]]:
-    reader = batch.BatchReader(options(warehouse, **more))
+    reader = batch.BatchReader(options(warehouse, **more), SCHEMA)
     assert list(reader.pushFilters(list(filters))) == list(filters)
     found = [one for part in reader.partitions() for some in reader.read(part) for one in some.to_pylist()]
     return sorted(found, key=lambda one: int(one["id"]))
@@ -97,6 +99,13 @@ def test_equalities_leave_out_partitions(warehouse: Warehouse) -> None:
         4,
     ]
     assert [one["id"] for one in read(warehouse, api.EqualTo(("P",), 2.0))] == [1, 2, 3, 4]
+    # a name of another engine's for the value that it is read as
+    reader = batch.BatchReader(options(warehouse), SCHEMA)
+    reader.pushFilters([api.EqualTo(("p",), 1)])
+    (one,) = [part.file for part in reader.partitions()]
+    assert one.partition == ("1",)
+    others = [replace(one, partition=(text,)) for text in ("01", "+1", "2", DEFAULT_PARTITION)]
+    assert [reader._is_wanted(other) for other in others] == [True, True, False, False]
 
 
 def test_lost_attempts_and_lost_jobs(warehouse: Warehouse) -> None:
@@ -122,7 +131,7 @@ def test_lost_attempts_and_lost_jobs(warehouse: Warehouse) -> None:
 def test_a_read_keeps_its_files_from_the_cleaner(warehouse: Warehouse) -> None:
     write(warehouse, arrow(row(1, "a", 1)))
     before = warehouse.store.valid_txns().open
-    batch.BatchReader(options(warehouse)).partitions()
+    batch.BatchReader(options(warehouse), SCHEMA).partitions()
     assert len(warehouse.store.valid_txns().open) == len(before) + 1
 
 

@@ -29,15 +29,21 @@ _LOOK = 0.1  # seconds between two looks at a statement at work
 
 
 class WakefulClock(SystemClock):
-    """The machine's clock, whose sleepers can be woken: they raise StatementCancelledError."""
+    """The machine's clock; the thread of statements can be woken from its sleep, and raises StatementCancelledError.
+
+    Others, that compact in the background, sleep on.
+    """
 
     def __init__(self) -> None:
         """Let everybody sleep."""
         self.cancelled = threading.Event()
+        self.thread = 0  # of statements
 
     def sleep(self, seconds: float) -> None:
         """Wait. Raises StatementCancelledError as soon as the statement is cancelled."""
-        if self.cancelled.wait(seconds):
+        if threading.get_ident() != self.thread:
+            super().sleep(seconds)
+        elif self.cancelled.wait(seconds):
             raise StatementCancelledError("the statement was cancelled while it waited")
 
 
@@ -86,6 +92,7 @@ class Runner:
         self._pool.shutdown()
 
     def _tagged(self, tag: str, work: Callable[[], T]) -> T:
+        self.clock.thread = threading.get_ident()
         with tagged_jobs(self.session.context.facts, tag):
             return work()
 
@@ -94,7 +101,7 @@ class Runner:
         self.clock.cancelled.set()
         context = self.session.context
         cancel_tagged(context.facts, tag)
-        own = context.transactions.heartbeats.alive() - before
+        own = context.transactions.heartbeats.alive(self.clock.thread) - before
         if not own:
             return
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 import hiveacid
-from hiveacid.cli.options import FORMATS, Place, errors_end, output_option, place_options
+from hiveacid.cli.options import FORMATS, Place, errors_end, output_option, place_options, tell_if_open
 from hiveacid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *
         else:
             made.run_lines(line.rstrip("\n") for line in sys.stdin)
     finally:
+        tell_if_open(session)
         runner.close()
     return made.failed and not screen.typed
 

@@ -2,6 +2,7 @@ r"""The \-commands: few, because most of what one asks is a statement."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,7 @@ _SHORT = {
     "\\h": "\\help",
     "\\q": "\\quit",
 }
+_ARGUMENT = re.compile(r"(?:`(?:[^`]|``)*`|\S)+")  # names in back-quotes may have blanks
 COMMANDS = ("\\databases", "\\describe", "\\help", "\\limit", "\\quit", "\\tables", "\\timing", "\\vertical")
 
 
@@ -51,7 +53,7 @@ class Answer:
 
 def command(text: str, view: View) -> Answer:
     r"""Return what a \-command comes to. Raises ConfigError for an unknown one or a wrong argument."""
-    name, *arguments = text.rstrip("; \t").split()
+    name, *arguments = _ARGUMENT.findall(text.rstrip("; \t"))
     full = _SHORT.get(name.lower(), name.lower())
     if full not in _RUN:
         raise ConfigError(f"there is no {name}: see \\help")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TableName
+from hiveacid.core.types import quote_name
 from hiveacid.errors import HiveAcidError, ParseError
 from hiveacid.sql.tokens import Token, TokenKind, tokenize
 
@@ -40,6 +41,7 @@ _BEFORE_TABLES = frozenset(
         "FORMATTED",
         "EXTENDED",
         "TRUNCATE",
+        "VIEW",
     ]
 )
 _BEFORE_DATABASES = frozenset({"USE", "DATABASE"})
@@ -77,10 +79,11 @@ class Names:
         return self._databases
 
     def tables(self, database: str) -> tuple[str, ...]:
-        """Return the tables of a database."""
+        """Return the tables and views of a database."""
         if database not in self._tables:
             try:
-                self._tables[database] = self.catalog.list_tables(database)
+                views = self.catalog.list_views(database)
+                self._tables[database] = (*self.catalog.list_tables(database), *views)
             except HiveAcidError:
                 self._tables[database] = ()
         return self._tables[database]
@@ -90,9 +93,11 @@ class Names:
         if table not in self._columns:
             try:
                 found = self.catalog.get_table(table)
+                view = self.catalog.get_view(table) if found is None else None
             except HiveAcidError:
-                found = None
+                found = view = None
             columns = () if found is None else (*found.columns, *found.partition_columns)
+            columns = columns if view is None else view.columns
             self._columns[table] = tuple(one.name for one in columns)
         return self._columns[table]
 
@@ -190,7 +195,7 @@ def _tables_named(text: str, names: Names) -> Mapping[str, TableName]:
 def _matching(choices: Iterable[tuple[str, str]], typed: str) -> Iterator[Candidate]:
     for name, kind in choices:
         if name.startswith(typed.lower()):
-            yield Candidate(name if _PLAIN_NAME.match(name) else f"`{name}`", len(typed), kind)
+            yield Candidate(name if _PLAIN_NAME.match(name) else quote_name(name), len(typed), kind)
 
 
 def _keywords(typed: str, rest: Sequence[Token]) -> Iterator[Candidate]:

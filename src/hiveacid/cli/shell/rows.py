@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from rich.box import ROUNDED
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hiveacid.cli.show import aligned_right, as_texts
+from hiveacid.cli.visible import visible
 from hiveacid.spark.failures import translated
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _NARROWEST = 6  # characters: a table of narrower columns tells nothing
 _FRAME = 3  # characters around a column of a table
-_ESCAPES = {number: f"\\x{number:02x}" for number in chain(range(32), range(0x7F, 0xA0))}
-_VISIBLE = _ESCAPES | {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,6 @@ def fetched(frame: DataFrame, limit: int | None) -> Result:
         rows = texts.collect() if limit is None else texts.take(limit + 1)
     kept = tuple(tuple(row) for row in rows[:limit])
     return Result(tuple(frame.columns), tuple(aligned_right(frame)), kept, more=len(rows) > len(kept))
-
-
-def visible(text: str) -> str:
-    """Return a text without characters that would steer a terminal: they are written as escapes."""
-    return text.translate(_VISIBLE)
 
 
 def plain_table(result: Result) -> Iterator[str]:

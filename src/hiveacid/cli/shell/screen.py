@@ -19,9 +19,9 @@ from hiveacid.cli.shell.rows import (
     plain_table,
     print_boxed,
     vertical,
-    visible,
     widest,
 )
+from hiveacid.cli.visible import visible
 from hiveacid.errors import StatementError
 
 if TYPE_CHECKING:

@@ -43,10 +43,10 @@ class NativeBuilder:
     ) -> None:
         """Remember where the tables are."""
         self._builder = builder
-        self._place = (warehouse, store, settings)
+        self._place = (warehouse, store, dict(settings) if settings else None)
 
     def getOrCreate(self) -> NativeSession:  # noqa: N802 - Spark's name
-        """Return the session; the one that is there if it is native already.
+        """Return the session; the one that is there if it is native already, and no other warehouse is asked for.
 
         Raises UnsupportedFeatureError on Spark Connect, ConfigError where the native session that is there uses
         another warehouse, and what `connect` raises.
@@ -56,7 +56,7 @@ class NativeBuilder:
         plain = self._builder.getOrCreate()
         if not isinstance(plain, NativeSession):
             return opened(plain, *self._place)
-        if plain.place != self._place:
+        if self._place not in ((None, None, None), plain.place):
             raise ConfigError("this application has a native session on another warehouse: stop it first")
         return plain
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.catalyst import items
-from hiveacid.spark.inside import as_thrown, frame_of_plan, plan_of, thrown_in_java
+from hiveacid.spark.inside import as_thrown, frame_of_plan, give_catalog_parser, plan_of, thrown_in_java
 from hiveacid.sql import statements as s
-from hiveacid.sql.binding import EXPRESSION, QUERY
-from hiveacid.sql.hidden import HIDDEN
+from hiveacid.sql.binding import EXPRESSION, QUERY, is_sparks
+from hiveacid.sql.hidden import HIDDEN, HiddenColumns
 from hiveacid.sql.native.door import Door, judged, with_our_tables
 from hiveacid.sql.ownership import Judged, Owner, refuse_transactional
 from hiveacid.sql.parameters import has_parameters
@@ -23,10 +22,9 @@ from hiveacid.sql.values import table_ref
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hiveacid.sql.session import AcidSession
+    from hiveacid.sql.native.connection import NativeConnection
 
-# How long the views of a plan that Spark analyses after we are done stay at least, in seconds.
-_KEPT = 60.0
+_SUBQUERIES = frozenset({"SELECT", "TABLE"})
 
 
 class NativeParser:
@@ -42,8 +40,8 @@ class NativeParser:
         self._spark = spark
         self._parser = parser
         self._local = threading.local()
-        self._lock = threading.Lock()
-        self._views: list[tuple[float, ExitStack]] = []
+        self._begun = False
+        self._session = spark._jsparkSession.hashCode()  # noqa: SLF001
 
     def parsePlan(self, text: str) -> Any:  # noqa: N802 - Spark's name
         """Return the plan of a statement; one of ours is carried out by that."""
@@ -61,9 +59,12 @@ class NativeParser:
         """Return an expression; subqueries in it may read our tables."""
 
         def parse() -> Any:
-            if self._door.passes(text) or "select" not in text.lower():
-                return self._parser.parseExpression(text)
-            return self._parser.parseExpression(self._bound(text, EXPRESSION))
+            parsed = self._parser.parseExpression(text)  # raises what is wrong with it; it may have an alias
+            if self._door.passes(self._session, text) or not _has_subquery(text):
+                return parsed
+            return self._parser.parseExpression(
+                self._bound(f"{EXPRESSION}{text}", QUERY).removeprefix(EXPRESSION)
+            )
 
         return self._shielded(parse)
 
@@ -72,7 +73,7 @@ class NativeParser:
 
         def parse() -> Any:
             parts = self._parser.parseMultipartIdentifier(text)
-            if self._door.open:
+            if not self._door.passes(self._session, text):
                 self._refuse_ours([str(part).lower() for part in items(parts)])
             return parts
 
@@ -82,19 +83,23 @@ class NativeParser:
         ref = table_ref(parts)
         if ref is None:
             return
+        self._connection().follow()
         context = self._connection().context
         name = ref.resolve(context.database)
-        if context.catalog.get_table(name) is not None:
+        table = context.catalog.get_table(name)
+        if table is not None and is_sparks(context, table):
+            return
+        if table is not None or context.catalog.get_view(name) is not None:
             raise UnsupportedFeatureError(
-                f"{name} is a transactional table: read it by sql('SELECT ...') or spark.table, and write to it by "
-                "sql('INSERT INTO ...') or spark.acid.table(...).insert(frame)"
+                f"{name} is a transactional table, or a view on such: read it by sql('SELECT ...') or spark.table, and "
+                "write to a table by sql('INSERT INTO ...') or spark.acid.table(...).insert(frame)"
             )
         if context.facts.hive_support:
             refuse_transactional(context.facts, name)
 
     def _taken(self, text: str, parse: Callable[[str], Any]) -> Any:
         def plan() -> Any:
-            if self._door.passes(text):
+            if self._door.passes(self._session, text):
                 return parse(text)
             session = self._connection()
             found = judged(session, text)
@@ -103,12 +108,13 @@ class NativeParser:
                     "transactions of several statements need the session that getOrCreate() returned"
                 )
             if found.owner is Owner.SPARK_READING_OURS:
+                HiddenColumns(text).refuse_star()
                 return parse(self._bound(text, QUERY))
             if found.owner is Owner.OURS and has_parameters(text):
                 return parse(self._bound_query(found, text))
             if found.owner is Owner.OURS:
                 return plan_of(session.sql(text))
-            if isinstance(found.statement, s.ShowTables):
+            if isinstance(found.statement, s.ShowTables | s.ShowViews):
                 theirs = frame_of_plan(session.context.facts, parse(text))
                 return plan_of(with_our_tables(session, found.statement, theirs))
             return parse(text)
@@ -125,27 +131,26 @@ class NativeParser:
 
     def _bound(self, text: str, before: str) -> str:
         """Return a text with our tables bound to views that outlast Spark's analysis."""
-        now = time.monotonic()
-        with self._lock:
-            old = [stack for made, stack in self._views if now - made > _KEPT]
-            self._views = [(made, stack) for made, stack in self._views if now - made <= _KEPT]
-        for stack in old:
-            stack.close()
-        stack = ExitStack()
-        binder = stack.enter_context(self._connection().binder())
-        bound = binder.bind(s.Slice(text), before)
-        with self._lock:
-            self._views.append((now, stack))
+        with ExitStack() as stack:
+            binder = stack.enter_context(self._connection().binder())
+            bound = binder.bind(s.Slice(text), before)
+            if binder.frames:
+                self._door.keep(stack.pop_all())
         return bound.text
 
-    def _connection(self) -> AcidSession:
+    def _connection(self) -> NativeConnection:
         if not hasattr(self._local, "connection"):
             self._local.connection = self._door.connection(self._spark, self._parser)
-        connection: AcidSession = self._local.connection
+        connection: NativeConnection = self._local.connection
         return connection
 
     def _shielded(self, parse: Callable[[], Any]) -> Any:
         """Let errors reach Java as exceptions of Spark's own kinds."""
+        if (
+            not self._begun
+        ):  # views and functions of Spark's own mean Spark's tables, whatever database is the current one
+            self._begun = True
+            give_catalog_parser(self._spark._jsparkSession, self._parser)  # noqa: SLF001
         try:
             return parse()
         except HiveAcidError as error:
@@ -167,3 +172,11 @@ class NativeParser:
         """What Py4J asks for: the interface that this is one of."""
 
         implements = ("org.apache.spark.sql.catalyst.parser.ParserInterface",)
+
+
+def _has_subquery(text: str) -> bool:
+    """Tell whether an expression that Spark takes may hold a query."""
+    try:
+        return bool(mentions(text, _SUBQUERIES))
+    except HiveAcidError:  # of tokens that only Spark has
+        return False

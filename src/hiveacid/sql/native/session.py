@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.catalog import Catalog
+from pyspark.sql.catalog import Catalog, Database
 from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.sql_formatter import SQLStringFormatter
 
+from hiveacid.core.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.catalyst import items
-from hiveacid.spark.inside import current_database, inject_parser
+from hiveacid.spark.inside import inject_parser
 from hiveacid.spark.relations import substituted
 from hiveacid.spark.session import SparkFacts
 from hiveacid.spark.views import is_temporary_view
 from hiveacid.sql import statements as s
-from hiveacid.sql.binding import table_of_ours
+from hiveacid.sql.binding import relation_of_ours
 from hiveacid.sql.naming import Named, about_table
-from hiveacid.sql.native.door import Door, judged, with_our_tables
+from hiveacid.sql.native.door import Door, bound_for_spark, judged, mirror, with_our_tables
 from hiveacid.sql.native.parser import NativeParser
 from hiveacid.sql.ownership import Owner, refuse_transactional
 from hiveacid.sql.past import about as about_frame
-from hiveacid.sql.session import AcidSession, connect
+from hiveacid.sql.session import connect
 from hiveacid.sql.values import table_ref
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableName
+    from hiveacid.sql.native.connection import NativeConnection
 
 
 Place: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | None]
@@ -52,11 +56,14 @@ class NativeSession(SparkSession):
         self.place = place
 
     @property
-    def acid(self) -> AcidSession:
-        """The connection of this session and thread: ``spark.acid.table("db.t").merge(...)``."""
+    def acid(self) -> NativeConnection:
+        """The connection of this session and thread: ``spark.acid.table("db.t").merge(...)``.
+
+        Closing it ends a transaction that was begun by START TRANSACTION; all else ends with the Spark session.
+        """
         if not hasattr(self._local, "acid"):
             self._local.acid = self._door.connection(self, self._parser)
-        acid: AcidSession = self._local.acid
+        acid: NativeConnection = self._local.acid
         return acid
 
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803 - Spark's name
@@ -64,8 +71,10 @@ class NativeSession(SparkSession):
 
         Raises the errors of `hiveacid.errors` for the latter.
         """
-        if kwargs or not self._door.open:
+        if not self._door.open:
             return super().sql(sqlQuery, args, **kwargs)
+        if kwargs:
+            return self._formatted(sqlQuery, args, kwargs)
         if getattr(self._local, "inside", False):  # hiveacid's own, on the way of a statement of ours
             return self._sparks(sqlQuery, args)
         self._local.inside = True
@@ -74,6 +83,14 @@ class NativeSession(SparkSession):
         finally:
             self._local.inside = False
 
+    def _formatted(self, text: str, args: Any, values: Mapping[str, Any]) -> DataFrame:
+        """Run a statement with ``values`` between its braces; a DataFrame is a view as long as it runs."""
+        formatter = SQLStringFormatter(self)
+        try:
+            return self.sql(formatter.format(text, **values), args)
+        finally:
+            formatter.clear()
+
     def _shared(self, text: str, args: Any) -> DataFrame:
         text = substituted(self.acid.context.facts, text)
         found = judged(self.acid, text)
@@ -81,15 +98,15 @@ class NativeSession(SparkSession):
             return self.acid.sql(text, args)
         if found.owner is Owner.SPARK_READING_OURS:
             with self.acid.binder() as binder:
-                return self._sparks(binder.bind(s.Slice(text)).text, args)
+                return self._sparks(bound_for_spark(binder, text), args)
         answer = self._sparks(text, args)
-        if isinstance(found.statement, s.ShowTables):
+        if isinstance(found.statement, s.ShowTables | s.ShowViews):
             return with_our_tables(self.acid, found.statement, answer)
         return answer
 
     def _sparks(self, text: str, args: Any) -> DataFrame:
         """Run what Spark is to carry out as it stands."""
-        with self._door.passing(text):
+        with self._door.passing(self._jsparkSession, text):
             return super().sql(text, args)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
@@ -109,17 +126,20 @@ class NativeSession(SparkSession):
         return None if parts is None else about_table(self.acid.context, parts)
 
     def table_of_ours(self, name: str) -> TableName | None:
-        """Return the table of ours that a name, as Spark takes it, means; None if it is Spark's."""
+        """Return the table or view of ours that a name, as Spark takes it, means; None if it is Spark's."""
         parts = self._parts(name)
-        return None if parts is None else table_of_ours(self.acid.context, table_ref(parts))
+        return None if parts is None else relation_of_ours(self.acid.context, table_ref(parts))
 
     def _parts(self, name: str) -> list[str] | None:
-        context = self.acid.context
-        context.database = current_database(context.facts)
+        self.acid.follow()
         try:
             return [str(part).lower() for part in items(self._parser.parseMultipartIdentifier(name))]
         except PySparkException:  # Spark says what is wrong with it
             return None
+
+    def naming_database(self, name: str) -> AbstractContextManager[None]:
+        """Let Spark take a name for that of a database, though a table of ours may be called so, too."""
+        return self._door.passing(self._jsparkSession, name)
 
     def require_readable(self, name: str) -> None:
         """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog, a Hive Metastore's."""
@@ -147,9 +167,8 @@ class NativeSession(SparkSession):
         return NativeSession(plain, self._door, self.place)
 
     def close(self) -> None:
-        """Give Spark its SQL back and end the connection; Spark goes on."""
-        self._door.open = False
-        self._door.root.close()
+        """Give Spark its SQL back and end the connections, with their open transactions; Spark goes on."""
+        self._door.close()
         SparkSession._instantiatedSession = SparkSession(self.sparkContext, self._jsparkSession)  # noqa: SLF001
 
     def stop(self) -> None:
@@ -177,8 +196,20 @@ class _Catalog(Catalog):
         self._native = spark
 
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803 - Spark's names
-        full = tableName if dbName is None else f"{dbName}.{tableName}"
+        full = tableName if dbName is None else f"{quote_name(dbName)}.{quote_name(tableName)}"
         return self._native.table_of_ours(full) is not None or super().tableExists(tableName, dbName)
+
+    def setCurrentDatabase(self, dbName: str) -> None:  # noqa: N802, N803 - Spark's names
+        with self._native.naming_database(dbName):
+            super().setCurrentDatabase(dbName)
+
+    def getDatabase(self, dbName: str) -> Database:  # noqa: N802, N803 - Spark's names
+        with self._native.naming_database(dbName):
+            return super().getDatabase(dbName)
+
+    def databaseExists(self, dbName: str) -> bool:  # noqa: N802, N803 - Spark's names
+        with self._native.naming_database(dbName):
+            return super().databaseExists(dbName)
 
     def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803 - Spark's names
         if self._native.table_of_ours(tableName) is None:
@@ -199,10 +230,9 @@ def opened(
     try:
         inject_parser(spark, lambda session, parser: _parser(door, spark, session, parser))
         native = NativeSession(spark, door, (warehouse, store, settings))
-        door.mirror(native.acid.context.facts)
+        mirror(native.acid)
     except BaseException:
-        door.open = False
-        root.close()
+        door.close()
         raise
     SparkSession._instantiatedSession = native  # noqa: SLF001 - what SparkSession.builder.getOrCreate() returns
     return native

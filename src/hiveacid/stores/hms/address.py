@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from urllib.parse import parse_qsl
 
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
@@ -13,13 +14,18 @@ DEFAULT_PORT = 9083
 _HIGHEST_PORT = 65535
 _YES = ("true", "1", "yes")
 _NO = ("false", "0", "no")
-_OPTIONS = ("auth", "tls", "ca", "timeout", "connect_timeout")
+_OPTIONS = ("auth", "principal", "catalog", "tls", "ca", "timeout", "connect_timeout")
+_HIVES = MappingProxyType(
+    {"hive.metastore.sasl.enabled": "sasl", "hive.metastore.kerberos.principal": "principal"}
+)  # Hive's own words for them
+_CATALOG = "hive"  # the one that a metastore's transactions, locks and compactions are about
 
 
 @dataclass(frozen=True)
 class Address:
     """The metastores of one catalog, in the order in which they are tried, and how to talk to them.
 
+    ``principal``: the metastores' Kerberos name, with ``_HOST`` for the host; None: no authentication.
     ``ca``: a file of certificates to trust instead of the system's. Times in seconds: ``timeout`` for an answer
     (``hive.metastore.client.socket.timeout``, 600 s), ``connect_timeout`` for one server to be there.
     """
@@ -29,6 +35,7 @@ class Address:
     ca: str | None = None
     timeout: float = 600.0
     connect_timeout: float = 10.0
+    principal: str | None = None
 
     def __str__(self) -> str:
         """Return the URL without options."""
@@ -43,8 +50,9 @@ def is_metastore(url: str | None) -> bool:
 def parse_address(url: str) -> Address:
     """Read the URL of one or several metastores; each may repeat ``thrift://`` as in ``hive.metastore.uris``.
 
-    Options: ``tls=true``, ``ca=FILE``, ``timeout=SECONDS``, ``connect_timeout=SECONDS``, ``auth=none``.
-    Raises ConfigError; UnsupportedFeatureError for Kerberos and passwords, which are not there yet.
+    Options: ``tls=true``, ``ca=FILE``, ``timeout=SECONDS``, ``connect_timeout=SECONDS``, ``auth=none`` or
+    ``auth=kerberos&principal=hive/_HOST@REALM`` (also as ``hive.metastore.sasl.enabled=true`` and
+    ``hive.metastore.kerberos.principal``). Raises ConfigError; UnsupportedFeatureError for passwords.
     """
     places, _, query = url.strip().partition("?")
     servers = tuple(_server(place.strip()) for place in places.split(",") if place.strip())
@@ -60,7 +68,7 @@ def _server(place: str) -> tuple[str, int]:
     rest = (rest if separator else place).rstrip("/")
     if "@" in rest:
         raise UnsupportedFeatureError(
-            "a user or password in a metastore's URL: only metastores without authentication are supported yet"
+            "a user or password in a metastore's URL: passwords are not supported; auth=kerberos is"
         )
     if "/" in rest:
         raise ConfigError(f"{place!r}: a metastore's URL has no path; the warehouse is a setting of its own")
@@ -74,30 +82,58 @@ def _server(place: str) -> tuple[str, int]:
     return host, int(port or DEFAULT_PORT)
 
 
-def _with_options(servers: tuple[tuple[str, int], ...], options: Mapping[str, str]) -> Address:
+def _with_options(servers: tuple[tuple[str, int], ...], given: Mapping[str, str]) -> Address:
+    options = {_HIVES.get(key, key): value for key, value in given.items()}
+    if "sasl" in options:
+        options.setdefault("auth", "kerberos" if _flag(options.pop("sasl"), "sasl") else "none")
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
         raise ConfigError(
             f"unknown option {unknown[0]!r} in a metastore's URL; there are {', '.join(_OPTIONS)}"
         )
-    auth = options.get("auth", "none").lower()
-    if auth not in ("none", "nosasl"):
+    catalog = options.get("catalog", _CATALOG)
+    if catalog.lower() != _CATALOG:
         raise UnsupportedFeatureError(
-            f"auth={auth}: metastores with SASL (Kerberos, LDAP, DIGEST) are not supported yet; "
-            "plain and TLS connections are"
+            f"catalog={catalog}: a metastore numbers writes, locks and cleans by db.table, without a catalog, so a "
+            "transactional table outside of the catalog hive is not safe in it, for Hive neither (docs/metastore.md)"
         )
+    principal = _principal(options)
     tls = _flag(options.get("tls", "false"))
     ca = options.get("ca")
     if ca is not None and not tls:
         raise ConfigError("ca= in a metastore's URL needs tls=true")
     return Address(
-        servers, tls, ca, _seconds(options, "timeout", 600.0), _seconds(options, "connect_timeout", 10.0)
+        servers,
+        tls,
+        ca,
+        _seconds(options, "timeout", 600.0),
+        _seconds(options, "connect_timeout", 10.0),
+        principal,
     )
 
 
-def _flag(text: str) -> bool:
+def _principal(options: Mapping[str, str]) -> str | None:
+    auth = options.get("auth", "none").lower()
+    principal = options.get("principal")
+    if auth == "kerberos":
+        if principal is None or "/" not in principal:
+            raise ConfigError(
+                f"auth=kerberos needs principal=, the metastore's own (hive/_HOST@REALM), not {principal}"
+            )
+        return principal
+    if auth not in ("none", "nosasl"):
+        raise UnsupportedFeatureError(
+            f"auth={auth}: metastores with LDAP, DIGEST or other SASL are not supported yet; "
+            "plain, TLS and Kerberos connections are"
+        )
+    if principal is not None:
+        raise ConfigError("principal= in a metastore's URL needs auth=kerberos")
+    return None
+
+
+def _flag(text: str, name: str = "tls") -> bool:
     if text.lower() not in (*_YES, *_NO):
-        raise ConfigError(f"tls={text} in a metastore's URL: true or false")
+        raise ConfigError(f"{name}={text} in a metastore's URL: true or false")
     return text.lower() in _YES
 
 

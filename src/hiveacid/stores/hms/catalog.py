@@ -14,7 +14,7 @@ from hiveacid.errors import (
 )
 from hiveacid.stores import checks
 from hiveacid.stores.hms import definitions, protocol
-from hiveacid.stores.hms.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, local
+from hiveacid.stores.hms.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, VIRTUAL, local
 from hiveacid.stores.hms.names import plain_database, plain_table
 from hiveacid.stores.hms.versions import PROCESSOR
 from hiveacid.stores.refusals import (
@@ -22,6 +22,7 @@ from hiveacid.stores.refusals import (
     database_not_empty,
     no_database,
     no_table,
+    no_view,
     table_exists,
 )
 
@@ -35,7 +36,7 @@ _ALL = -1  # partitions
 _MOST_PARTITIONS = 1000  # of one request
 _WHO = "hiveacid"
 _COUNTS = frozenset({definitions.ACCURATE, "numRows", "rawDataSize"})
-_VIEWS = ("VIRTUAL_VIEW", "MATERIALIZED_VIEW")
+_VIEWS = (VIRTUAL, "MATERIALIZED_VIEW")
 
 
 class MetastoreCatalog:
@@ -98,6 +99,9 @@ class MetastoreCatalog:
         raw = definitions.raw_table(table)
         raw.owner = raw.owner or self.owner
         raw.createTime = table.created_at or self.clock.now() // 1000
+        self._create(raw, table.name)
+
+    def _create(self, raw: Any, name: TableName) -> None:
         try:
             if self.can.requests:
                 self.client.call(
@@ -112,12 +116,15 @@ class MetastoreCatalog:
             else:
                 self.client.call("create_table_with_environment_context", raw, _environment(QUIET))
         except AlreadyExistsError:
-            raise table_exists(table.name) from None
+            raise table_exists(name) from None
 
     def drop_table(self, name: TableName) -> None:
         """Drop the definition, its partitions and its transaction state; files are the caller's."""
         plain_table(name)
-        self._require_raw(name)
+        _no_view(self._require_raw(name))
+        self._drop(name)
+
+    def _drop(self, name: TableName) -> None:
         self.client.call(
             "drop_table_with_environment_context",
             name.database,
@@ -127,10 +134,10 @@ class MetastoreCatalog:
         )
 
     def get_table(self, name: TableName) -> TableDefinition | None:
-        """Return it or None. Raises UnsupportedFeatureError for views."""
+        """Return it or None, for views too."""
         plain_table(name)
         raw = self._raw(name)
-        return None if raw is None else definitions.table_of(_no_view(raw))
+        return None if raw is None or raw.tableType in _VIEWS else definitions.table_of(_no_view(raw))
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Names of tables, sorted; views are not among them."""
@@ -144,14 +151,50 @@ class MetastoreCatalog:
         raw = self._raw(name)
         if raw is None or raw.tableType not in _VIEWS:
             return None
-        columns = tuple(one.name for one in raw.sd.cols or ())
-        return ViewDefinition(name, columns, raw.viewExpandedText or raw.viewOriginalText or "")
+        return definitions.view_of(raw)
 
     def list_views(self, database: str) -> tuple[str, ...]:
         """Names, sorted."""
         plain_database(database)
         self._require_database(database)
         return tuple(sorted(name for kind in _VIEWS for name in self._names(database, kind)))
+
+    def create_view(self, view: ViewDefinition) -> None:
+        """Raise AlreadyExistsError or NoSuchDatabaseError; UnsupportedFeatureError for columns without a name."""
+        checks.view(view)
+        plain_table(view.name)
+        self._require_database(view.name.database)
+        raw = definitions.raw_view(view)
+        raw.owner = raw.owner or self.owner
+        raw.createTime = view.created_at or self.clock.now() // 1000
+        self._create(raw, view.name)
+
+    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+        """Replace a view; a new name renames it."""
+        checks.view(view)
+        plain_table(name)
+        plain_table(view.name)
+        self._require_database(view.name.database)
+        raw = self._require_view(name)
+        if view.name != name and self._raw(view.name) is not None:
+            raise table_exists(view.name)
+        self._alter(name, definitions.raw_view(view, raw), QUIET)
+
+    def drop_view(self, name: TableName) -> None:
+        """Raise NoSuchTableError where there is no view of that name."""
+        plain_table(name)
+        self._require_view(name)
+        self._drop(name)
+
+    def _require_view(self, name: TableName) -> Any:
+        raw = self._raw(name)
+        if raw is None or raw.tableType not in _VIEWS:
+            raise no_view(name)
+        if raw.tableType != VIRTUAL:
+            raise UnsupportedFeatureError(
+                f"{name} is a materialized view of Hive, which only Hive changes or drops"
+            )
+        return raw
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """Replace a definition; new columns go to the partitions, too. Files stay where they are."""
@@ -293,9 +336,7 @@ def _or_none(ask: Callable[[], Any]) -> Any:
 def _no_view(raw: Any) -> Any:
     if raw.tableType not in (MANAGED, EXTERNAL):
         kind = (raw.tableType or "thing").lower().replace("_", " ")
-        raise UnsupportedFeatureError(
-            f"{raw.dbName}.{raw.tableName} is a {kind} of Hive: read the tables below it; views cannot be changed here"
-        )
+        raise UnsupportedFeatureError(f"{raw.dbName}.{raw.tableName} is a {kind} of Hive, not a table")
     return raw
 
 

@@ -129,10 +129,15 @@ def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | No
     )
 
 
-def start(client: MetastoreClient, job: Compaction, txn_id: TxnId, high_watermark: WriteId) -> None:
-    """Tell the cleaner, before a file is written, whose transaction's directories it has to look after."""
+def start(
+    client: MetastoreClient, job: Compaction, txn_id: TxnId, high_watermark: WriteId, user: str
+) -> None:
+    """Tell the cleaner, before a file is written, whose transaction's directories it has to look after.
+
+    It deletes as ``user``; without one it fails at every turn (``CompactorUtil.runJobAsSelf`` of 4.0.1).
+    """
     told = _struct(job.id, _raw(job))
-    told.highestWriteId = high_watermark
+    told.highestWriteId, told.runas = high_watermark, user
     client.call("update_compactor_state", told, txn_id)
     client.call("set_hadoop_jobid", _JOB_OF_OURS, job.id)
 

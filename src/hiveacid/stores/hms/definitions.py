@@ -16,10 +16,14 @@ from hiveacid.core.model import (
     StorageFormat,
     TableDefinition,
     TableName,
+    ViewDefinition,
 )
+from hiveacid.core.storage_formats import TEXTFILE
+from hiveacid.core.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.stores.hms import protocol
 
-MANAGED, EXTERNAL = "MANAGED_TABLE", "EXTERNAL_TABLE"
+MANAGED, EXTERNAL, VIRTUAL = "MANAGED_TABLE", "EXTERNAL_TABLE", "VIRTUAL_VIEW"
 ACCURATE = "COLUMN_STATS_ACCURATE"
 _OF_METASTORE = frozenset(
     {
@@ -39,6 +43,14 @@ _OF_METASTORE = frozenset(
 )
 """Properties that the metastore keeps for itself, or that we keep elsewhere; nobody sees or sets them as properties."""
 _LOCAL = re.compile(r"file:/+")
+_NAMED = re.compile(
+    r"SELECT (?:`[^`]+` AS `[^`]+`(?:, )?)+ FROM \((?P<query>.*)\) (?!`hiveacid_query`)`[^`]+`",
+    re.DOTALL,
+)
+"""What Hive makes of a view's query where the view names its columns: `_c0` in it is Hive's, not Spark's, for no name."""
+_NAMESPACE = "view.catalogAndNamespace.{}"
+_DATABASE = _NAMESPACE.format("part.1")
+"""Where a view's text was written, as Spark says it (``CatalogTable.viewCatalogAndNamespace``)."""
 _ASCENDING = 1
 
 
@@ -74,6 +86,69 @@ def table_of(raw: Any) -> TableDefinition:
         owner=raw.owner or "",
         created_at=raw.createTime or 0,
     )
+
+
+def view_of(raw: Any) -> ViewDefinition:
+    """Return a view of the metastore: Hive's, whose text names all in full, or Spark's, which says in properties how."""
+    parameters = dict(raw.parameters or {})
+    text = raw.viewExpandedText or raw.viewOriginalText or ""
+    wrapped = _NAMED.fullmatch(text)
+    outputs = int(parameters.get("view.query.out.numCols", "0"))
+    return ViewDefinition(
+        name=TableName(raw.dbName, raw.tableName),
+        columns=tuple(_column(one) for one in raw.sd.cols or ()),
+        text=text if wrapped is None else wrapped["query"],
+        original=raw.viewOriginalText or "",
+        outputs=tuple(parameters[f"view.query.out.col.{place}"] for place in range(outputs)),
+        database=parameters.get(_DATABASE, raw.dbName),
+        properties=tuple((k, v) for k, v in _shown(parameters) if not k.startswith("view.")),
+        comment=parameters.get("comment"),
+        owner=raw.owner or "",
+        created_at=raw.createTime or 0,
+    )
+
+
+def raw_view(view: ViewDefinition, old: Any = None) -> Any:
+    """Return a view as a ``Table`` that Hive reads: its expanded text gives each column by name, whatever comes below.
+
+    Raises UnsupportedFeatureError for a query with columns that have no name, or the same one.
+    """
+    same = old is not None and view_of(old).text == view.text
+    kept = old.viewExpandedText if same else view.text  # Hive's names for its columns stay around its query
+    outputs = view.outputs or tuple(column.name for column in view.columns)
+    if "" in outputs or len({name.lower() for name in outputs}) < len(outputs):
+        raise UnsupportedFeatureError(
+            f"view {view.name}: in a metastore each column of a view's query has a name of its own: say AS name"
+        )
+    made = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
+    made.dbName, made.tableName, made.tableType = view.name.database, view.name.name, VIRTUAL
+    made.owner, made.createTime, made.partitionKeys = view.owner or made.owner, view.created_at, []
+    made.parameters = dict(view.properties) | ({} if view.comment is None else {"comment": view.comment})
+    if (
+        view.database != view.name.database
+    ):  # t.history and table_changes('t', 1) are looked for where it was made
+        made.parameters |= {_NAMESPACE.format("numParts"): "2", _NAMESPACE.format("part.0"): "spark_catalog"}
+        made.parameters[_DATABASE] = view.database
+    made.viewOriginalText, made.viewExpandedText = view.original, kept
+    if view.outputs:
+        named = ", ".join(
+            f"{quote_name(own)} AS {quote_name(column.name)}"
+            for own, column in zip(outputs, view.columns, strict=True)
+        )
+        made.viewExpandedText = f"SELECT {named} FROM ({view.text}) `hiveacid_query`"
+    made.sd = protocol.StorageDescriptor(
+        cols=[_raw_column(one) for one in view.columns],
+        inputFormat=TEXTFILE.input_format,
+        outputFormat=TEXTFILE.output_format,
+        compressed=False,
+        numBuckets=-1,
+        serdeInfo=protocol.SerDeInfo(parameters={}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+        storedAsSubDirectories=False,
+    )
+    return made
 
 
 def _column(one: Any) -> Column:

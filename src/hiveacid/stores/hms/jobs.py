@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hiveacid.core.queue import DEFAULT_POOL, OWN_POOLS, ChangedPlace, Compaction, CompactionRequest, Service
@@ -9,7 +10,9 @@ from hiveacid.errors import TransactionStateError, UnsupportedFeatureError
 from hiveacid.stores.hms import compactions
 
 if TYPE_CHECKING:
-    from hiveacid.core.model import TxnId, WriteId
+    from collections.abc import Callable
+
+    from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
     from hiveacid.stores.hms.client import MetastoreClient
     from hiveacid.stores.hms.versions import Capabilities
 
@@ -25,6 +28,8 @@ class MetastoreQueue:
     client: MetastoreClient
     can: Capabilities
 
+    owner: str
+    get_table: Callable[[TableName], TableDefinition | None]
     _jobs: dict[TxnId, Compaction]  # what is at work here; whose it is, the queue is asked
 
     def upkeep_is_ours(self) -> bool:
@@ -78,7 +83,8 @@ class MetastoreQueue:
         """See :class:`hiveacid.ports.TransactionStore`."""
         job = self._mine(compaction_id, worker)
         self._jobs[txn_id] = job
-        compactions.start(self.client, job, txn_id, high_watermark)
+        user = owner_of(self.get_table(job.request.table)) or self.owner
+        compactions.start(self.client, job, txn_id, high_watermark, user)
 
     def _mine(self, compaction_id: int, worker: str | None) -> Compaction:
         """Return a job at work, as the queue has it now; TransactionStateError if it is somebody else's."""
@@ -163,3 +169,13 @@ def _workers(compaction_id: int) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"compaction {compaction_id} of a Hive Metastore is the business of Hive's own services"
     )
+
+
+def owner_of(table: TableDefinition | None) -> str | None:
+    """Return who cleans a table: the owner of its directory, else the table's (Hive's ``TxnUtils.findUserToRunAs``)."""
+    if table is None:
+        return None
+    try:
+        return Path(table.location).owner()
+    except (KeyError, OSError, NotImplementedError):  # nobody's, nowhere, or on a system without owners
+        return table.owner or None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from hiveacid.stores.hms import queue_protocol
+from hiveacid.stores.hms import event_protocol, queue_protocol
 from hiveacid.stores.hms.layout import (
     BOOL,
     BYTES,
@@ -362,6 +362,14 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "abort_Compactions": _call(
             (1, "rqst", of(queue_protocol.AbortCompactionRequest)),
             answer=of(queue_protocol.AbortCompactResponse),
+        ),
+        # Files that are told twice are the same files.
+        "fire_listener_event": _call(
+            (1, "rqst", of(event_protocol.FireEventRequest)), answer=of(event_protocol.FireEventResponse)
+        ),
+        "add_write_notification_log": _call(
+            (1, "rqst", of(event_protocol.WriteNotificationLogRequest)),
+            answer=of(event_protocol.WriteNotificationLogResponse),
         ),
         "get_all_databases": _call(answer=_TEXTS, errors=(_META,)),
         "get_database": _call((1, "name", TEXT), answer=of(Database), errors=(_NO_OBJECT, _META)),

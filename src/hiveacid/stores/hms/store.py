@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
-from hiveacid.config import Settings
+from hiveacid.config import Settings, keys
 from hiveacid.core.commits import Commit, Told
 from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId, WriteId
@@ -28,7 +29,7 @@ from hiveacid.ports import (
 )
 from hiveacid.stores import checks
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.hms import locks, protocol, seeds, txns
+from hiveacid.stores.hms import announcements, locks, protocol, seeds, txns
 from hiveacid.stores.hms.address import parse_address
 from hiveacid.stores.hms.catalog import MetastoreCatalog
 from hiveacid.stores.hms.client import MetastoreClient
@@ -40,6 +41,7 @@ from hiveacid.stores.limits import Limits
 
 _NO_CHANGES, _NOTHING = CatalogChanges(), Start()
 _STRENGTH = {"i": 0, "d": 1, "u": 2}
+_CHANGING = ("d", "u")  # what conflicts are looked for
 _Place = tuple[TableName, str | None]
 
 
@@ -63,6 +65,8 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
             raise
         super().__init__(client, can, own_clock, owner)
         self._limits = limits or Limits()
+        self._dml_events = keys.DML_EVENTS.default
+        self._told_of_events: bool | None = None
         self._who = Client(owner, "localhost", "hiveacid")
         self._guard = threading.Lock()
         self._jobs = {}
@@ -77,6 +81,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
     def obey(self, settings: Settings) -> None:
         """Take limits from settings; time-outs are the metastore's own."""
         self._limits = Limits.of(settings)
+        self._dml_events = settings.get(keys.DML_EVENTS)
 
     def close(self) -> None:
         """Hang up."""
@@ -96,7 +101,8 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         try:
             answer = self.lock(txn_id, start.locks) if start.locks else None
             if answer is not None and answer.state is LockState.WAITING:
-                return Begun(txn_id, answer)
+                changing = any(one.operation in _CHANGING for one in start.locks)
+                return Begun(txn_id, answer, before=self._committed(start.tables) if changing else {})
             snapshot = self.take_snapshot(txn_id)
             lists = dict(self.valid_write_ids(snapshot, start.tables)) if start.tables else {}
             self.reads(txn_id, list(lists.values()))
@@ -106,6 +112,9 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
             raise
         own = {name: _without(lists[name], one) for name, one in given.items() if name in lists}
         return Begun(txn_id, answer, snapshot, lists | own, given)
+
+    def _committed(self, tables: Sequence[TableName]) -> Mapping[TableName, ValidWriteIdList]:
+        return self.valid_write_ids(self.valid_txns(), tables) if tables else {}
 
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
         """See :class:`hiveacid.ports.TransactionStore`; conflicts count from the opening, not from here."""
@@ -252,7 +261,6 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         checks.changes(changes)
         if batch is not None:
             raise _no_streams(batch.stream)
-        self._refuse_conversions(changes)
         for table in changes.altered:
             self.alter_table(table.name, table)
         made: list[TableName] = []
@@ -263,6 +271,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
             self._add_new(changes)
             self.add_written(txn_id, written)
             self._forget(written)
+            self._announce(txn_id, changes)
             wrote = bool(written) or bool(self._noted.get(txn_id))
             self._compacted(txn_id)
             txns.commit(self.client, self.can, txn_id, wrote=wrote)
@@ -285,14 +294,30 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
             f"{table}: a Hive Metastore does not tell when its transactions committed: read as of a write id"
         )
 
-    def _refuse_conversions(self, changes: CatalogChanges) -> None:
-        for table in changes.altered:
-            old = self.get_table(table.name)
-            if old is not None and old.kind is not table.kind:
-                raise UnsupportedFeatureError(
-                    f"{table.name}: conversions of tables in a Hive Metastore are not supported yet; do it by "
-                    "ALTER TABLE in Hive"
-                )
+    def _announce(self, txn_id: TxnId, changes: CatalogChanges) -> None:
+        """Tell the metastore's listeners about files, where they want to hear of them; before the commit, as Hive."""
+        if not changes.files or not self._has_listeners():
+            return
+        tables = {one.table: self.get_table(one.table) for one in changes.files}
+        fresh = {(new.table, new.partition.values) for new in changes.partitions}
+        for table, values, files in announcements.by_place(changes.files):
+            found = tables[table]
+            if found is None:
+                continue
+            if found.kind is not TableKind.PLAIN and self.can.write_notifications:
+                (write_id,) = self.allocate_write_ids([txn_id], table)
+                announcements.write(self.client, txn_id, write_id, table, values, files)
+            elif found.kind is not TableKind.INSERT_ONLY and (table, values) not in fresh:
+                # Of a new partition the metastore itself tells; with Hive 3 it fails for insert-only tables.
+                replaced = files.replaced and found.kind is TableKind.PLAIN
+                announcements.insert(self.client, table, values, replace(files, replaced=replaced))
+
+    def _has_listeners(self) -> bool:
+        if self._dml_events != keys.DML_EVENTS.default:
+            return self._dml_events == "true"
+        if self._told_of_events is None:
+            self._told_of_events = self._setting(keys.DML_EVENTS.name).strip().lower() == "true"
+        return self._told_of_events
 
     def _add_new(self, changes: CatalogChanges) -> None:
         ordered = sorted(changes.partitions, key=lambda new: new.table)

@@ -24,6 +24,7 @@ class Capabilities:
     ``requests``: create_table_req and alter_table_req with the client's capabilities. ``shared_inserts``: writers
     that replace rows lock out readers, so that an insert needs no more than a reader's lock.
     ``remote_workers``: its compaction queue gives jobs to workers that are other processes.
+    ``write_notifications``: listeners hear of a transaction's files with its write id (``add_write_notification_log``).
     ``layout``: the ``hiveacid.layout.level`` that its Hive reads.
     """
 
@@ -33,6 +34,7 @@ class Capabilities:
     requests: bool
     shared_inserts: bool
     remote_workers: bool
+    write_notifications: bool
     layout: str
 
 
@@ -43,6 +45,7 @@ HIVE3 = Capabilities(
     requests=False,
     shared_inserts=True,
     remote_workers=False,
+    write_notifications=False,
     layout="hive3",
 )
 HIVE4 = Capabilities(
@@ -52,6 +55,7 @@ HIVE4 = Capabilities(
     requests=True,
     shared_inserts=False,
     remote_workers=True,
+    write_notifications=True,
     layout="hive4",
 )
 

@@ -12,6 +12,7 @@ from hiveacid.errors import ConfigError
 from hiveacid.stores.hms.address import Address
 from hiveacid.stores.hms.layout import Method, Struct
 from hiveacid.stores.hms.protocol import METHODS
+from hiveacid.stores.hms.sasl import SaslTransport
 
 _CALL, _EXCEPTION = 1, 3  # kinds of messages
 _UNKNOWN_METHOD = 1  # a TApplicationException's type
@@ -65,8 +66,9 @@ class Wire:
         self._methods = methods
         self.process = os.getpid()
         self._plain = TSocket(*server)
-        self._plain.setHandle(_connected(server, address))
-        self._transport = TBufferedTransport(self._plain)
+        connected = _connected(server, address)
+        self._plain.setHandle(connected)
+        self._transport = TBufferedTransport(_authenticated(connected, server, address) or self._plain)
         self._protocol = TBinaryProtocolAccelerated(self._transport, string_length_limit=_LARGEST_TEXT)
         self._number = 0
 
@@ -153,6 +155,21 @@ def _connected(server: tuple[str, int], address: Address) -> socket.socket:
         raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
     made.settimeout(address.timeout)
     return made
+
+
+def _authenticated(
+    connected: socket.socket, server: tuple[str, int], address: Address
+) -> SaslTransport | None:
+    if address.principal is None:
+        return None
+    try:
+        return SaslTransport(connected, address.principal.replace("_HOST", server[0].lower()))
+    except (OSError, EOFError) as error:
+        connected.close()
+        raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
+    except BaseException:
+        connected.close()
+        raise
 
 
 def _secured(plain: socket.socket, server: tuple[str, int], address: Address) -> socket.socket:

@@ -31,6 +31,7 @@ from hiveacid.stores.sql.tables import (
     partitions,
     streams,
     tables,
+    views,
     write_ids,
     written,
 )
@@ -39,6 +40,9 @@ from hiveacid.stores.sql.tables import commits as commits_table
 _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
 _TABLE = select(tables.c.definition).where(
     tables.c.database_name == bindparam("database"), tables.c.name == bindparam("name")
+)
+_VIEW = select(views.c.name).where(
+    views.c.database_name == bindparam("database"), views.c.name == bindparam("name")
 )
 _ALL_TABLES = select(tables.c.definition).order_by(tables.c.database_name, tables.c.name)
 _TABLES = select(tables.c.name).where(tables.c.database_name == bindparam("database"))
@@ -69,9 +73,10 @@ def drop_database(database: Database, name: str) -> None:
     checks.database_name(name)
 
     def work(connection: Connection) -> None:
-        _require_database(connection, name)
-        count = connection.scalar(
-            select(func.count()).select_from(tables).where(tables.c.database_name == name)
+        require_database(connection, name)
+        count = sum(
+            connection.scalar(select(func.count()).select_from(kind).where(kind.c.database_name == name)) or 0
+            for kind in (tables, views)
         )
         if count:
             raise refusals.database_not_empty(name, count)
@@ -100,8 +105,7 @@ def create_table(database: Database, definition: TableDefinition) -> None:
 
 def _create_table(database: Database, connection: Connection, definition: TableDefinition) -> None:
     """Create a table where no other one is: two that are created at once would not see each other's place."""
-    database.dialect.serialise(connection, {"locations": True})
-    _require_room(connection, definition.name)
+    require_room(database, connection, definition.name)
     for text in connection.scalars(_ALL_TABLES):
         other = table_of(text)
         if touch(definition.location, other.location):
@@ -141,7 +145,7 @@ def list_tables(database: Database, name: str) -> tuple[str, ...]:
     def work(connection: Connection) -> tuple[str, ...]:
         found = tuple(sorted(connection.scalars(_TABLES, {"database": name})))
         if not found:
-            _require_database(connection, name)
+            require_database(connection, name)
         return found
 
     return database.read(work)
@@ -156,7 +160,7 @@ def alter_table(database: Database, name: TableName, definition: TableDefinition
     def work(connection: Connection) -> None:
         old = _require_table(connection, name)
         if new != name:
-            _require_room(connection, new)
+            require_room(database, connection, new)
             _purge(connection, new)
             _rename(connection, name, new)
         _replace(database, connection, old, definition)
@@ -277,11 +281,6 @@ def apply_changes(database: Database, connection: Connection, changes: CatalogCh
             _add_partitions(connection, name, ones)
 
 
-def _require_database(connection: Connection, name: str) -> None:
-    if connection.scalar(_DATABASE, {"name": name}) is None:
-        raise refusals.no_database(name)
-
-
 def _require_table(connection: Connection, name: TableName) -> TableDefinition:
     text = connection.scalar(_TABLE, _place(name))
     if text is None:
@@ -289,7 +288,17 @@ def _require_table(connection: Connection, name: TableName) -> TableDefinition:
     return table_of(text)
 
 
-def _require_room(connection: Connection, name: TableName) -> None:
-    _require_database(connection, name.database)
+def require_database(connection: Connection, name: str) -> None:
+    """Raise NoSuchDatabaseError unless there is such a database."""
+    if connection.scalar(_DATABASE, {"name": name}) is None:
+        raise refusals.no_database(name)
+
+
+def require_room(database: Database, connection: Connection, name: TableName) -> None:
+    """Raise unless a table or view may be called so; nobody else makes one before this transaction's end."""
+    database.dialect.serialise(connection, {"locations": True})
+    require_database(connection, name.database)
     if connection.scalar(_TABLE, _place(name)) is not None:
         raise refusals.table_exists(name)
+    if connection.scalar(_VIEW, _place(name)) is not None:
+        raise refusals.view_exists(name)

@@ -16,10 +16,11 @@ from hiveacid.core.model import (
     StorageFormat,
     TableDefinition,
     TableName,
+    ViewDefinition,
 )
 
 
-def to_text(value: DatabaseDefinition | TableDefinition | Partition) -> str:
+def to_text(value: DatabaseDefinition | TableDefinition | Partition | ViewDefinition) -> str:
     """Return a definition as text."""
     return json.dumps(asdict(value), separators=(",", ":"))
 
@@ -45,6 +46,18 @@ def table_of(text: str) -> TableDefinition:
         and Bucketing(tuple(bucketing["columns"]), bucketing["count"], tuple(bucketing["sort_columns"])),
     }
     return TableDefinition(**{**fields, **made})
+
+
+def view_of(text: str) -> ViewDefinition:
+    """Read a view."""
+    fields: dict[str, Any] = json.loads(text)
+    made = {
+        "name": TableName(**fields["name"]),
+        "columns": _columns(fields["columns"]),
+        "outputs": tuple(fields["outputs"]),
+        "properties": _pairs(fields["properties"]),
+    }
+    return ViewDefinition(**{**fields, **made})
 
 
 def partition_of(text: str) -> Partition:

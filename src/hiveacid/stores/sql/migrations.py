@@ -108,7 +108,14 @@ _COMMITS = (
         SELECT database_name, table_name, 0, {now} FROM hiveacid_next_write_ids""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COMPACTION_SERVICES, _STREAMS, _COMMITS)
+_VIEWS = (
+    """CREATE TABLE hiveacid_views (
+        database_name {name} NOT NULL, name {name} NOT NULL, definition {text} NOT NULL,
+        PRIMARY KEY (database_name, name),
+        FOREIGN KEY (database_name) REFERENCES hiveacid_databases (name)){options}""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COMPACTION_SERVICES, _STREAMS, _COMMITS, _VIEWS)
 """Step n brings a store of version n - 1 to version n."""
 
 

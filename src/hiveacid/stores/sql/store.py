@@ -52,6 +52,7 @@ from hiveacid.stores.sql import (
     show,
     snapshots,
     streams,
+    views,
     write_ids,
 )
 from hiveacid.stores.sql.database import Database
@@ -334,14 +335,24 @@ class SqlStore:
         return catalog.list_tables(self._database, database)
 
     def get_view(self, name: TableName) -> ViewDefinition | None:
-        """Return None: there are no views in a store of hiveacid's own."""
-        del name
-        return None
+        """See :class:`hiveacid.ports.Catalog`."""
+        return views.get_view(self._database, name)
 
     def list_views(self, database: str) -> tuple[str, ...]:
-        """Return nothing, likewise."""
-        del database
-        return ()
+        """See :class:`hiveacid.ports.Catalog`."""
+        return views.list_views(self._database, database)
+
+    def create_view(self, view: ViewDefinition) -> None:
+        """See :class:`hiveacid.ports.Catalog`."""
+        views.create_view(self._database, view)
+
+    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+        """See :class:`hiveacid.ports.Catalog`."""
+        views.alter_view(self._database, name, view)
+
+    def drop_view(self, name: TableName) -> None:
+        """See :class:`hiveacid.ports.Catalog`."""
+        views.drop_view(self._database, name)
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """See :class:`hiveacid.ports.Catalog`."""

@@ -186,6 +186,14 @@ tables = Table(
     Column("definition", String, nullable=False),  # JSON
 )
 
+views = Table(
+    "hiveacid_views",
+    METADATA,
+    Column("database_name", String, ForeignKey("hiveacid_databases.name"), primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("definition", String, nullable=False),  # JSON
+)
+
 partitions = Table(
     "hiveacid_partitions",
     METADATA,

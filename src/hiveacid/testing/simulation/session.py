@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ class _Heart(Heartbeats):
     def track(self, txn_id: TxnId) -> None:
         """Beat for a transaction from now on."""
         with self._lock:
-            self._open.add(txn_id)
+            self._open[txn_id] = threading.get_ident()
 
 
 class _ProcessClock:

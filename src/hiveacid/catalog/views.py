@@ -1,0 +1,101 @@
+"""Views in the catalog: create, replace, alter, drop. What their texts mean is the business of ``sql``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.catalog.checks import check_name
+from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hiveacid.core.model import TableName, ViewDefinition
+    from hiveacid.table.context import Context
+
+
+def require_view(context: Context, name: TableName) -> ViewDefinition:
+    """Return a view; CatalogError for a table, NoSuchTableError for nothing of that name."""
+    view = context.catalog.get_view(name)
+    if view is not None:
+        return view
+    if context.catalog.get_table(name) is not None:
+        raise CatalogError(f"{name} is a table, not a view")
+    raise NoSuchTableError(f"view {name} does not exist: see SHOW VIEWS IN {name.database}")
+
+
+def require_room(context: Context, name: TableName, *, replaces: bool = False) -> None:
+    """Raise AlreadyExistsError, NoSuchDatabaseError or CatalogError unless a view may be called so."""
+    if context.catalog.get_database(name.database) is None:
+        raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
+    if context.catalog.get_table(name) is not None:
+        raise AlreadyExistsError(f"table {name} exists already")
+    if not replaces and context.catalog.get_view(name) is not None:
+        raise AlreadyExistsError(f"view {name} exists already: use CREATE OR REPLACE VIEW")
+    check_name("a view called", name.name)
+
+
+def create_view(context: Context, view: ViewDefinition, *, replaces: bool = False) -> None:
+    """Create a view, or put it in the place of the one that is there."""
+    made = replace(
+        view,
+        created_at=context.clock.now() // 1000,
+        owner=view.owner or context.transactions.client.user,
+        properties=tuple(sorted(view.properties)),
+    )
+    with _alone(context, view.name):
+        require_room(context, view.name, replaces=replaces)
+        if context.catalog.get_view(view.name) is None:
+            context.catalog.create_view(made)
+        else:
+            context.catalog.alter_view(view.name, made)
+
+
+def alter_view(context: Context, name: TableName, edit: Callable[[ViewDefinition], ViewDefinition]) -> None:
+    """Replace a view by an edited one; a new name renames it."""
+    with _alone(context, name):
+        edited = edit(require_view(context, name))
+        if edited.name != name:
+            require_room(context, edited.name)
+        context.catalog.alter_view(name, edited)
+
+
+def set_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:
+    """Set properties of a view."""
+    alter_view(
+        context,
+        name,
+        lambda view: replace(view, properties=tuple(sorted({**dict(view.properties), **changes}.items()))),
+    )
+
+
+def unset_properties(context: Context, name: TableName, keys: Sequence[str], *, if_exists: bool) -> None:
+    """Take properties off a view; CatalogError for one that it does not have, unless ``if_exists``."""
+
+    def edit(view: ViewDefinition) -> ViewDefinition:
+        known = dict(view.properties)
+        missing = [key for key in keys if key not in known]
+        if missing and not if_exists:
+            raise CatalogError(f"view {name} has no property {missing[0]}")
+        return replace(view, properties=tuple((k, v) for k, v in view.properties if k not in keys))
+
+    alter_view(context, name, edit)
+
+
+def drop_view(context: Context, name: TableName) -> None:
+    """Drop a view; what it reads stays."""
+    with _alone(context, name):
+        require_view(context, name)
+        context.catalog.drop_view(name)
+
+
+@contextmanager
+def _alone(context: Context, name: TableName) -> Iterator[None]:
+    """Hold a name: whoever makes, changes or drops a table or view of it waits."""
+    with context.transactions.scope(context.settings) as txn:
+        txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
+        yield

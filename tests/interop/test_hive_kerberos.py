@@ -1,0 +1,97 @@
+"""A metastore that wants Kerberos, with a realm of its own: with each protection, and what is said without a ticket."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hive_install import VERSIONS, is_installed, java_home
+from hive_kdc import REALM, Kdc, missing_programs
+from hive_server import HiveServers
+
+from hiveacid.core.model import TableName
+from hiveacid.errors import StoreError
+from hiveacid.ports import Client
+from hiveacid.stores.hms.sasl import SaslTransport
+from hiveacid.stores.hms.store import MetastoreStore
+from hiveacid.testing.servers import Server
+
+LAYERS = {"authentication": 1, "privacy": 4}
+PRINCIPAL = f"hive/_HOST@{REALM}"
+
+
+@pytest.fixture(scope="module")
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
+    pytest.importorskip(
+        "gssapi", reason="the package gssapi is not installed: pip install 'hiveacid[kerberos]'"
+    )
+    if missing := missing_programs():
+        pytest.skip(f"no Kerberos server: {', '.join(missing)} of krb5-kdc and krb5-admin-server")
+    made = Kdc(tmp_path_factory.mktemp("kdc"))
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def user(kdc: Kdc) -> Path:
+    return kdc.keytab("ann")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        (VERSIONS[0], "authentication"),
+        (VERSIONS[1], "authentication"),
+        (VERSIONS[1], "privacy"),
+    ],
+    ids="-".join,
+)
+def secured(request: pytest.FixtureRequest, kdc: Kdc, postgres_server: Server) -> Iterator[HiveServers]:
+    version, protection = request.param
+    if not is_installed(version) or java_home() is None:
+        pytest.skip(f"Hive {version} is not installed: make interop-hive fetches it")
+    settings = {
+        "hadoop.security.authentication": "kerberos",
+        "hadoop.rpc.protection": protection,
+        "hive.metastore.sasl.enabled": "true",
+        "hive.metastore.kerberos.principal": f"hive/localhost@{REALM}",
+        "hive.metastore.kerberos.keytab.file": str(kdc.keytab("hive/localhost")),
+    }
+    java = [f"-Djava.security.krb5.conf={kdc.place / 'krb5.conf'}"]
+    made = HiveServers(version, postgres_server, more=settings, java=java)  # type: ignore[arg-type]
+    try:
+        made.start_metastore()
+        yield made
+    finally:
+        made.remove()
+
+
+def test_calls_with_a_ticket_and_without(
+    secured: HiveServers, kdc: Kdc, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in kdc.environment.items():
+        monkeypatch.setenv(name, value)
+    place = f"thrift://localhost:{secured.hms_port}"
+    url = f"{place}?timeout=60&auth=kerberos&principal={PRINCIPAL}"
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{kdc.place}/nobody")
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", str(kdc.place / "none.keytab"))
+    with pytest.raises(StoreError, match="run kinit"):
+        MetastoreStore(url)
+    with pytest.raises(StoreError):  # no SASL where the metastore wants it
+        MetastoreStore(f"{place}?timeout=5")
+    monkeypatch.setenv("KRB5CCNAME", kdc.environment["KRB5CCNAME"])
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", str(user))
+    protection = secured.settings["hadoop.rpc.protection"]
+    with socket.create_connection(("localhost", secured.hms_port)) as plain:
+        assert SaslTransport(plain, PRINCIPAL.replace("_HOST", "localhost")).layer == LAYERS[protection]
+    store = MetastoreStore(url)
+    try:
+        assert "default" in store.list_databases()
+        (txn_id,) = store.open_txns(Client("ann", "localhost", "interop"))
+        assert store.allocate_write_ids([txn_id], TableName("default", "t" * 100)) == (1,)
+        store.commit_txn(txn_id)
+        assert store.txn_state(txn_id) != "open"
+    finally:
+        store.close()

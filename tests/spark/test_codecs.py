@@ -1,0 +1,67 @@
+"""Files have the codec that the table, or else the session, asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyarrow import orc, parquet
+
+from hiveacid.config import keys
+from hiveacid.errors import ConfigError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from hiveacid import AcidSession
+
+CREATE = "CREATE TABLE {} (id INT, v STRING) STORED AS {} TBLPROPERTIES ('transactional'='true'{})"
+INSERT = "INSERT INTO {} SELECT CAST(id AS INT), repeat('x', 100) FROM range(100)"
+INSERT_ONLY = ", 'transactional_properties'='insert_only'"
+
+
+def codecs(acid: AcidSession, table: str) -> set[str]:
+    """Return the codecs of all data files of a table, in upper case."""
+    home = Path(acid.table(table).definition.location)
+    files = [
+        path
+        for path in home.rglob("*")
+        if path.is_file() and not any(part[0] in "._" for part in path.relative_to(home).parts)
+    ]
+    if "parquet" in table:
+        return {parquet.ParquetFile(path).metadata.row_group(0).column(0).compression for path in files}
+    return {str(orc.ORCFile(path).compression).upper() for path in files}
+
+
+def test_the_table_or_the_session_says(acid: AcidSession) -> None:
+    acid.sql(CREATE.format("t", "ORC", ", 'orc.compress'='snappy'"))
+    acid.sql(INSERT.format("t"))
+    acid.sql("UPDATE t SET v = 'y' WHERE id = 3")
+    acid.sql("DELETE FROM t WHERE id = 4")
+    assert codecs(acid, "t") == {"SNAPPY"}
+    acid.sql("ALTER TABLE t SET TBLPROPERTIES ('orc.compress'='ZSTD')")
+    acid.sql(INSERT.format("t"))
+    assert codecs(acid, "t") == {"SNAPPY", "ZSTD"}
+    for kind in ("minor", "major"):
+        acid.table("t").compact(kind)
+        acid.clean()
+        assert codecs(acid, "t") == {"ZSTD"}, kind
+    assert acid.table("t").to_df().where("length(v) = 100").count() == 198
+    acid.sql(CREATE.format("plain_t", "ORC", INSERT_ONLY))
+    acid.sql(INSERT.format("plain_t"))
+    assert codecs(acid, "plain_t") == {"ZLIB"}
+    acid.set(keys.ORC_COMPRESS.name, "LZ4")
+    acid.sql(INSERT.format("plain_t"))
+    assert codecs(acid, "plain_t") == {"ZLIB", "LZ4"}
+    acid.sql(CREATE.format("parquet_t", "PARQUET", INSERT_ONLY + ", 'parquet.compression'='GZIP'"))
+    acid.sql(INSERT.format("parquet_t"))
+    assert codecs(acid, "parquet_t") == {"GZIP"}
+
+
+def test_what_nobody_can_read_is_refused(acid: AcidSession) -> None:
+    acid.sql(CREATE.format("t", "ORC", ", 'orc.compress'='brotli'"))
+    with pytest.raises(ConfigError, match=r"orc.compress is 'brotli', not one of ZLIB"):
+        acid.sql(INSERT.format("t"))
+    acid.sql("ALTER TABLE t SET TBLPROPERTIES ('orc.compress'='ZSTD', 'hiveacid.layout.level'='hive3')")
+    with pytest.raises(UnsupportedFeatureError, match=r"Hive 3.1 cannot read ORC files with ZSTD"):
+        acid.sql(INSERT.format("t"))
+    assert acid.table("t").to_df().count() == 0

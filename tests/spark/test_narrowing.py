@@ -1,0 +1,163 @@
+"""A large target is filtered by a MERGE's source before the two are joined; nothing else may change by it."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hiveacid.errors import MergeCardinalityError
+from hiveacid.spark.merge import Clause, MergePlan, When
+from hiveacid.spark.narrowing import can_narrow, narrowing
+from hiveacid.spark.write import Action
+from hiveacid.table import merge
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hiveacid import AcidSession
+
+CREATE = (
+    "CREATE TABLE t (id BIGINT, v STRING, n INT, d DATE, m DECIMAL(9,2)) PARTITIONED BY (p INT) STORED AS ORC "
+    "TBLPROPERTIES ('transactional'='true')"
+)
+FILL = (
+    "INSERT INTO t SELECT id, concat('v', id), CAST(id AS INT), date_add(DATE'2026-01-01', CAST(id AS INT)), "
+    "id / 4, CAST(id % 4 AS INT) FROM range(200)"
+)
+UPSERT = (
+    "MERGE INTO t USING s ON t.id = s.id AND t.p = s.p WHEN MATCHED AND s.v = 'gone' THEN DELETE "
+    "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v, p) VALUES (s.id, s.v, s.p)"
+)
+
+
+@pytest.fixture(params=[True, False], ids=["narrowed", "joined at once"])
+def narrowed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Let every target count as large, or none."""
+    monkeypatch.setattr(merge, "LARGE", 0 if request.param else 1 << 60)
+    return bool(request.param)
+
+
+def rows(acid: AcidSession, query: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in acid.sql(query).collect())
+
+
+@pytest.mark.usefixtures("narrowed")
+def test_the_result_is_the_same(acid: AcidSession, spark: SparkSession) -> None:
+    acid.sql(CREATE)
+    acid.sql(FILL)
+    spark.sql(
+        "SELECT id, if(id % 3 = 0, 'gone', 'new') AS v, CAST(id % 4 AS INT) AS p FROM range(190, 210) "
+        "UNION ALL SELECT 7L, 'other partition', 0 UNION ALL SELECT NULL, 'no key', 1"
+    ).createOrReplaceTempView("s")
+    acid.sql(UPSERT)
+    kept = {n: f"v{n}" for n in range(190)} | {n: "new" for n in range(190, 200) if n % 3}
+    added = [(n, "gone" if n % 3 == 0 else "new", n % 4) for n in range(200, 210)]
+    wanted = [(n, v, n % 4) for n, v in kept.items()] + added + [(7, "other partition", 0)]
+    assert rows(acid, "SELECT id, v, p FROM t WHERE id IS NOT NULL") == sorted(wanted)
+    assert rows(acid, "SELECT v, p FROM t WHERE id IS NULL") == [("no key", 1)]
+    with pytest.raises(MergeCardinalityError):
+        acid.sql(
+            "MERGE INTO t USING (SELECT 1 AS id UNION ALL SELECT 1) s ON t.id = s.id WHEN MATCHED THEN DELETE"
+        )
+    acid.sql("MERGE INTO t USING t AS s ON t.id = s.id AND s.id < 3 WHEN MATCHED THEN UPDATE SET v = s.d")
+    assert rows(acid, "SELECT v FROM t WHERE id < 3") == [("2026-01-01",), ("2026-01-02",), ("2026-01-03",)]
+    acid.sql("MERGE INTO t USING s ON t.id > s.id + 195 WHEN MATCHED THEN DELETE")
+    assert acid.sql("SELECT max(id) FROM t").collect() == [(202,)]
+    acid.sql(
+        "MERGE INTO t USING s ON false WHEN NOT MATCHED AND s.id = 7 THEN INSERT (id, v) VALUES (-1, s.v)"
+    )
+    assert rows(acid, "SELECT id, v, p FROM t WHERE id < 0") == [(-1, "other partition", None)]
+    before = acid.sql("SELECT count(*) FROM t").collect()
+    acid.sql("MERGE INTO t USING (SELECT * FROM s WHERE false) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert acid.sql("SELECT count(*) FROM t").collect() == before
+
+
+def test_a_source_that_changes_is_read_once(
+    acid: AcidSession,
+    spark: SparkSession,
+    narrowed: bool,  # noqa: FBT001
+) -> None:
+    """Computed twice it would be two sources: a row of the second could be inserted beside its own key."""
+    acid.sql(CREATE)
+    acid.sql(FILL)
+    assert narrowed in (True, False)
+    for _ in range(3):
+        spark.sql(
+            "SELECT CAST(rand() * 400 AS BIGINT) AS id FROM range(60)"
+        ).distinct().createOrReplaceTempView("s")
+        acid.sql(
+            "MERGE INTO t USING (SELECT DISTINCT id FROM s) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET v = 'met' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')"
+        )
+    assert rows(acid, "SELECT id FROM t GROUP BY id HAVING count(*) > 1") == []
+    assert acid.sql("SELECT count(*) FROM t WHERE v = 'new'").first() != (0,)
+
+
+def test_what_is_known_of_the_target(acid: AcidSession, spark: SparkSession) -> None:
+    acid.sql(CREATE)
+    acid.sql(FILL)
+
+    def where(on: str, source: str) -> str | None:
+        clauses = [Clause(When.MATCHED, Action.DELETE)]
+        plan = MergePlan(acid.table("t").definition, on, clauses, "t", "s")
+        return narrowing(plan, acid.table("t").to_df(), spark.sql(source)).where
+
+    both = "SELECT id, CAST(id AS INT) AS n, concat('k', id) AS v, id % 3 AS p FROM range(3, 6)"
+    assert where("t.id = s.id", both) == "`id` BETWEEN 3L AND 5L"
+    assert where("s.n = t.n AND t.v = s.v AND t.m > 1", both) in {
+        "`n` BETWEEN 3 AND 5 AND `v` BETWEEN 'k3' AND 'k5'",
+        "`v` BETWEEN 'k3' AND 'k5' AND `n` BETWEEN 3 AND 5",
+    }
+    assert (
+        where("t.d = s.d", "SELECT DATE'2026-02-01' AS d")
+        == "`d` BETWEEN DATE'2026-02-01' AND DATE'2026-02-01'"
+    )
+    assert where("t.m = s.m", "SELECT CAST(-1.5 AS DECIMAL(9,2)) AS m") == "`m` BETWEEN -1.50BD AND -1.50BD"
+    for on, source in (
+        ("t.id <=> s.id", both),  # NULL meets NULL
+        ("t.id = s.id OR t.n = s.n", both),
+        ("t.n = s.id", both),  # of another type
+        ("t.id = s.id", "SELECT CAST(NULL AS BIGINT) AS id"),
+        ("t.v = s.v", "SELECT 'it''s' AS v"),
+        ("t.id = t.n", both),
+        ("true", both),
+    ):
+        assert where(on, source) is None, on
+
+
+def test_what_is_not_narrowed(acid: AcidSession, spark: SparkSession) -> None:
+    acid.sql(CREATE)
+    source: DataFrame = spark.range(3)
+    table = acid.table("t").definition
+    by_text = MergePlan(table, "t.id = s.id", [Clause(When.MATCHED, Action.DELETE, "s.id > 1")], "t", "s")
+    assert can_narrow(by_text)
+    for on, clause in (
+        (source["id"] == Decimal(3), Clause(When.MATCHED, Action.DELETE)),
+        ("t.id = s.id", Clause(When.MATCHED, Action.DELETE, source["id"] > 1)),
+        ("t.id = s.id", Clause(When.SOURCE_ONLY, Action.INSERT, values={"id": source["id"]})),
+        ("t.id = s.id", Clause(When.TARGET_ONLY, Action.DELETE)),
+    ):
+        assert not can_narrow(MergePlan(table, on, [clause], "t", "s"))
+
+
+def test_columns_that_every_update_sets_are_not_read(acid: AcidSession, spark: SparkSession) -> None:
+    acid.sql(CREATE)
+    acid.sql(FILL)
+    source = spark.sql("SELECT 7L AS id, 'new' AS v, 3 AS n, DATE'2026-01-01' AS d")
+    sets = {"v": "s.v", "n": "s.n", "d": "s.d"}
+
+    def read(*clauses: Clause) -> set[str]:
+        plan = MergePlan(acid.table("t").definition, "t.id = s.id", clauses, "t", "s")
+        frame = plan.changed_rows(acid.table("t").scan(row_ids=True).to_df(), source)
+        optimised = str(frame._jdf.queryExecution().optimizedPlan().toString())
+        return set(re.findall(r"row#\d+\.(\w+)", optimised)) - {"__hiveacid_absent"}
+
+    assert read(Clause(When.MATCHED, Action.UPDATE, values={**sets, "m": "1.0"})) == {"id"}
+    assert read(Clause(When.MATCHED, Action.UPDATE, values=sets)) == {"id", "m"}
+    assert read(
+        Clause(When.MATCHED, Action.UPDATE, "s.n = 1", {**sets, "m": "1.0"}),
+        Clause(When.MATCHED, Action.UPDATE, values={"m": "2.0"}),
+    ) == {"id", "v", "n", "d"}

@@ -1,0 +1,146 @@
+"""Whose table a name means in a native session: in Spark's views, in parentheses, beside columns, in databases of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException, UnsupportedOperationException
+from pyspark.sql import SparkSession
+
+import hiveacid
+from hiveacid.errors import AlreadyExistsError, ParseError, UnsupportedFeatureError
+from hiveacid.sql.native.session import NativeSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+
+
+@pytest.fixture
+def native(spark: SparkSession, tmp_path: Path) -> Iterator[NativeSession]:
+    session = hiveacid.configure(
+        spark.builder, native=True, warehouse=str(tmp_path / "warehouse")
+    ).getOrCreate()
+    assert isinstance(session, NativeSession)
+    yield session
+    session.sql("USE default")
+    for name in ("one", "two"):
+        session.sql(f"DROP DATABASE IF EXISTS {name} CASCADE")
+    session.close()
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_views_of_sparks_mean_the_tables_of_their_own_database(native: NativeSession) -> None:
+    native = native.newSession()  # made with our parser in it; the first had its catalog before
+    sql = native.sql
+    plain = SparkSession(native.sparkContext, native._jsparkSession)
+    for statement in (
+        "CREATE DATABASE one",
+        "CREATE DATABASE two",
+        "USE two",
+        "CREATE TABLE t USING json AS SELECT 2 AS id",
+        "CREATE VIEW seen AS SELECT id FROM t",
+        "CREATE TEMPORARY VIEW passing AS SELECT id FROM t",
+        "USE one",
+        f"CREATE TABLE t (id INT) {ACID}",
+        "INSERT INTO t VALUES (1)",
+    ):
+        sql(statement)
+    for session in (native, plain):
+        assert rows(session.sql("SELECT * FROM t")) == [(1,)]
+        assert rows(session.sql("SELECT * FROM two.seen")) == rows(session.table("two.seen")) == [(2,)]
+        assert rows(session.sql("SELECT * FROM passing")) == [(2,)]
+        assert rows(session.sql("SELECT t.id, o.id FROM t JOIN two.seen o ON t.id < o.id")) == [(1, 2)]
+    # what goes by one session to Spark as it stands is judged in another
+    other = SparkSession(native.sparkContext, native.newSession()._jsparkSession)
+    other.sql("USE one")
+    with native._door.passing(native._jsparkSession, "SELECT id FROM t"):
+        assert rows(other.sql("SELECT id FROM t")) == [(1,)]
+    # Spark would keep the text, and with it names that end with the statement
+    for statement in (
+        "CREATE FUNCTION most() RETURNS INT RETURN SELECT max(id) FROM t",
+        "CREATE TEMPORARY VIEW v COMMENT 'c' AS SELECT id FROM t",
+    ):
+        with pytest.raises((UnsupportedFeatureError, ParseError)):
+            sql(statement)
+
+
+def test_names_stand_in_parentheses_and_columns_are_none(native: NativeSession) -> None:
+    sql = native.sql
+    for statement in (
+        "CREATE DATABASE one",
+        "USE one",
+        f"CREATE TABLE stock (id INT) {ACID}",
+        "INSERT INTO stock VALUES (1), (2)",
+        "CREATE TABLE p USING json AS SELECT * FROM (stock)",
+        "CREATE TABLE q USING json AS SELECT s.id FROM (stock s JOIN p ON s.id = p.id)",
+        "CREATE TABLE columns (id INT, stock INT) USING json",
+        "ANALYZE TABLE columns COMPUTE STATISTICS FOR COLUMNS stock",
+    ):
+        sql(statement)
+    assert rows(sql("SELECT * FROM p")) == rows(sql("SELECT * FROM q")) == [(1,), (2,)]
+    assert native.acid.context.catalog.list_tables("one") == ("stock",)
+    with pytest.raises(UnsupportedFeatureError, match="ANALYZE TABLE is not needed"):
+        sql("ANALYZE TABLE stock COMPUTE STATISTICS FOR COLUMNS id")
+
+
+def test_hidden_columns_stay_out_of_sparks_tables(native: NativeSession) -> None:
+    sql = native.sql
+    plain = SparkSession(native.sparkContext, native._jsparkSession)
+    for statement in (
+        "CREATE DATABASE one",
+        "USE one",
+        f"CREATE TABLE t (id INT) {ACID}",
+        "INSERT INTO t VALUES (1)",
+        "CREATE TABLE p USING json AS SELECT id, ROW__ID.writeid AS w FROM t WHERE ROW__ID.writeid = 1",
+        "INSERT INTO p SELECT count(*), 0 FROM t WHERE ROW__ID.writeid = 1",
+    ):
+        sql(statement)
+    assert rows(sql("SELECT id, w FROM p")) == [(1, 0), (1, 1)]
+    for query in ("SELECT * FROM t WHERE ROW__ID.writeid = 1", "FROM t |> WHERE ROW__ID.writeid = 1"):
+        with pytest.raises(UnsupportedFeatureError, match="name the columns"):
+            sql(f"CREATE TABLE q USING json AS {query}")
+        with pytest.raises(UnsupportedOperationException, match="name the columns"):
+            plain.sql(f"CREATE TABLE q USING json AS {query}")
+
+
+def test_tables_of_a_provider_are_sparks(native: NativeSession) -> None:
+    sql = native.sql
+    sql("CREATE DATABASE one")
+    sql("USE one")
+    sql("SET hive.create.as.acid=true")
+    for provider in ("parquet", "orc"):
+        sql(f"CREATE TABLE {provider}_table (id INT) USING {provider}")
+        native.range(1).selectExpr("CAST(id AS INT) AS id").write.insertInto(f"{provider}_table")
+        assert rows(sql(f"SELECT * FROM {provider}_table")) == [(0,)]
+    assert native.acid.context.catalog.list_tables("one") == ()
+    sql("CREATE TABLE mine (id INT) USING orc TBLPROPERTIES ('transactional'='true')")
+    sql("CREATE TABLE more (id INT)")
+    assert native.acid.context.catalog.list_tables("one") == ("mine", "more")
+
+
+def test_databases_made_and_dropped_on_one_side(native: NativeSession) -> None:
+    sql = native.sql
+    native.acid.sql("CREATE DATABASE one")
+    assert rows(sql("SHOW TABLES IN one").where("NOT isTemporary")) == []
+    native.acid.sql("CREATE DATABASE two")
+    assert {("one",), ("two",)} <= set(rows(sql("SHOW DATABASES")))
+    sql("CREATE TABLE two.s USING json AS SELECT 1 AS id")
+    with pytest.raises(AnalysisException, match="two"):
+        sql("DROP DATABASE two")
+    assert native.acid.context.catalog.get_database("two") is not None
+    # no view of ours comes to hide a table of Spark's
+    sql(f"CREATE TABLE two.t (id INT) {ACID}")
+    sql("CREATE VIEW two.v AS SELECT id FROM two.t")
+    with pytest.raises(AlreadyExistsError, match=r"two\.s"):
+        sql("ALTER VIEW two.v RENAME TO two.s")
+    sql("ALTER VIEW two.v RENAME TO two.w")
+    assert rows(sql("SELECT * FROM two.s")) == [(1,)]
+    assert rows(sql("SELECT * FROM two.w")) == []

@@ -1,0 +1,140 @@
+"""Views in the catalog from Python, beside Spark's own views, and where they are misused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import hiveacid
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    ParseError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
+from hiveacid.sql.native.session import NativeSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid import AcidSession
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+
+
+@pytest.fixture
+def native(spark: SparkSession, tmp_path: Path) -> Iterator[NativeSession]:
+    session = hiveacid.configure(
+        spark.builder, native=True, warehouse=str(tmp_path / "warehouse")
+    ).getOrCreate()
+    assert isinstance(session, NativeSession)
+    yield session
+    session.sql("DROP VIEW IF EXISTS sparks")
+    session.sql("DROP TABLE IF EXISTS own")
+    session.close()
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def test_views_of_ours_beside_sparks(native: NativeSession, tmp_path: Path) -> None:
+    """A view that reads no table of ours is Spark's, as ever; one that reads both is ours."""
+    sql = native.sql
+    sql(f"CREATE TABLE t (id INT, v STRING) {ACID}")
+    sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    sql(f"CREATE TABLE own USING json LOCATION '{tmp_path / 'own'}' AS SELECT 2 AS id, 'own' AS w")
+    sql("CREATE VIEW sparks AS SELECT id, w FROM own")
+    sql("CREATE VIEW mixed AS SELECT t.id, t.v, s.w FROM t LEFT JOIN sparks s ON t.id = s.id")
+    assert native.acid.context.catalog.list_views("default") == ("mixed",)
+    assert rows(native.table("mixed")) == rows(sql("SELECT * FROM default.mixed")) == [
+        (1, "a", None), (2, "b", "own"),
+    ]  # fmt: skip
+    assert rows(native.table("sparks")) == [(2, "own")]
+    assert native.catalog.tableExists("mixed")
+    assert {("default", "mixed", False), ("default", "sparks", False)} <= {
+        *map(tuple, sql("SHOW VIEWS").collect())
+    }
+    assert {("default", "mixed", False), ("default", "t", False)} <= {
+        *map(tuple, sql("SHOW TABLES").collect())
+    }
+    with pytest.raises(UnsupportedFeatureError, match="a view in Spark's own catalog"):
+        sql("ALTER VIEW sparks AS SELECT * FROM t")
+    with pytest.raises(AlreadyExistsError, match="Spark's own catalog"):
+        sql("CREATE OR REPLACE VIEW sparks AS SELECT * FROM t")
+    sql("ALTER VIEW sparks AS SELECT id + 0 AS id, upper(w) AS w FROM own")
+    assert ("OWN",) in rows(sql("SELECT w FROM mixed"))
+    with pytest.raises(ParseError):
+        sql("CREATE VIEW v WITH SCHEMA EVOLUTION AS SELECT * FROM t")
+    # parameters become part of the text; the session's own views and databases do not
+    sql("CREATE VIEW some AS SELECT v FROM t WHERE id > :least", args={"least": 1})
+    assert rows(native.newSession().sql("SELECT * FROM some")) == [("b",)]
+    plain = SparkSession(native.sparkContext, native._jsparkSession)
+    assert rows(plain.sql("SELECT s.v, m.w FROM some s JOIN mixed m ON s.v = m.v")) == [("b", "OWN")]
+    plain.sql("CREATE VIEW from_java AS SELECT * FROM mixed")
+    assert rows(native.table("from_java")) == rows(native.table("mixed"))
+    for name in ("mixed", "some", "from_java"):
+        sql(f"DROP VIEW {name}")
+    assert not native.catalog.tableExists("mixed")
+    with pytest.raises(AnalysisException):
+        sql("DROP VIEW mixed")
+
+
+def test_in_python(acid: AcidSession) -> None:
+    """Rows by ``acid.table``; snapshots and transactions as for tables; nothing else."""
+    acid.sql(f"CREATE TABLE t (id INT) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1), (2)")
+    acid.sql("CREATE VIEW twice AS SELECT id * 2 AS d FROM t")
+    view = acid.table("twice")
+    assert rows(view.to_df()) == [(2,), (4,)]
+    held = view.to_df()
+    with acid.transaction() as txn:
+        txn.table("t").insert(acid.sql("SELECT 3 AS id"))
+        assert rows(txn.sql("SELECT * FROM twice")) == rows(txn.table("twice").to_df()) == [(2,), (4,), (6,)]
+        assert rows(acid.sql("SELECT * FROM twice")) == [(2,), (4,)]
+        for statement in (
+            "CREATE VIEW w AS SELECT * FROM t",
+            "DROP VIEW twice",
+            "ALTER VIEW twice AS SELECT 1",
+        ):
+            with pytest.raises(TransactionStateError):
+                txn.sql(statement)
+    with acid.snapshot() as seen:
+        acid.sql("SELECT 1").collect()
+        frame = seen.sql("SELECT v.d, t.id FROM twice v JOIN t ON v.d = 2 * t.id")
+        with pytest.raises(TransactionStateError):
+            seen.sql("DROP VIEW IF EXISTS twice")
+    acid.sql("DELETE FROM t WHERE id = 1")
+    acid.sql("ALTER TABLE t COMPACT 'major' AND WAIT")
+    acid.clean()
+    assert rows(held) == [(2,), (4,)]
+    assert rows(frame) == [(2, 1), (4, 2), (6, 3)]
+    assert rows(view.to_df()) == [(4,), (6,)]
+    for use in (
+        lambda: view.insert(held),
+        lambda: view.delete("d = 4"),
+        lambda: view.compact("major"),
+        lambda: view.inspect.files().collect(),
+        lambda: view.definition,
+    ):
+        with pytest.raises(CatalogError, match="is a view"):
+            use()
+    acid.sql("DROP TABLE t")
+    with pytest.raises(CatalogError, match=r"view default\.twice: table default\.t does not exist"):
+        view.to_df()
+    acid.sql("CREATE VIEW constant (a) AS VALUES (1), (2)")
+    assert rows(acid.table("constant").to_df()) == [(1,), (2,)]
+    # a chain of many, each on the one before
+    for number in range(6):
+        below = "constant" if number == 0 else f"chain{number - 1}"
+        acid.sql(f"CREATE VIEW chain{number} AS SELECT a + 1 AS a FROM {below}")
+    assert rows(acid.sql("SELECT * FROM chain5")) == [(7,), (8,)]
+    with pytest.raises(UnsupportedFeatureError, match=r"default\.chain3 would read itself"):
+        acid.sql("CREATE OR REPLACE VIEW chain3 AS SELECT a FROM chain5")
+    assert rows(acid.sql("SELECT * FROM chain3")) == [(5,), (6,)]
