@@ -191,6 +191,7 @@ def test_rewritten_query_gives_the_same_answer(spark: SparkSession, facts: Spark
     )
     changed = rewrite(query, dict.fromkeys(find_relations(facts, query), "relations_view"))
     assert [tuple(row) for row in spark.sql(changed).collect()] == [(2, 4), (3, 4), (4, 4)]
+    spark.catalog.dropTempView("relations_view")
 
 
 def test_only_some_relations_may_be_replaced(facts: SparkFacts) -> None:
