@@ -36,8 +36,14 @@ class Compactions:
             self._run('UPDATE "COMPACTION_QUEUE" SET "CQ_STATE" = \'s\' WHERE "CQ_STATE" = \'r\'')
 
     def clean(self, location: Path) -> None:
-        """Let the cleaner do what was held, and wait until it has. Raises TimeoutError."""
-        self._run('UPDATE "COMPACTION_QUEUE" SET "CQ_STATE" = \'r\' WHERE "CQ_STATE" = \'s\'')
+        """Let the cleaner do what was held, and wait until it has. Raises TimeoutError.
+
+        A turn of its that :meth:`hold` broke off is forgotten: it would try again only after five minutes.
+        """
+        if not self._servers.is_hive3:
+            self._run(
+                'UPDATE "COMPACTION_QUEUE" SET "CQ_STATE" = \'r\', "CQ_RETRY_RETENTION" = 0 WHERE "CQ_STATE" = \'s\''
+            )
         self.wait_for_cleaner(location)
         self.forget()
 
