@@ -10,6 +10,7 @@ from pathlib import Path
 from hive_server import HiveServers
 
 _NAME = re.compile(r"(base|delta|delete_delta)_(\d+)(?:_(\d+))?(?:_(\d{4}))?(?:_v\d+)?$")
+_KINDS = {"i": "minor", "a": "major"}
 
 
 class Compactions:
@@ -19,12 +20,27 @@ class Compactions:
         self._servers = servers
         self._patience = patience
 
-    def forget(self) -> None:
+    def forget(self) -> list[tuple[str, str]]:
         """Take out what waits for the cleaner: 4.0.1 refuses the next request as long as it does.
 
         On PostgreSQL it would stay so for ever: marking it as cleaned fails there ("invalid byte sequence 0x00").
+        Returns who had compacted (we or Hive), and how.
         """
-        self._run("DELETE FROM \"COMPACTION_QUEUE\" WHERE \"CQ_STATE\" IN ('r', 's')")
+        gone = self._run(
+            'DELETE FROM "COMPACTION_QUEUE" WHERE "CQ_STATE" IN (\'r\', \'s\') RETURNING "CQ_WORKER_ID", "CQ_TYPE"'
+        )
+        return [("we" if str(who).startswith("~") else "Hive", _KINDS[str(kind)]) for who, kind in gone]
+
+    def take_from(self, process: int) -> int:
+        """Give jobs of a dead process of ours back to the queue; return how many.
+
+        The metastore's initiator does the same, after ``hive.compactor.worker.timeout`` (a day).
+        """
+        taken = self._run(
+            'UPDATE "COMPACTION_QUEUE" SET "CQ_STATE" = \'i\', "CQ_WORKER_ID" = NULL, "CQ_START" = NULL '
+            f'WHERE "CQ_STATE" = \'w\' AND "CQ_WORKER_ID" LIKE \'~%-{process}.worker%\' RETURNING "CQ_ID"'
+        )
+        return len(taken)
 
     def hold(self) -> None:
         """Let the cleaner of 4.0.1 leave alone what was compacted, until :meth:`clean`.

@@ -1,17 +1,21 @@
 """A process of ours that writes to a table beside others, until it is killed: hive_victim.py URL SCRATCH SEED TIME_OUT.
 
+Where the metastore gives jobs to workers elsewhere, it compacts, too.
+
 Before a statement it prints what it is going to do, afterwards how that ended.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from random import Random
 
-from hive_writers import ended, next_statement
+from hive_writers import ended, next_statement, settings, worker
 from pyspark.sql import SparkSession
 
 import hiveacid
+from hiveacid.errors import UnsupportedFeatureError
 
 
 def main(url: str, scratch: str, seed: str, timeout: str) -> None:
@@ -29,7 +33,9 @@ def main(url: str, scratch: str, seed: str, timeout: str) -> None:
         "spark.local.dir": f"{scratch}/local",
     }.items():
         builder = builder.config(key, value)
-    acid = hiveacid.connect(builder.getOrCreate(), store=url, settings={"hive.txn.timeout": f"{timeout}s"})
+    acid = hiveacid.connect(builder.getOrCreate(), store=url, settings=settings(int(timeout)))
+    with suppress(UnsupportedFeatureError):  # a metastore of Hive 3
+        worker(acid).start()
     draw, number = Random(seed), 0
     while True:
         number += 1

@@ -6,16 +6,36 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import TYPE_CHECKING
 
 from hive_client import HiveError
 
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
+from hiveacid.services import Services
+from hiveacid.services.runner import Runner
+
+if TYPE_CHECKING:
+    from hiveacid import AcidSession
 
 logger = logging.getLogger(__name__)
 COUNTERS = 4
 """Rows with ids 0 to 3, which all add one to."""
 CREATE = "CREATE TABLE shared (id INT, v INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 FILL = "INSERT INTO shared VALUES (0,0),(1,0),(2,0),(3,0)"
+
+
+def settings(timeout: int) -> dict[str, str]:
+    """Return those of our processes: ``timeout`` of transactions in seconds, and workers that look often."""
+    return {
+        "hive.txn.timeout": f"{timeout}s",
+        "hive.compactor.worker.sleep.time": "200ms",
+        "hive.compactor.worker.max.sleep.time": "400ms",
+    }
+
+
+def worker(acid: AcidSession) -> Runner:
+    """Return one worker of ours on a metastore's queue."""
+    return Runner(Services(acid, initiator=False, cleaner=False, housekeeper=False))
 
 
 @dataclass(frozen=True)
