@@ -1,22 +1,30 @@
-"""A metastore that wants Kerberos, with a realm of its own: with each protection, and what is said without a ticket."""
+"""A metastore that wants Kerberos, with a realm of its own: with each protection, and what is said without a ticket.
+
+HiveServer2 is not asked here; statements are ours.
+"""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hive_install import VERSIONS, is_installed, java_home
 from hive_kdc import REALM, Kdc, missing_programs
 from hive_server import HiveServers
 
+import hiveacid
 from hiveacid.core.model import TableName
 from hiveacid.errors import StoreError
 from hiveacid.ports import Client
 from hiveacid.stores.hms.sasl import SaslTransport
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.testing.servers import Server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LAYERS = {"authentication": 1, "privacy": 4}
 PRINCIPAL = f"hive/_HOST@{REALM}"
@@ -95,3 +103,29 @@ def test_calls_with_a_ticket_and_without(
         assert store.txn_state(txn_id) != "open"
     finally:
         store.close()
+
+
+def test_statements(
+    secured: HiveServers, kdc: Kdc, user: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each kind of call of a table's life: definitions, partitions, locks, write ids, conflicts, the queue."""
+    for name, value in kdc.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", str(user))
+    url = f"thrift://localhost:{secured.hms_port}?timeout=60&auth=kerberos&principal={PRINCIPAL}"
+    acid = hiveacid.connect(spark, store=url)
+    acid.sql(
+        "CREATE TABLE safe (id INT, v STRING) PARTITIONED BY (p STRING) STORED AS ORC "
+        "TBLPROPERTIES ('transactional'='true')"
+    )
+    acid.sql("INSERT INTO safe PARTITION (p) VALUES (1, 'a', 'x'), (2, 'b', 'x'), (3, 'c', 'y')")
+    acid.sql("UPDATE safe SET v = 'u' WHERE id = 2")
+    with acid.transaction():
+        acid.sql("DELETE FROM safe WHERE id = 3")
+        acid.sql("INSERT INTO safe PARTITION (p='z') VALUES (4, 'd')")
+        assert any(row.state == "OPEN" for row in acid.sql("SHOW TRANSACTIONS").collect())
+    assert acid.sql("SHOW COMPACTIONS").collect() == []
+    rows = acid.sql("SELECT id, v, p FROM safe").collect()
+    assert sorted(map(tuple, rows)) == [(1, "a", "x"), (2, "u", "x"), (4, "d", "z")]
+    acid.sql("DROP TABLE safe")
+    acid.close()
