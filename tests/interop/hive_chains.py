@@ -392,8 +392,13 @@ class Chain:
         self.execute("T" if self.kind.maker == "O" else "O", "DROP TABLE @")
 
     def may_misplace(self) -> bool:
-        """Tell whether Hive puts rows where the other bucketing version has them: a bug of the MERGE of 3.1.3."""
-        return bool(self.servers.is_hive3 and self.kind.partitioned and self.kind.buckets)
+        """Tell whether Hive puts rows where the other bucketing version has them: bugs of 3.1.3.
+
+        Its MERGE does into partitions (version 1 in place of 2), its INSERT … VALUES into tables of version 1 (2 in
+        place of 1).
+        """
+        first = "'bucketing_version'='1'" in self.kind.properties
+        return bool(self.servers.is_hive3 and self.kind.buckets and (self.kind.partitioned or first))
 
     # --- rows and texts ---------------------------------------------------------------------------
     def _names(self) -> list[str]:
