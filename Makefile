@@ -14,6 +14,8 @@ TESTS ?= tests
 ARGS ?=
 # Processes that share the machine; every one of them that needs Spark starts its own JVM.
 WORKERS ?= 3
+# Whole files to each, the longest first (tests/file_order.py); xdist itself would begin with those of many tests.
+SHARED := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help
 help:  ## show this list
@@ -29,12 +31,12 @@ demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real fli
 test: java $(STAMPS)/test $(STAMPS)/project  ## run all tests (TESTS=path ARGS="pytest options" narrow it)
 	@$(BIN)/python tests/hadoop_jars.py
 	@echo "== pytest $(TESTS) $(ARGS)"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=40 $(if $(filter tests,$(TESTS)),--ignore=tests/interop) $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest $(SHARED) --durations=40 $(if $(filter tests,$(TESTS)),--ignore=tests/interop) $(TESTS) $(ARGS)
 
 # Not in CI, whose tests run a chosen part of it (tests/connect). What is left out: tests/connect_exceptions.py
 .PHONY: test-connect
 test-connect: java $(STAMPS)/test $(STAMPS)/project  ## the tests with Spark, on a Spark Connect server (20 minutes)
-	@HIVEACID_TEST_CONNECT=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 \
+	@HIVEACID_TEST_CONNECT=1 $(BIN)/python -m pytest $(SHARED) --durations=10 \
 	    tests/connect tests/smoke tests/sql tests/spark $(ARGS)
 
 # Older Sparks have environments of their own.

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from connect_exceptions import EXCEPTIONS
+from file_order import places
 from golden_tables import Golden, unpack
 from hadoop_jars import s3a_jars
 
@@ -30,8 +31,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 ON_CONNECT = bool(os.environ.get("HIVEACID_TEST_CONNECT"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On Spark Connect leave out what is peculiar to classic sessions."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where workers share the files, begin with the longest; on Spark Connect leave out what is peculiar to classic."""
+    if hasattr(config, "workerinput"):
+        here = Path(__file__).parent
+        files = [os.path.relpath(item.path, here) for item in items]
+        items[:] = [items[place] for place in places(files)]
     if not ON_CONNECT:
         return
     for item in items:
