@@ -1,8 +1,10 @@
 """The use cases that ACID in Hive was asked for, beside the others doing the same, a reader at work all the time.
 
-A dimension table gets half a million inserts and updates an hour; a day's 100,000 scattered rows have to be deleted;
-a fact table, partitioned (and bucketed, here), gets a million inserts, updates and deletes an hour, compacted in
-between. The reader asks a sum over the table again and again; how much slower it gets is a figure, too.
+With 10 million rows: a dimension table of half of them gets half a million inserts and updates an hour; a day's 100,000
+scattered rows have to be deleted; a fact table, partitioned and bucketed, gets a million inserts, updates and deletes
+an hour, compacted in between. The reader asks a sum over the table again and again, in a pool of Spark's of its own,
+so that its jobs do not wait for all tasks of the work; how much slower it gets is a figure, too. Before that everyone
+does all of it on a small table, so that nobody warms up the session for the next.
 """
 
 from __future__ import annotations
@@ -23,15 +25,19 @@ from results import Result
 from sales import SEED
 
 HOURS = 3
+_WARM_UP = 20_000
+_READER = 1.5  # as slow as it may get
 _DIMENSION = "k bigint, a string, b string, n int, price decimal(10,2)"
 _FACT = "k bigint, item int, quantity int, price decimal(10,2), day int"
 _DAYS = 10
+_BUCKETS = ("k", 4)
 
 
 @dataclass
 class Reader:
     """Asks one query again and again in a thread of its own."""
 
+    spark: SparkSession
     ask: Callable[[], object]
     seconds: list[float] = field(default_factory=list)
     _end: threading.Event = field(default_factory=threading.Event)
@@ -45,6 +51,7 @@ class Reader:
         return self
 
     def _run(self) -> None:
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "reader")
         while not self._end.is_set():
             start = time.perf_counter()
             try:
@@ -80,7 +87,7 @@ def _fact(ids: str) -> str:
     )
 
 
-def _upserts(spark: SparkSession, peer: Peer, rows: int, hour: int) -> None:
+def _upserts(spark: SparkSession, peer: Peer, table: str, rows: int, hour: int) -> None:
     """Bring an hour's changes: four of five rows are there."""
     batch = rows // 10
     ids = f"SELECT if(id % 5 = 0, {rows} + {hour} * {batch} + id, (id * 10 + {hour}) % {rows}) AS k FROM range({batch})"
@@ -90,30 +97,31 @@ def _upserts(spark: SparkSession, peer: Peer, rows: int, hour: int) -> None:
     peer.sql(
         "MERGE INTO {t} t USING news s ON t.k = s.k WHEN MATCHED THEN UPDATE SET a = s.a, b = s.b, n = s.n, "
         "price = s.price WHEN NOT MATCHED THEN INSERT (k, a, b, n, price) VALUES (s.k, s.a, s.b, s.n, s.price)",
-        "dimension",
+        table,
     )
 
 
-def _deletion(spark: SparkSession, peer: Peer, rows: int, hour: int) -> None:
+def _deletion(spark: SparkSession, peer: Peer, table: str, rows: int, hour: int) -> None:
     """Delete scattered keys that a list names."""
     few = rows // 50
     spark.sql(f"SELECT id * 50 + {hour} AS k FROM range({few})").createOrReplaceTempView("forget")
-    peer.sql("DELETE FROM {t} WHERE k IN (SELECT k FROM forget)", "forgetting")
+    peer.delete_listed(table, "k", "forget")
 
 
-def _mix(spark: SparkSession, peer: Peer, rows: int, hour: int) -> None:
-    """Bring an hour's log: inserts, updates and deletes by one statement, then compact."""
-    batch = rows // 10
-    ids = f"SELECT if(id % 2 = 0, {rows} + {hour} * {batch} + id, (id * 10 + {hour}) % {rows}) AS k FROM range({batch})"
-    spark.sql(_fact(ids)).selectExpr("*", "k % 10 = 9 AS gone").createOrReplaceTempView("log")
+def _mix(spark: SparkSession, peer: Peer, table: str, rows: int, hour: int) -> None:
+    """Bring an hour's log: half of it inserts, four of ten updates, one a delete; then compact, every other hour."""
+    batch = rows // 5
+    there = f"id * 5 + pmod(xxhash64(id, {hour}), 5)"  # of every day
+    ids = f"SELECT if(id % 2 = 0, {rows} + {hour} * {batch} + id, {there}) AS k FROM range({batch})"
+    spark.sql(_fact(ids)).selectExpr("*", "pmod(hash(k), 5) = 0 AS gone").createOrReplaceTempView("log")
     peer.sql(
         "MERGE INTO {t} t USING log s ON t.k = s.k AND t.day = s.day WHEN MATCHED AND s.gone THEN DELETE "
         "WHEN MATCHED THEN UPDATE SET quantity = s.quantity + 1, price = s.price "
         "WHEN NOT MATCHED THEN INSERT (k, item, quantity, price, day) VALUES (s.k, s.item, s.quantity, s.price, s.day)",
-        "fact",
+        table,
     )
     if hour % 2 == 1:
-        peer.compact("fact")
+        peer.compact(table)
 
 
 @dataclass(frozen=True)
@@ -124,59 +132,81 @@ class Case:
     table: str
     columns: str
     partition: str | None
+    buckets: tuple[str, int] | None
     rows: Callable[[str], str]
-    hour: Callable[[SparkSession, Peer, int, int], None]
+    hour: Callable[[SparkSession, Peer, str, int, int], None]
     query: str
 
 
+_SUMS = "SELECT sum(n), sum(price) FROM {t}"
+_FACTS = "SELECT sum(quantity), sum(price) FROM {t}"
 CASES = (
-    Case(
-        "hourly upserts",
-        "dimension",
-        _DIMENSION,
-        None,
-        _dimension,
-        _upserts,
-        "SELECT sum(n), sum(price) FROM {t}",
-    ),
-    Case(
-        "daily deletion",
-        "forgetting",
-        _DIMENSION,
-        None,
-        _dimension,
-        _deletion,
-        "SELECT sum(n), sum(price) FROM {t}",
-    ),
-    Case("hourly mix", "fact", _FACT, "day", _fact, _mix, "SELECT sum(quantity), sum(price) FROM {t}"),
+    Case("hourly upserts", "dimension", _DIMENSION, None, None, _dimension, _upserts, _SUMS),
+    Case("daily deletion", "forgetting", _DIMENSION, None, None, _dimension, _deletion, _SUMS),
+    Case("hourly mix", "fact", _FACT, "day", _BUCKETS, _fact, _mix, _FACTS),
 )
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """What the work cost, each query of the reader before it (median), during it (median, slowest), and after it.
+
+    ``answer``: the rows at the end.
+    """
+
+    work: Run
+    quiet: float
+    during: float
+    slowest: float
+    after: float
+    answer: object
+
+
 def measured(reading: Reading) -> Iterator[Result]:
-    """Yield the time of the work, and the reader's against its quiet one."""
+    """Yield the time of the work, and the reader's against its quiet one. Raises SystemExit where answers differ."""
     for case in CASES:
-        done: dict[str, Figure] = {}
-        slower: dict[str, Figure] = {}
-        for peer in [reading.ours, *reading.others]:
-            work, slow = _carried_out(reading, case, peer)
-            done[peer.name], slower[peer.name] = Figure((work,)), Figure((Run(slow, slow),))
+        peers = [reading.ours, *reading.others]
+        for peer in peers:
+            _carried_out(reading, case, peer, f"{case.table}_warm_up", _WARM_UP)
         rows = reading.rows // 2
-        yield Result("cases", case.name, f"{HOURS} rounds on {rows:,} rows", done, 1.0, "others", rows)
-        yield Result("cases", case.name, "the reader, times its quiet speed", slower, None, "others", rows)
+        found = {peer.name: _carried_out(reading, case, peer, case.table, rows) for peer in peers}
+        if len({str(one.answer) for one in found.values()}) > 1:
+            raise SystemExit(
+                f"{case.name}: they disagree: { ({name: one.answer for name, one in found.items()}) }"
+            )
+
+        def figures(of: Callable[[_Outcome], float], found: dict[str, _Outcome] = found) -> dict[str, Figure]:
+            return {name: Figure((Run(of(one), of(one)),)) for name, one in found.items()}
+
+        def result(
+            what: str, figures: dict[str, Figure], aim: float | None, case: Case = case, rows: int = rows
+        ) -> Result:
+            return Result("cases", case.name, what, figures, aim, "others", rows)
+
+        work = {name: Figure((one.work,)) for name, one in found.items()}
+        yield result(f"{HOURS} rounds on {rows:,} rows", work, 1.0)
+        yield result("a query before, seconds", figures(lambda one: one.quiet), None)
+        yield result("a query during the work, seconds", figures(lambda one: one.during), None)
+        yield result("a query afterwards, seconds", figures(lambda one: one.after), None)
+        slower = figures(lambda one: one.during / one.quiet)
+        yield result("the reader, times its quiet time", slower, None)
+        own = {"hiveacid": slower["hiveacid"], "its quiet time": Figure((Run(1.0, 1.0),))}
+        yield Result("cases", case.name, "the reader", own, _READER, "its quiet time", rows)
+        yield result("the reader's slowest, times", figures(lambda one: one.slowest / one.quiet), None)
 
 
-def _carried_out(reading: Reading, case: Case, peer: Peer) -> tuple[Run, float]:
-    """Return what the work cost, and how many times slower the reader was."""
-    spark, rows = reading.meter.spark, reading.rows // 2
-    peer.create(case.table, case.columns, case.partition)
-    peer.insert(case.table, spark.sql(case.rows(f"SELECT id AS k FROM range(0, {rows}, 1, {FILES})")))
+def _carried_out(reading: Reading, case: Case, peer: Peer, table: str, rows: int) -> _Outcome:
+    spark = reading.meter.spark
+    peer.create(table, case.columns, case.partition, case.buckets)
+    peer.insert(table, spark.sql(case.rows(f"SELECT id AS k FROM range(0, {rows}, 1, {FILES})")))
 
     def ask() -> object:
-        return peer.sql(case.query, case.table).collect()
+        return peer.sql(case.query, table).collect()
 
     ask()
     quiet = median(reading.meter.run(ask).seconds for _ in range(3))
-    with Reader(ask) as reader:
-        runs = [reading.meter.run(partial(case.hour, spark, peer, rows, nth)) for nth in range(HOURS)]
+    with Reader(spark, ask) as reader:
+        runs = [reading.meter.run(partial(case.hour, spark, peer, table, rows, nth)) for nth in range(HOURS)]
     work = Run(sum(one.seconds for one in runs), sum(one.cpu for one in runs))
-    return work, median(reader.seconds) / quiet
+    after = median(reading.meter.run(ask).seconds for _ in range(3))
+    return _Outcome(work, quiet, median(reader.seconds), max(reader.seconds), after, ask())

@@ -39,8 +39,14 @@ class Peer(Protocol):
 
     name: str
 
-    def create(self, table: str, columns: str, partition: str | None = None) -> None:
-        """Make an empty table, partitioned by its last column if ``partition`` names it."""
+    def create(
+        self,
+        table: str,
+        columns: str,
+        partition: str | None = None,
+        buckets: tuple[str, int] | None = None,
+    ) -> None:
+        """Make an empty table, partitioned by its last column if ``partition`` names it, bucketed if it can be."""
 
     def sql(self, text: str, table: str) -> DataFrame:
         """Run a statement; ``{t}`` in it is the table."""
@@ -50,6 +56,9 @@ class Peer(Protocol):
 
     def overwrite(self, table: str, rows: DataFrame, partition: str, value: int) -> None:
         """Replace the rows of one partition."""
+
+    def delete_listed(self, table: str, column: str, listed: str) -> None:
+        """Delete the rows whose key is in a view of one column, of the same name."""
 
     def compact(self, table: str) -> None:
         """Join what changes left, as whoever uses it would."""
@@ -64,7 +73,13 @@ class Flat:
     name: str = "flat"
     partitions: dict[str, str | None] = field(default_factory=dict)
 
-    def create(self, table: str, columns: str, partition: str | None = None) -> None:  # noqa: ARG002
+    def create(
+        self,
+        table: str,
+        columns: str,  # noqa: ARG002
+        partition: str | None = None,
+        buckets: tuple[str, int] | None = None,  # noqa: ARG002
+    ) -> None:
         """Note how the directory will be laid out."""
         self.partitions[table] = partition
 
@@ -83,6 +98,10 @@ class Flat:
         home = self.root / table / f"{partition}={value}"
         rows.drop(partition).write.mode("overwrite").option("compression", "zlib").orc(str(home))
 
+    def delete_listed(self, table: str, column: str, listed: str) -> None:
+        """Raise NotImplementedError: plain files have no such thing."""
+        raise NotImplementedError
+
     def compact(self, table: str) -> None:
         """Leave the files as they are."""
 
@@ -94,10 +113,17 @@ class Ours:
     acid: AcidSession
     name: str = "hiveacid"
 
-    def create(self, table: str, columns: str, partition: str | None = None) -> None:
+    def create(
+        self,
+        table: str,
+        columns: str,
+        partition: str | None = None,
+        buckets: tuple[str, int] | None = None,
+    ) -> None:
         """Create a full ACID table."""
+        clustered = f"CLUSTERED BY ({buckets[0]}) INTO {buckets[1]} BUCKETS" if buckets else ""
         self.acid.sql(
-            f"CREATE TABLE {table} ({_without(columns, partition)}) {_by(columns, partition)} STORED AS ORC "
+            f"CREATE TABLE {table} ({_without(columns, partition)}) {_by(columns, partition)} {clustered} STORED AS ORC "
             "TBLPROPERTIES ('transactional'='true')"
         )
 
@@ -112,6 +138,10 @@ class Ours:
     def overwrite(self, table: str, rows: DataFrame, partition: str, value: int) -> None:
         """Replace the rows of one partition."""
         self.acid.table(table).overwrite(rows.drop(partition), partition={partition: value})
+
+    def delete_listed(self, table: str, column: str, listed: str) -> None:
+        """Delete by a subquery."""
+        self.acid.sql(f"DELETE FROM {table} WHERE {column} IN (SELECT {column} FROM {listed})")
 
     def compact(self, table: str) -> None:
         """Compact every partition, and remove what that replaced."""
@@ -131,9 +161,18 @@ class Catalogued:
     def _of(self, table: str) -> str:
         return f"{self.catalog}.{table}"
 
-    def create(self, table: str, columns: str, partition: str | None = None) -> None:
-        """Create a table that writes changes beside the data."""
-        by = f"PARTITIONED BY ({partition})" if partition else ""
+    def create(
+        self,
+        table: str,
+        columns: str,
+        partition: str | None = None,
+        buckets: tuple[str, int] | None = None,
+    ) -> None:
+        """Create a table that writes changes beside the data. Iceberg's buckets are partitions; Delta has none."""
+        parts = [partition] if partition else []
+        if buckets and self.name == "Iceberg":
+            parts.append(f"bucket({buckets[1]}, {buckets[0]})")
+        by = f"PARTITIONED BY ({', '.join(parts)})" if parts else ""
         self.spark.sql(f"CREATE TABLE {self._of(table)} ({columns}) {self.create_as.format(by=by)}")
 
     def sql(self, text: str, table: str) -> DataFrame:
@@ -147,6 +186,13 @@ class Catalogued:
     def overwrite(self, table: str, rows: DataFrame, partition: str, value: int) -> None:
         """Replace the rows of one partition."""
         rows.writeTo(self._of(table)).overwrite(F.col(partition) == value)
+
+    def delete_listed(self, table: str, column: str, listed: str) -> None:
+        """Delete by a subquery; by a MERGE in Delta Lake, which refuses that."""
+        text = f"DELETE FROM {{t}} WHERE {column} IN (SELECT {column} FROM {listed})"
+        if self.name == "Delta":
+            text = f"MERGE INTO {{t}} t USING {listed} s ON t.{column} = s.{column} WHEN MATCHED THEN DELETE"
+        self.sql(text, table)
 
     def compact(self, table: str) -> None:
         """Rewrite small files and those with deletes."""
@@ -211,6 +257,7 @@ def session(jars: Sequence[Path], scratch: Path, names: Sequence[str], memory: s
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": memory,
         "spark.sql.shuffle.partitions": "4",
+        "spark.scheduler.mode": "FAIR",  # beside others' jobs a reader gets its share
         "spark.sql.orc.compression.codec": "zlib",
         "spark.sql.warehouse.dir": str(scratch / "spark"),
     }
