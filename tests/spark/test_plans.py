@@ -352,3 +352,15 @@ def test_only_columns_asked_for_are_read_of_a_partition_with_deletes(acid: AcidS
         for node in scan_nodes(frame._jdf.queryExecution().executedPlan()):
             columns = str(node.requiredSchema().catalogString())
             assert not re.search(r"\b(id|v):", columns), columns
+
+
+def test_orc_is_read_in_batches_that_fit_the_cache_unless_the_builder_says_otherwise(
+    spark: SparkSession,
+) -> None:
+    from pyspark.sql import SparkSession as Session  # noqa: PLC0415
+
+    import hiveacid  # noqa: PLC0415
+
+    key = "spark.sql.orc.columnarReaderBatchSize"
+    assert spark.conf.get(key) == "1024"
+    assert hiveacid.configure(Session.builder.config(key, "64"))._options[key] == "64"

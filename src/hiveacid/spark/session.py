@@ -18,15 +18,20 @@ _SETTINGS = {
     "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
+# Spark's 4096 rows of many columns, decimals above all, leave the processor's cache before they are used.
+_FASTER = {"spark.sql.orc.columnarReaderBatchSize": "1024"}
 
 
 def configure(builder: Any) -> Any:
     """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
 
-    Also makes Python workers use this interpreter (Spark's default is whatever ``python3`` is on the PATH).
+    Also makes Python workers use this interpreter (Spark's default is whatever ``python3`` is on the PATH). How many
+    rows ORC files are read at a time stays as the builder says, if it does.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    for key, value in _SETTINGS.items():
+    said = getattr(builder, "_options", {})
+    faster = {key: value for key, value in _FASTER.items() if key not in said}
+    for key, value in (_SETTINGS | faster).items():
         builder = builder.config(key, value)
     return builder
 
