@@ -26,7 +26,7 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.connect.grpc.binding.address": "127.0.0.1",
 }
-_PATIENCE = 90.0  # seconds until it must answer
+_PATIENCE = 300.0  # seconds until it must answer
 
 
 @contextmanager

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
 
 TIMEOUT = {"hive.txn.timeout": "10s"}
-_PATIENCE = 120.0  # seconds
+_PATIENCE = 300.0  # seconds
 Death = tuple[str, str, int, str]
 
 

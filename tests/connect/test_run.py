@@ -26,7 +26,7 @@ def test_a_chosen_part_on_a_connect_server(tmp_path: Path) -> None:
         env={**os.environ, "HIVEACID_TEST_CONNECT": "1"},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]

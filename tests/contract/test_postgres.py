@@ -74,7 +74,7 @@ def test_housekeeping_waits_for_whoever_is_just_opening(store: SqlStore, place: 
         keeper.join(0.5)
         assert keeper.is_alive()
         slow.commit()
-    keeper.join(30)
+    keeper.join(300)
     assert not keeper.is_alive()
     assert store.valid_txns().open == (1,)
 

@@ -13,8 +13,10 @@ from histories import anomalies, needless_conflicts, run_clients
 from sqlalchemy import create_engine, text
 
 from hiveacid.core.locks import LockState, LockType
+from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.migrations import MIGRATIONS
 from hiveacid.stores.sql.store import SqlStore
+from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.samples import CLIENT, lock_on
 
 HOLDER = """
@@ -70,7 +72,6 @@ def test_the_checker_sees_what_it_should() -> None:
 def test_a_killed_client_is_in_nobodys_way(tmp_path: Path) -> None:
     """Killed with the database locked and a lock held: others go on, the reaper frees the lock."""
     url = f"sqlite:///{tmp_path}/store.db"
-    store = SqlStore(url, txn_timeout=0.2)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -78,10 +79,12 @@ def test_a_killed_client_is_in_nobodys_way(tmp_path: Path) -> None:
     lost = int(holder.stdout.readline())
     holder.send_signal(signal.SIGKILL)
     holder.wait()
+    clock = ManualClock(SystemClock().now())
+    store = SqlStore(url, clock=clock, txn_timeout=30)
     (mine,) = store.open_txns(CLIENT)
     answer = store.lock(mine, [lock_on(LockType.SHARED_READ, "orders")])
     assert answer.state is LockState.WAITING
-    time.sleep(0.3)
+    clock.advance(60)
     store.heartbeat([mine])
     assert store.abort_timed_out() == (lost,)
     assert store.check_lock(answer.lock_id).state is LockState.ACQUIRED

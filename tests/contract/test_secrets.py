@@ -121,7 +121,7 @@ def test_passwords_from_where_the_databases_own_tools_have_them(
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "hiveacid", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **environment}, timeout=120
+        command, capture_output=True, text=True, check=False, env={**os.environ, **environment}, timeout=300
     )
 
 

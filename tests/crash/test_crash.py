@@ -54,6 +54,7 @@ NAMED = {
 }
 BEGIN = ("not begun", "begun")
 END = ("last file", "version file", "staging removed", "before commit", "after commit")
+_PATIENCE = 300.0  # seconds
 WRITING = ("staged", "first footer", "last footer", "first file", *END)
 
 
@@ -259,12 +260,12 @@ def test_a_writer_that_wakes_up_too_late_changes_nothing(scene: Scene, point: st
 
     sleeper = threading.Thread(target=run)
     sleeper.start()
-    assert sleep.reached.wait(60)
+    assert sleep.reached.wait(_PATIENCE)
     scene.write(1)
     scene.acid.table(scene.name).compact("major")
     scene.acid.clean()
     sleep.go.set()
-    sleeper.join(60)
+    sleeper.join(_PATIENCE)
     assert [type(error) for error in raised] == [TransactionAbortedError]
     assert st.rows(scene.acid, scene.name) == scene.rows
     scene.write(2)

@@ -31,7 +31,7 @@ DEATHS = {
     "not_committed": ("transaction", "store.commit_txn", 1, "before"),
     "committed": ("major", "store.commit_txn", 1, "after"),
 }
-_PATIENCE = 240  # seconds
+_PATIENCE = 600  # seconds
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 KILLS = int(os.environ.get("HIVEACID_TEST_KILLS", "2"))
 CHOSEN = tuple(TABLES)[: 3 if KILLS > 2 else 2]
 _MOST_CHANGES = 30  # of one table's directory, by whoever is killed; two statements or so
-_PATIENCE = 120.0  # seconds
+_PATIENCE = 300.0  # seconds
 
 
 @dataclass

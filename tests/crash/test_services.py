@@ -47,7 +47,7 @@ CONF = {
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-_PATIENCE = 120.0  # seconds
+_PATIENCE = 300.0  # seconds
 
 
 @dataclass

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hiveacid.testing.servers import Server
 
 SOAK = Path(__file__).parents[2] / "tools" / "soak.py"
-_PATIENCE = 400  # seconds
+_PATIENCE = 900  # seconds
 
 
 def test_rows_are_the_model_s_whatever_happens_to_the_services(postgres_server: Server) -> None:

@@ -219,7 +219,7 @@ def test_every_command_explains_itself(command: str) -> None:
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "hiveacid", *arguments]
     environment = {key: value for key, value in os.environ.items() if key != "HIVEACID_WAREHOUSE"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=600)
 
 
 def test_help_needs_no_spark() -> None:

@@ -19,7 +19,7 @@ def test_sparks_own_catalog_spoils_no_transactional_table(tmp_path: Path) -> Non
         env={**os.environ, "PYTHONPATH": str(Path(hiveacid.__file__).parents[1])},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]

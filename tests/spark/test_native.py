@@ -321,7 +321,7 @@ def test_what_a_connection_holds_ends_with_it(native: NativeSession) -> None:
 
     thread = threading.Thread(target=die)
     thread.start()
-    thread.join(60)
+    thread.join(300)
     native._door.sweep()
     assert left[0].ended
     assert rows(native.sql("SELECT * FROM t")) == [(1,)]

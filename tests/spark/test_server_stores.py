@@ -53,7 +53,7 @@ def command(url: str, warehouse: Path, *arguments: str) -> list[dict[str, object
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -35,7 +35,7 @@ PROMPT = "hiveacid:default> "
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-7]|4[0-7]|9[0-7]|[34]8;5;\d+)m")
 UNFINISHED = re.compile(r"\x1b[^A-Za-z]*\Z")
 FORWARD = re.compile(r"\x1b\[(\d*)C")
-PATIENCE = 120.0  # seconds for what should come at once, on a machine that is busy
+PATIENCE = 300.0  # seconds for what should come at once, on a machine that is busy
 
 
 # Three shells one after the other, as three calls of the command line would be, but on one JVM.

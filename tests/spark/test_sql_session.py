@@ -167,7 +167,7 @@ def test_overwriting_a_table_from_itself_reads_under_the_lock(
     while not any(lock.state == "WAITING" for lock in other.context.store.show_locks()):
         assert writer.is_alive()
     other.sql("COMMIT")
-    writer.join(timeout=120)
+    writer.join(timeout=300)
     assert values(other.sql("SELECT id, item FROM t WHERE p = 1")) == [(1, "A"), (11, "LATE")]
     other.close()
 
@@ -219,7 +219,7 @@ def test_create_table_waits_for_who_makes_the_same_table(table: AcidSession, spa
             assert creator.is_alive()
         made = replace(context.require(context.resolve("t")), name=name, location=f"{context.warehouse}/m")
         table.context.catalog.create_table(made)
-    creator.join(timeout=60)
+    creator.join(timeout=300)
     assert not creator.is_alive()
     assert [column.name for column in context.require(name).columns] == ["id", "item"]
     assert not (Path(context.warehouse) / "made").exists()
