@@ -13,7 +13,6 @@ LONGEST = (
     "spark/test_random_history.py",
     "crash/test_crash.py",
     "spark/test_cli.py",
-    "spark/test_corpus_continued.py",
     "crash/test_services.py",
     "spark/test_search_argument.py",
     "spark/test_bad_input.py",
@@ -30,6 +29,8 @@ LONGEST = (
     "spark/test_relations.py",
     "spark/test_conditions.py",
     "crash/test_object_store_kill.py",
+    "contract/test_walks.py",
+    "unit/streaming/test_query.py",
 )
 _WITH_SPARK = frozenset({"connect", "crash", "smoke", "spark", "sql"})
 

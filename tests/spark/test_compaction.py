@@ -1,7 +1,7 @@
 """Compaction, scenario by scenario (C1 to C20; those that need no Spark are in tests/unit and the contract).
 
 C6, C8, C9, C10, C11, C13, C17 and C19 go on in tests/unit/services and tests/unit/core, C12 and C16 in the stores'
-contract, C4 in `test_load_and_convert.py` and on tables that Hive wrote in `test_corpus_continued.py`.
+contract, C4 in `test_load_and_convert.py` and on tables that Hive wrote in `tests/interop/test_every_state.py`.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def test_a_rebalance_never_loses_a_delete(acid: AcidSession) -> None:
     )
     faults.at("fs.move_directory", 1, Moment.BEFORE, lambda _: writer.start())
     faulty(acid, faults).table("c15d").compact("rebalance", buckets=2)
-    writer.join(120)
+    writer.join(300)
     assert sorted(row[3:] for row in rows(acid, "c15d")) == [(1, 0), (2, 1), (3, 0)]
     store, name = acid.context.store, acid.table("c15d").name
     (slow,) = store.open_txns(CLIENT)
