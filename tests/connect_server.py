@@ -15,6 +15,7 @@ from pathlib import Path
 import pyspark
 
 import hiveacid
+from hiveacid.testing.servers import free_port
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -32,7 +33,7 @@ _PATIENCE = 300.0  # seconds until it must answer
 @contextmanager
 def connect_server(scratch: Path) -> Iterator[str]:
     """Run a server on a free port for the length of the block; yield its address (``sc://…``)."""
-    port = _free_port()
+    port = free_port()
     settings = _SETTINGS | {
         "spark.connect.grpc.binding.port": str(port),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
@@ -71,9 +72,3 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
                 return
         time.sleep(0.1)
     raise RuntimeError(f"the Connect server does not start:\n{log.read_text(errors='replace')[-2000:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

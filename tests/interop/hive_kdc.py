@@ -9,6 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from hiveacid.testing.servers import free_port
+
 REALM = "INTEROP.TEST"
 _PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local")
 
@@ -26,9 +28,7 @@ class Kdc:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = int(one.getsockname()[1])
+        self.port = free_port()
         (place / "krb5.conf").write_text(
             f"[libdefaults]\ndefault_realm = {REALM}\ndns_lookup_kdc = false\ndns_canonicalize_hostname = false\n"
             f"rdns = false\nudp_preference_limit = 1\n[realms]\n{REALM} = {{\nkdc = 127.0.0.1:{self.port}\n}}\n",

@@ -17,10 +17,10 @@ from xml.sax.saxutils import escape
 import psycopg
 from hive_install import home, java_home
 
-from hiveacid.testing.servers import PASSWORD, PostgresServer
+from hiveacid.testing.servers import PASSWORD, PostgresServer, free_port
 
 _CLEANER, _NEVER = 300, 36_000_000  # milliseconds between two turns of the metastore's cleaner
-_PATIENCE = 240.0  # seconds until a server takes connections
+_PATIENCE = 600.0  # seconds until a server takes connections
 _OPENED = (
     "java.base/java.io",
     "java.base/java.lang",
@@ -190,7 +190,7 @@ class HiveServers:
         self.version = version
         self.is_hive3 = version.startswith("3.")
         self.place = Path(tempfile.mkdtemp(prefix=f"hiveacid-hive-{version}-"))
-        self.hms_port, self.hs2_port = _free_port(), _free_port()
+        self.hms_port, self.hs2_port = free_port(), free_port()
         self._postgres = postgres
         self.database = f"metastore_{version.replace('.', '')}_{self.hms_port}"
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -352,12 +352,6 @@ class HiveServers:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{main} did not start:\n{output.read_text(errors='replace')[-3000:]}")
             time.sleep(0.2)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _is_open(port: int) -> bool:

@@ -14,13 +14,15 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from random import SystemRandom
 from typing import ClassVar
 from urllib.parse import quote_plus
 
 PASSWORD = "s3cr3t/p@ss:wörd"  # noqa: S105 - of a server that lives for a test
-_PATIENCE = 60.0  # seconds until a server must have started or stopped
+_PATIENCE = 300.0  # seconds until a server must have started or stopped
 
 
 class Server(ABC):
@@ -35,7 +37,7 @@ class Server(ABC):
     def __init__(self, *, durable: bool = False) -> None:
         self.durable = durable
         self.home = Path(tempfile.mkdtemp(prefix=f"hiveacid-{self.name.lower()}-"))
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         owner = self._owner()
         if owner is not None:
@@ -252,8 +254,13 @@ def _native_hash(password: str) -> str:
     return f"*{hashlib.sha1(once, usedforsecurity=False).hexdigest().upper()}"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def free_port() -> int:
+    """Return a port that nobody listens at and that the system gives to no outgoing connection.
+
+    Those it would give (from 32768 on) may be taken until the server listens, or while it is started anew.
+    """
+    for port in SystemRandom().sample(range(20_000, 32_000), 200):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port between 20000 and 32000")
