@@ -29,7 +29,7 @@ class Compactions:
         gone = self._run(
             'DELETE FROM "COMPACTION_QUEUE" WHERE "CQ_STATE" IN (\'r\', \'s\') RETURNING "CQ_WORKER_ID", "CQ_TYPE"'
         )
-        return [("we" if str(who).startswith("~") else "Hive", _KINDS[str(kind)]) for who, kind in gone]
+        return [("we" if job == "hiveacid" else "Hive", _KINDS[str(kind)]) for job, kind in gone]
 
     def take_from(self, process: int) -> int:
         """Give jobs of a dead process of ours back to the queue; return how many.
