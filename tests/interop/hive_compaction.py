@@ -27,7 +27,7 @@ class Compactions:
         Returns who had compacted (we or Hive), and how.
         """
         gone = self._run(
-            'DELETE FROM "COMPACTION_QUEUE" WHERE "CQ_STATE" IN (\'r\', \'s\') RETURNING "CQ_WORKER_ID", "CQ_TYPE"'
+            'DELETE FROM "COMPACTION_QUEUE" WHERE "CQ_STATE" IN (\'r\', \'s\') RETURNING "CQ_HADOOP_JOB_ID", "CQ_TYPE"'
         )
         return [("we" if job == "hiveacid" else "Hive", _KINDS[str(kind)]) for job, kind in gone]
 
