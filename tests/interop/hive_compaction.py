@@ -19,6 +19,8 @@ class Compactions:
     def __init__(self, servers: HiveServers, patience: float = 90.0) -> None:
         self._servers = servers
         self._patience = patience
+        self._dead: list[int] = []
+        self.died = 0  # so many compactions ended with a process of ours
 
     def forget(self) -> list[tuple[str, str]]:
         """Take out what waits for the cleaner: 4.0.1 refuses the next request as long as it does.
@@ -31,16 +33,20 @@ class Compactions:
         )
         return [("we" if job == "hiveacid" else "Hive", _KINDS[str(kind)]) for job, kind in gone]
 
-    def take_from(self, process: int) -> int:
-        """Give jobs of a dead process of ours back to the queue; return how many.
+    def bury(self, process: int) -> None:
+        """Let :meth:`settle` give jobs of a dead process of ours back to the queue.
 
         The metastore's initiator does the same, after ``hive.compactor.worker.timeout`` (a day).
         """
-        taken = self._run(
-            'UPDATE "COMPACTION_QUEUE" SET "CQ_STATE" = \'i\', "CQ_WORKER_ID" = NULL, "CQ_START" = NULL '
-            f'WHERE "CQ_STATE" = \'w\' AND "CQ_WORKER_ID" LIKE \'~%-{process}.worker%\' RETURNING "CQ_ID"'
-        )
-        return len(taken)
+        self._dead.append(process)
+
+    def _take_from_the_dead(self) -> None:
+        for process in tuple(self._dead):  # at each look: its last call may arrive after its death
+            taken = self._run(
+                'UPDATE "COMPACTION_QUEUE" SET "CQ_STATE" = \'i\', "CQ_WORKER_ID" = NULL, "CQ_START" = NULL '
+                f'WHERE "CQ_STATE" = \'w\' AND "CQ_WORKER_ID" LIKE \'~%-{process}.worker%\' RETURNING "CQ_ID"'
+            )
+            self.died += len(taken)
 
     def hold(self) -> None:
         """Let the cleaner of 4.0.1 leave alone what was compacted, until :meth:`clean`.
@@ -84,6 +90,7 @@ class Compactions:
         ):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"compactions in states {left} after {self._patience} s")
+            self._take_from_the_dead()
             time.sleep(0.2)
 
     def wait_for_cleaner(self, location: Path) -> None:

@@ -222,15 +222,15 @@ def test_nothing_is_lost_or_doubled(quick_hive: HiveServers, spark: SparkSession
             writers.writer(hives[1].sql, SEED * 100 + _EXCLUDING)
         writers.start(compactor(hives[2], queue, compacted))
         with ours_at_work:
-            kills = _kills(writers, quick_hive, tmp_path)
+            kills = _kills(writers, quick_hive.url, queue, tmp_path)
     finally:
         writers.stop()
     compacted.update(queue.forget())
     query = "SELECT id, v FROM shared"
     ours = sorted(tuple(row) for row in undisturbed(lambda: acid.sql(query).collect()))
-    numbers = dict(writers.ends), queue.ended(), dict(compacted)
+    numbers = dict(writers.ends), queue.ended(), dict(compacted), queue.died
     logger.info(
-        "Hive %s: %d kills, %d rows, statements %s, compactions %s, cleaned or forgotten %s",
+        "Hive %s: %d kills, %d rows, statements %s, compactions %s, cleaned or forgotten %s, killed in the middle %d",
         quick_hive.version,
         kills,
         len(ours),
@@ -249,19 +249,17 @@ def test_nothing_is_lost_or_doubled(quick_hive: HiveServers, spark: SparkSession
     acid.close()
 
 
-def _kills(writers: Writers, servers: HiveServers, scratch: Path) -> int:
+def _kills(writers: Writers, url: str, queue: Compactions, scratch: Path) -> int:
     """Start victims and kill them as long as the test lasts; return how many there were."""
     draw, kills = Random(SEED), 0
     deadline = time.monotonic() + SECONDS
     late = deadline + max(120, SECONDS)
     while time.monotonic() < (deadline if writers.have_all_done() else late):
-        victim = Victim(writers, servers.url, scratch / str(kills), SEED * 100 + _VICTIM + kills % 50)
+        victim = Victim(writers, url, scratch / str(kills), SEED * 100 + _VICTIM + kills % 50)
         try:
             victim.wait(draw)
         finally:
             victim.kill()
-            taken = Compactions(servers).take_from(victim.pid)
-        if taken:
-            logger.info("killed at a compaction")
+            queue.bury(victim.pid)
         kills += 1
     return kills
