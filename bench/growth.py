@@ -17,6 +17,7 @@ from hiveacid.streaming import Connection
 from hiveacid.transaction import this_client
 
 STEEPEST = 1.15  # n log n looks like this power over two decades
+_BATCH = 1000  # transactions opened at once: hive.txn.max.open.batch
 AGGREGATE = "SELECT sum(ss_quantity), avg(ss_sales_price), max(ss_net_profit) FROM {t}"
 
 
@@ -113,6 +114,7 @@ def _open_txns(reading: Reading, *, quick: bool) -> Iterator[Result]:
     ours.insert("beside", narrow(reading.meter.spark, 0, 100, 1))
     have: list[TxnId] = []
     for work in _sizes(10_000, quick=quick):
-        have += store.open_txns(this_client(), work - len(have))
+        while len(have) < work:
+            have += store.open_txns(this_client(), min(_BATCH, work - len(have)))
         yield _point(reading, "open transactions", work, _asked(reading, "beside"))
     store.abort_txns(have, "the benchmark is over")

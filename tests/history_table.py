@@ -125,6 +125,8 @@ class HistoryTable:
         assert {n: values for n, (values, _) in seen.items()} == self.model.rows
         if self.layout.insert_only:
             return
+        if self.step % 3 == 0:
+            assert session.sql("SELECT count(*) FROM t").collect() == [(len(seen),)]
         ids = {n: (*self.model.place(values), row_id) for n, (values, row_id) in seen.items()}
         assert len(set(ids.values())) == len(ids), "two rows have one ROW__ID"
         moved = {n: (was, ids[n]) for n, was in self.model.ids.items() if was is not None and was != ids[n]}

@@ -13,7 +13,9 @@ from pyspark.sql import functions as F
 from acid_files import acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
 from hiveacid.config import keys
 from hiveacid.core.model import TableName
+from hiveacid.orc import deleted
 from hiveacid.spark.reach import WORTH
+from hiveacid.table import dead
 from hiveacid.table.acid_table import Scan
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 CREATE = (
     "CREATE TABLE {} (id INT, v STRING, w DOUBLE) {} STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 )
+
+BITS = "UnsafeArrayData"
+"""How Spark shows the literal that tells which rows are deleted."""
 
 
 def executed_plan(frame: DataFrame) -> str:
@@ -77,7 +82,30 @@ def test_a_scan_is_vectorised_and_reads_only_the_columns_asked_for(acid: AcidSes
     assert "Join" not in plan
 
 
-def test_deletes_are_joined_as_one_broadcast_of_packed_keys(acid: AcidSession, table: str) -> None:
+def test_deleted_rows_are_told_by_bits_and_events_are_not_read_again(
+    acid: AcidSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acid.sql("DELETE FROM t WHERE id IN (1, 2)")
+    frame = acid.table(table).to_df()
+    plan = executed_plan(frame)
+    assert BITS in plan
+    assert "Join" not in plan
+    assert len(list(scan_nodes(frame._jdf.queryExecution().executedPlan()))) == 1
+    assert sorted(row.id for row in frame.collect()) == [0, 3, 4, 5, 6, 7, 8, 9]
+    monkeypatch.setattr(deleted, "_MOST_WASTE", 0)  # pages of different sizes
+    acid.sql("INSERT INTO t SELECT CAST(id AS INT), 'x', 0.5 FROM range(100, 105)")
+    acid.sql("DELETE FROM t WHERE id IN (3, 9, 100, 104)")
+    frame = acid.table(table).to_df()
+    assert BITS in executed_plan(frame)
+    assert sorted(row.id for row in frame.collect()) == [0, 4, 5, 6, 7, 8, 101, 102, 103]
+    assert acid.sql("SELECT count(*) FROM t").collect() == [(9,)]
+
+
+def test_deletes_are_joined_as_one_broadcast_of_packed_keys(
+    acid: AcidSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where bits would not do: very many partitions, Spark Connect."""
+    monkeypatch.setattr(dead, "_MOST_PLACES", 0)
     acid.sql("DELETE FROM t WHERE id IN (1, 2)")
     frame = acid.table(table).to_df()
     plan = executed_plan(frame)
@@ -98,21 +126,29 @@ def test_too_many_deletes_for_memory_are_joined_by_a_shuffle(acid: AcidSession, 
     assert sorted(row.id for row in frame.collect()) == [0, 3, 4, 5, 6, 7, 8, 9]
 
 
-def test_only_partitions_with_deletes_pay_for_a_join(acid: AcidSession) -> None:
+def test_only_partitions_with_deletes_pay_for_a_look_at_bits(acid: AcidSession) -> None:
     acid.sql(CREATE.format("p", "PARTITIONED BY (d INT)"))
     acid.sql(
         "INSERT INTO p PARTITION (d) SELECT CAST(id AS INT), 'x', 0.5, CAST(id % 4 AS INT) FROM range(40)"
     )
     acid.sql("DELETE FROM p WHERE d = 1 AND id < 20")
     rows = acid.table("p").to_df()
-    assert "LeftAnti" in executed_plan(rows)
-    assert "LeftAnti" not in executed_plan(acid.table("p").scan(where="d = 2").to_df())
+    assert BITS in executed_plan(rows)
+    assert BITS not in executed_plan(acid.table("p").scan(where="d = 2").to_df())
     assert rows.count() == 35
+    acid.sql("DELETE FROM p WHERE d > 1 AND id > 35")
+    rows = acid.table("p").to_df()
+    plan = executed_plan(rows)
+    assert BITS in plan, plan
+    assert "array_position" in plan, "a row id is there once in each partition"
+    gone = [id_ for id_ in range(40) if (id_ % 4 == 1 and id_ < 20) or (id_ % 4 > 1 and id_ > 35)]
+    assert sorted(row.id for row in rows.collect()) == [id_ for id_ in range(40) if id_ not in gone]
+    assert acid.sql("SELECT count(*) FROM p").collect() == [(40 - len(gone),)]
 
 
 @pytest.mark.usefixtures("table")
-def test_counting_reads_only_files_that_a_delete_can_touch(acid: AcidSession) -> None:
-    """What the footers tell needs no look at the rows; a value that is asked for after all fails."""
+def test_counting_reads_only_files_with_gaps_that_a_delete_can_touch(acid: AcidSession) -> None:
+    """What footers and bits tell needs no look at the rows; a value that is asked for after all fails."""
     acid.sql("INSERT INTO t SELECT CAST(id AS INT), 'x', 0.5 FROM range(100, 105)")
     for query in (
         "SELECT count(*) FROM t",
@@ -122,10 +158,19 @@ def test_counting_reads_only_files_that_a_delete_can_touch(acid: AcidSession) ->
         frame = acid.sql(query)
         assert "FileScan" not in executed_plan(frame), query
         assert frame.collect() == [(15,)]
-    acid.sql("DELETE FROM t WHERE id > 102")
+    acid.sql("DELETE FROM t WHERE id > 102 OR id = 5")
+    one = acid.sql("SELECT count(*) FROM t")
+    assert one.collect() == [(12,)]
+    assert "FileScan" not in executed_plan(one)
+    acid.sql("INSERT INTO t VALUES (5, 'v5', 2.5)")
+    acid.table("t").compact("major")
+    acid.sql("INSERT INTO t VALUES (103, 'x', 0.5)")
+    acid.sql("DELETE FROM t WHERE id = 102")
+    acid.sql("INSERT INTO t VALUES (102, 'x', 0.5)")
+    acid.sql("DELETE FROM t WHERE id = 103")
     one = acid.sql("SELECT count(*) FROM t")
     assert one.collect() == [(13,)]
-    assert files_read(one) < files_read(acid.sql("SELECT count(*), count(1) FROM t"))
+    assert files_read(one) > 0, "the base has gaps"
     for query, count in (
         ("SELECT count(*) FROM t WHERE id < 3", 3),
         ("SELECT count(*) FROM t GROUP BY id > 4 HAVING min(id) = 0", 5),
@@ -151,20 +196,39 @@ def test_counting_reads_only_files_that_a_delete_can_touch(acid: AcidSession) ->
         counted.where("id = 1").collect()
 
 
-def test_files_out_of_reach_of_all_deletes_are_read_without_a_join(acid: AcidSession) -> None:
+def test_rows_deleted_twice_or_never_there_are_not_counted_as_deleted(
+    acid: AcidSession, tmp_path: Path
+) -> None:
+    """And events of write ids that are not valid hide nothing."""
+    columns, key = "id:int,v:string,w:double", bucket_property(0)
+    gone = {2: [(1, key, 3), (1, key, 99)], 3: [(1, key, 3), (1, key, 4)], 4: [(1, key, 5)], 5: [(7, key, 0)]}
+    files = {
+        f"delete_delta_{n:07d}_{n:07d}_0000/bucket_00000": acid_bytes(deletes(n, keys), columns)
+        for n, keys in gone.items()
+    }
+    rows = acid_bytes(inserts(1, [(n, "v", 0.5) for n in range(10)]), columns)
+    root = put(tmp_path / "odd", files | {"delta_0000001_0000001_0000/bucket_00000": rows})
+    acid.adopt(CREATE.format("odd", ""), str(root), "default.odd:5:9223372036854775807::4")
+    counted = acid.sql("SELECT count(*) FROM odd")
+    assert "FileScan" not in executed_plan(counted)
+    assert counted.collect() == [(8,)]
+    assert sorted(row.id for row in acid.sql("SELECT id FROM odd").collect()) == [0, 1, 2, 5, 6, 7, 8, 9]
+
+
+def test_files_out_of_reach_of_all_deletes_are_read_without_a_look_at_bits(acid: AcidSession) -> None:
     acid.sql("CREATE TABLE big (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     acid.sql(f"INSERT INTO big SELECT CAST(id AS INT) FROM range(0, {WORTH}, 1, 1)")
     acid.sql(f"INSERT INTO big SELECT CAST(id AS INT) FROM range({WORTH}, {WORTH + 10}, 1, 1)")
     acid.sql(f"DELETE FROM big WHERE id = {WORTH + 3}")
     frame = acid.table("big").to_df().selectExpr("count(id)", "sum(id)")
     plan = executed_plan(frame)
-    assert ("LeftAnti" in plan, "Union" in plan) == (True, True), plan
+    assert (BITS in plan, "Union" in plan) == (True, True), plan
     expected = sum(range(WORTH + 10)) - WORTH - 3
     assert frame.collect() == [(WORTH + 9, expected)]
     acid.sql("DELETE FROM big WHERE id = 5")  # now both files are within reach
     frame = acid.table("big").to_df().selectExpr("count(id)", "sum(id)")
     plan = executed_plan(frame)
-    assert ("LeftAnti" in plan, "Union" in plan) == (True, False), plan
+    assert (BITS in plan, "Union" in plan) == (True, False), plan
     assert frame.collect() == [(WORTH + 8, expected - 5)]
 
 

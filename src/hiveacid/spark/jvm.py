@@ -42,6 +42,18 @@ def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
     return _column(facts, catalyst.HiveHash(_sequence(facts, [_expression(facts, value)])))
 
 
+def longs(facts: SparkFacts, data: bytes) -> SparkColumn:
+    """Return a literal array of little-endian longs. Plans that show it don't spell it out."""
+    jvm = _jvm(facts)
+    gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
+    values = gateway.new_array(jvm.long, len(data) // 8)
+    jvm.java.nio.ByteBuffer.wrap(data).order(jvm.java.nio.ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(values)
+    catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
+    array = catalyst.UnsafeArrayData.fromPrimitiveArray(values)
+    without_null = types.ArrayType(_type(facts, "bigint"), False)  # noqa: FBT003 - Scala knows no names here
+    return _column(facts, catalyst.Literal(array, without_null))
+
+
 def try_cast(facts: SparkFacts, value: SparkColumn, target: str) -> SparkColumn:
     """Cast to the type of a Spark name; NULL where a value does not parse, whatever ANSI mode is on.
 

@@ -123,6 +123,11 @@ def _regular_name(table: TableDefinition, location: Location) -> str | None:
     return name if location.root.rstrip("/") == f"{table.location.rstrip('/')}/{name}" else None
 
 
+def place_name(table: TableDefinition, location: Location) -> str:
+    """Return what `place` is for the rows of a location."""
+    return _regular_name(table, location) or location.root
+
+
 def partition_columns(table: TableDefinition, group: FileGroup) -> list[Expression]:
     """Return the partition columns of a group's rows: literals, or cut out of the file's path.
 

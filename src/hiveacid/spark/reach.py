@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hiveacid.orc.summary import Range
@@ -65,6 +66,29 @@ def few(boxes: Iterable[Box]) -> tuple[Box, ...]:
     joined = [hull(some) for some in buckets.values()]
     size = -(-len(joined) // _MOST)
     return tuple(hull(joined[start : start + size]) for start in range(0, len(joined), size))
+
+
+Span = tuple[int, int, int, int, int]
+"""Place, write id and bucket of rows, lowest and highest row id."""
+
+
+def spans(files: Iterable[tuple[int, int, tuple[Key, Key] | None]]) -> list[Span] | None:
+    """Return the keys of all rows of some files; None where statistics don't tell each of them.
+
+    Of a file its place, number of rows and two keys around them are given. It has every row id between its lowest and
+    its highest if it has as many rows, all of one write id and bucket: no id is there twice.
+    """
+    found: list[Span] = []
+    for place, rows, keys in files:
+        if keys is None:
+            return None
+        (write_id, bucket, low), (highest, last, high) = keys
+        if (write_id, bucket) != (highest, last) or high - low + 1 != rows:
+            return None
+        found.append((place, write_id, bucket, low, high))
+    found.sort()
+    overlap = any(one[:3] == other[:3] and one[4] >= other[3] for one, other in pairwise(found))
+    return None if overlap else found
 
 
 def _place(box: Box) -> tuple[int, ...]:

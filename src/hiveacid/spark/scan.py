@@ -22,6 +22,7 @@ from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.types import quote_name
 from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
 from hiveacid.spark import flat, recipes
+from hiveacid.spark.dead import DeadRows
 from hiveacid.spark.deletes import ROOT_KEY, DeleteBounds, delete_key
 from hiveacid.spark.expressions import Expression, cast, named, selected
 from hiveacid.spark.originals import Numbered, RawSource, raw_frames
@@ -36,7 +37,7 @@ from hiveacid.spark.paths import (
     partition_columns,
     place,
 )
-from hiveacid.spark.reach import WORTH, Box, unreached
+from hiveacid.spark.reach import WORTH, Box, spans, unreached
 from hiveacid.spark.types import column_type
 from hiveacid.spark.versions import is_older, row_version, statement_of, versions
 
@@ -81,7 +82,7 @@ class Source:
     """Where a scan reads: facts of the session, file system, table, its write-id list.
 
     ``files``: what is known of ORC files, by absolute path. ``arguments`` gives ORC search-argument options for
-    files of a recipe.
+    files of a recipe. ``dead`` gives the delete events of locations as bits, None where they are joined.
     """
 
     facts: SparkFacts
@@ -90,6 +91,7 @@ class Source:
     write_ids: ValidWriteIdList
     files: Mapping[str, FileFacts] = field(default_factory=dict)
     arguments: Callable[[Recipe], Mapping[str, str]] = lambda _: {}
+    dead: Callable[[Sequence[Location]], DeadRows | None] = lambda _: None
 
 
 def scan(
@@ -116,7 +118,11 @@ def scan(
         free = _free(source, touched, bounds, least=0 if counted else WORTH)
     roots = {at.root for at in untouched}
     plain = only(data_of(source), lambda at, file: at.root in roots or f"{at.root}/{file.path}" in free)
-    frames = _counted(source, locations, plain) if counted else None
+    frames = None
+    if counted:
+        hidden = _hidden(source, touched, free, numbered or {})
+        frames = _counted(source, locations, data_of(source) if hidden else plain, hidden or 0)
+        touched = [] if hidden and frames is not None else touched
     if frames is None:
         frames = [frame for frame, _ in _acid_rows(source, [*untouched, *touched], plain, None)]
     frames += [frame for frame, _ in _raw_rows(source, untouched, numbered or {}, None)]
@@ -200,9 +206,31 @@ def _free(
     return unreached(bounds.boxes, {path: (one.rows, boxes[path]) for path, one in known.items()}, least)
 
 
-def _counted(source: Source, locations: Sequence[Location], files_of: FilesOf) -> list[DataFrame] | None:
-    """Return as many rows as some files have, None where that takes a look at the rows."""
-    rows = 0
+def _hidden(
+    source: Source, locations: Sequence[Location], free: Collection[str], numbered: Numbered
+) -> int | None:
+    """Return how many rows delete events hide, None where that takes a look at the rows.
+
+    An event hides a row if the row is there, and one row, however often it was deleted.
+    """
+    if not locations or any(numbered.get(at.root) for at in locations):
+        return None
+    found = [
+        (nth, source.files[path].rows, None if reading.check else source.files[path].keys)
+        for nth, at in enumerate(locations)
+        for file, reading, _ in data_of(source)(at)
+        if (path := f"{at.root}/{file.path}") not in free
+    ]
+    rows = spans(found)
+    dead = None if rows is None else source.dead(locations)
+    return None if rows is None or dead is None else sum(dead.rows.count(*one) for one in rows)
+
+
+def _counted(
+    source: Source, locations: Sequence[Location], files_of: FilesOf, hidden: int
+) -> list[DataFrame] | None:
+    """Return as many rows as some files have, less those ``hidden``; None where that takes a look at the rows."""
+    rows = -hidden
     for at in locations:
         for file, reading, _ in files_of(at):
             if reading.check:
@@ -223,13 +251,20 @@ def _live(
     within, beyond = _reachable(source, bounds, numbered)
     if not free and not any(beyond.values()):
         bounds = bounds.as_one
-    key = row_key(locations, bounds)
+    dead = source.dead(locations)
+    key = (
+        row_key(locations, bounds)
+        if dead is None
+        else lambda at, _: [named(dead.flag(at), "__hiveacid_dead")]
+    )
     looked_up = only(data_of(source), lambda at, file: f"{at.root}/{file.path}" not in free)
     frames = [frame for frame, _ in _acid_rows(source, locations, looked_up, key)]
     frames += [frame for frame, _ in _raw_rows(source, locations, within, key)]
     live = [frame for frame, _ in _raw_rows(source, locations, beyond, None)]
     if not frames:
         return live
+    if dead is not None:
+        return [frame.where("NOT __hiveacid_dead").drop("__hiveacid_dead") for frame in frames] + live
     deletes = delete_keys(source, locations, bounds)
     deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
     matches = F.expr("__hiveacid_k = __hiveacid_dk")

@@ -20,6 +20,7 @@ from hiveacid.errors import (
 )
 from hiveacid.orc.summary import Summaries
 from hiveacid.storage.listing import MIGRATION
+from hiveacid.table.dead import Events
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
@@ -49,6 +50,7 @@ class Context:
     settings: Settings
     database: str = "default"
     summaries: Summaries = field(default_factory=Summaries)
+    events: Events = field(default_factory=Events)
     statement: str | None = None  # the SQL text that is being carried out, for tables' histories
     closed: bool = False
     in_view: bool = False  # the text of a view is being read, and ``database`` is the view's

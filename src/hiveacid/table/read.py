@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
@@ -22,6 +23,7 @@ from hiveacid.spark.predicates import SearchArgument, prune_partitions, search_a
 from hiveacid.spark.scan import Source, flat_files, scan
 from hiveacid.spark.visible import with_char_marks
 from hiveacid.storage.listing import ADOPTED_TXN, Location, list_locations
+from hiveacid.table.dead import dead_rows
 from hiveacid.table.survey import survey
 from hiveacid.table.travel import Past, past_ids, require_past
 
@@ -187,7 +189,8 @@ def frame_of(
     found = survey(context, table, locations, txn)
     if changing and found.old:
         raise UnsupportedFeatureError(f"{table.name} {OLD_EVENTS}")
-    source = Source(context.facts, context.fs, table, write_ids, found.files)
+    dead = partial(dead_rows, context, table, write_ids, found.bounds)
+    source = Source(context.facts, context.fs, table, write_ids, found.files, dead=dead)
     if argument is not None:
         source = replace(source, arguments=argument.options)
     return scan(source, locations, found.bounds, numbered=found.numbered, current=current, counted=counted)

@@ -1,0 +1,164 @@
+"""Delete events of a snapshot as bits, read once: their files never change.
+
+What was read is kept with the connection, bounded by memory: events by file, bits by the files they came from.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
+from hiveacid.orc.deleted import deleted_rows, read_events
+from hiveacid.spark.dead import DeadRows
+from hiveacid.spark.paths import place_name
+
+if TYPE_CHECKING:
+    from hiveacid.core.listing import DataFile
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.orc.deleted import Ends
+    from hiveacid.spark.deletes import DeleteBounds
+    from hiveacid.storage.listing import Location
+    from hiveacid.table.context import Context
+
+_THREADS = 16
+_MOST_PLACES = 32
+"""A row's place is looked for among them, one after the other."""
+_MOST_EVENTS, _MOST_FILES = 2_000_000, 5_000
+_MOST_BYTES, _MOST_SNAPSHOTS = 1 << 26, 100
+_SETTLED = 5_000  # milliseconds: no other file gets the same time any more
+
+T = TypeVar("T")
+
+
+@dataclass
+class Kept(Generic[T]):
+    """Values used last: as many as have some size together, and no more than some number."""
+
+    size: int
+    number: int
+    _used: int = 0
+    _known: OrderedDict[Hashable, tuple[T, int]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, key: Hashable) -> tuple[T] | None:
+        """Return a value, in a tuple; None: not kept."""
+        with self._lock:
+            if key not in self._known:
+                return None
+            self._known.move_to_end(key)
+            return (self._known[key][0],)
+
+    def put(self, key: Hashable, value: T, size: int) -> None:
+        """Keep a value, and let go of others."""
+        with self._lock:
+            self._used += size - self._known.pop(key, (None, 0))[1]
+            self._known[key] = value, size
+            while self._used > self.size or len(self._known) > self.number:
+                self._used -= self._known.popitem(last=False)[1][1]
+
+
+@dataclass
+class Events:
+    """What a connection has read of delete events."""
+
+    files: Kept[Any] = field(default_factory=lambda: Kept(_MOST_EVENTS, _MOST_FILES))
+    bits: Kept[DeadRows | None] = field(default_factory=lambda: Kept(_MOST_BYTES, _MOST_SNAPSHOTS))
+
+
+@dataclass(frozen=True)
+class _EventFile:
+    path: str
+    file: DataFile
+    valid: ValidWriteIdList | None
+
+    @property
+    def key(self) -> Hashable:
+        checked = None if self.valid is None else self.valid.to_string()
+        return self.path, self.file.size, self.file.modified, checked
+
+
+def dead_rows(
+    context: Context,
+    table: TableDefinition,
+    write_ids: ValidWriteIdList,
+    bounds: DeleteBounds | None,
+    locations: Sequence[Location],
+) -> DeadRows | None:
+    """Return the rows that events hide in locations; None where a join has to find them.
+
+    That is so on Connect, for very many events, partitions or write ids, without statistics, and for what pyarrow
+    can't read. Raises FormatError where statistics are wrong.
+    """
+    if bounds is None or not bounds.fits_memory or not bounds.boxes or len(locations) > _MOST_PLACES:
+        return None
+    if not context.facts.classic:
+        return None
+    places = {place_name(table, at): _event_files(at, write_ids) for at in locations}
+    known = context.events
+    key = tuple((place, tuple(one.key for one in files)) for place, files in places.items())
+    lasting = all(_lasts(context, one.file) for files in places.values() for one in files)
+    if lasting and (kept := known.bits.get(key)):
+        return kept[0]
+    try:
+        tables = [_read(context, files) for files in places.values()]
+    except (pa.ArrowException, OSError):
+        return None  # the join says what is wrong, if anything
+    within: list[Ends] = [
+        (
+            (box.write_id.low, box.bucket.low, box.row_id.low),
+            (box.write_id.high, box.bucket.high, box.row_id.high),
+        )
+        for box in bounds.boxes
+    ]
+    rows = deleted_rows(tables, within)
+    found = None if rows is None else DeadRows.of(context.facts, rows, tuple(places))
+    if lasting:
+        size = 1 if rows is None else len(rows.bits) // 8 + 16 * len(rows.starts)
+        known.bits.put(key, found, size)
+    return found
+
+
+def _event_files(at: Location, write_ids: ValidWriteIdList) -> list[_EventFile]:
+    return [
+        _EventFile(
+            f"{at.root}/{file.path}", file, None if directory.validity is RangeResponse.ALL else write_ids
+        )
+        for directory in at.state.delete_deltas
+        for file in directory.acid_files
+        if file.size  # Hive 3 leaves 0-byte buckets
+    ]
+
+
+def _lasts(context: Context, file: DataFile) -> bool:
+    """Tell whether path, size and time are of this file only, even if its table is dropped and made again.
+
+    Object stores tell whole seconds.
+    """
+    modified = file.modified
+    return modified > 0 and (modified % 1000 > 0 or context.clock.now() - modified > _SETTLED)
+
+
+def _read(context: Context, files: Sequence[_EventFile]) -> Any:
+    """Return the events of some files, several read at a time."""
+    kept = context.events.files
+
+    def read(one: _EventFile) -> Any:
+        lasting = _lasts(context, one.file)
+        if lasting and (known := kept.get(one.key)):
+            return known[0]
+        found = read_events(context.fs.read_bytes(one.path, 0, one.file.size), one.valid)
+        if lasting:
+            kept.put(one.key, found, found.num_rows)
+        return found
+
+    if len(files) == 1:
+        return read(files[0])
+    with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
+        return pa.concat_tables(pool.map(read, files))

@@ -1,0 +1,126 @@
+"""The bits of deleted rows say of every key what a set of the events says, and count without a look at the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acid_files import acid_bytes, deletes, inserts
+from hiveacid.core.write_ids import parse_write_id_list
+from hiveacid.errors import FormatError
+from hiveacid.orc.deleted import BUCKET_STEP, DeletedRows, deleted_rows, read_events
+from hiveacid.spark.reach import spans
+
+FIRST = 1 << 29
+EVERYWHERE = [((0, 0, 0), (1 << 40, 1 << 40, 1 << 40))]
+Key = tuple[int, int, int]
+KEYS = st.tuples(
+    st.integers(1, 4), st.integers(0, 3).map(lambda bucket: FIRST + bucket * BUCKET_STEP), st.integers(0, 40)
+)
+PLACES = st.lists(st.lists(KEYS, max_size=40), min_size=1, max_size=3)
+
+
+def table(keys: list[Key]) -> Any:
+    columns = list(zip(*keys, strict=True)) if keys else [(), (), ()]
+    names = ("originalTransaction", "bucket", "rowId")
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in zip(names, columns, strict=True)})
+
+
+def bits(places: list[list[Key]]) -> DeletedRows | None:
+    return deleted_rows([table(keys) for keys in places], EVERYWHERE)
+
+
+@given(PLACES, st.tuples(st.integers(0, 2), KEYS, st.integers(0, 40)))
+def test_a_range_of_row_ids_has_as_many_deleted_as_there_are_keys(
+    places: list[list[Key]], asked: tuple[int, Key, int]
+) -> None:
+    found = bits(places)
+    if not any(places):
+        assert found is None
+        return
+    assert found is not None
+    nth, (write_id, bucket, low), more = asked
+    nth %= len(places)
+    wanted = {key for key in places[nth] if key[:2] == (write_id, bucket) and low <= key[2] <= low + more}
+    assert found.count(nth, write_id, bucket, low, low + more) == len(wanted)
+    words = int.from_bytes(found.words, "little")
+    assert len(found.words) % 8 == 0
+    for place, keys in enumerate(places):
+        for key in keys:
+            page = found.page(place, *key[:2])
+            assert page is not None
+            at = key[2] + found.shifts[page]
+            assert found.starts[page] <= at < found.starts[page + 1]
+            assert words >> at & 1
+    assert words.bit_count() == len({(nth, *key) for nth, keys in enumerate(places) for key in keys})
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.lists(KEYS, min_size=1, max_size=12, unique=True)), max_size=6),
+    st.lists(KEYS, max_size=30),
+)
+def test_rows_are_counted_by_statistics_only_where_that_is_right(
+    files: list[tuple[int, list[Key]]], events: list[Key]
+) -> None:
+    """Statistics are of the ends of each part of a key: a file with a gap, or two of one key, can't be counted so."""
+    taken: set[tuple[int, Key]] = set()
+    whole: list[tuple[int, list[Key]]] = []
+    for place, keys in files:  # a row id is there once
+        own = sorted({key for key in keys if (place, key) not in taken})
+        taken |= {(place, key) for key in own}
+        whole += [(place, own)] if own else []
+    ends = [
+        (
+            place,
+            len(keys),
+            (tuple(map(min, zip(*keys, strict=True))), tuple(map(max, zip(*keys, strict=True)))),
+        )
+        for place, keys in whole
+    ]
+    rows = spans(ends)  # type: ignore[arg-type]
+    found = bits([events, events])
+    if rows is None or found is None:
+        return
+    hidden = sum(key in events for _, keys in whole for key in keys)
+    assert sum(found.count(*one) for one in rows) == hidden
+
+
+def test_files_without_gaps_are_counted() -> None:
+    low, high = (1, FIRST, 0), (1, FIRST, 9)
+    other = ((1, FIRST, 5), (1, FIRST, 12))
+    assert spans([(0, 10, (low, high))]) == [(0, *low, 9)]
+    assert spans([(0, 9, (low, high))]) is None
+    assert spans([(0, 10, None)]) is None
+    assert spans([(0, 10, (low, (2, FIRST, 9)))]) is None
+    assert spans([(0, 10, (low, high)), (0, 8, other)]) is None, "a row id may be there twice"
+    assert len(spans([(0, 10, (low, high)), (1, 8, other)]) or ()) == 2
+
+
+def test_what_would_take_too_many_bits_is_left_to_a_join() -> None:
+    assert bits([[(1, FIRST, 0), (1, FIRST, 1 << 26)]]) is None
+    assert bits([[(1, FIRST, 0), (1 << 20, FIRST, 0)]]) is None
+    assert bits([[(1, FIRST, 0), (1, FIRST + 1, 0)]]) is None, "another statement of the bucket"
+    assert bits([[(1, 7, 0)]]) is None, "a bucket as Hive 2 wrote it"
+    assert bits([[(1, FIRST, 1 << 39), (2, FIRST, (1 << 39) + 3)]]) is not None
+
+
+def test_an_event_out_of_the_statistics_is_an_error() -> None:
+    within = [((1, FIRST, 0), (1, FIRST, 5)), ((2, FIRST, 0), (2, FIRST, 5))]
+    assert deleted_rows([table([(1, FIRST, 5), (2, FIRST, 0)])], within) is not None
+    with pytest.raises(FormatError, match="outside of the statistics"):
+        deleted_rows([table([(1, FIRST, 5), (2, FIRST, 6)])], within)
+
+
+def test_events_of_write_ids_that_are_not_valid_do_not_count() -> None:
+    keys = [(1, FIRST, 0), (2, FIRST, 3), (3, FIRST, 1)]
+    data = acid_bytes(deletes(4, keys), "id:int")
+    assert read_events(data, None).to_pydict() == table(keys).to_pydict()
+    without_2, until_3 = map(parse_write_id_list, ("default.t:4:2:2:", "default.t:3:9223372036854775807::"))
+    assert read_events(data, without_2).column("rowId").to_pylist() == [0, 1]
+    assert read_events(data, until_3).num_rows == 0
+    rows = acid_bytes(inserts(1, [(1,)]), "id:int")
+    assert read_events(rows, None).num_rows == 0, "a row is no delete event"

@@ -1,0 +1,28 @@
+"""What is kept of delete events is bounded, and what is used last stays."""
+
+from __future__ import annotations
+
+from hiveacid.table.dead import Kept
+
+
+def test_what_was_used_last_is_kept_as_far_as_there_is_room() -> None:
+    kept: Kept[str] = Kept(size=10, number=3)
+    kept.put("a", "A", 4)
+    kept.put("b", "B", 4)
+    assert kept.get("a") == ("A",)
+    kept.put("c", "C", 4)
+    assert [kept.get(key) for key in "abc"] == [("A",), None, ("C",)]
+    kept.put("a", "AA", 9)
+    assert [kept.get(key) for key in "abc"] == [("AA",), None, None]
+    kept.put("d", "D", 11)
+    assert [kept.get(key) for key in "ad"] == [None, None], "too large for all of it"
+    for key in "wxyz":
+        kept.put(key, key.upper(), 0)
+    assert [kept.get(key) for key in "wxyz"] == [None, ("X",), ("Y",), ("Z",)]
+
+
+def test_nothing_to_keep_is_kept_as_well() -> None:
+    kept: Kept[str | None] = Kept(size=10, number=3)
+    assert kept.get("a") is None
+    kept.put("a", None, 1)
+    assert kept.get("a") == (None,)
