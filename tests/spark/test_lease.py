@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import TYPE_CHECKING
+from collections import deque
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
 
-from hiveacid.spark.lease import PlanWatch, _ClientWatch, collect_garbage
+from hiveacid.spark.lease import PlanWatch, _ClientWatch, _tell_of_forgotten, collect_garbage, let_go
 from hiveacid.spark.session import SparkFacts
 
 if TYPE_CHECKING:
@@ -154,18 +156,58 @@ def test_client_watch_follows_the_plan_not_the_frame() -> None:
 
 def test_client_watch_ends_with_its_lease() -> None:
     frame = _ConnectFrame(_Plan())
-    watch = _ClientWatch(frame, 0.2)  # type: ignore[arg-type]
-    assert watch.alive()
-    time.sleep(0.25)
-    assert not watch.alive()
-    assert _ClientWatch(frame, 60).alive()  # type: ignore[arg-type]
+    assert not _ClientWatch(frame, 0).alive()  # type: ignore[arg-type]
+    assert _ClientWatch(frame, 600).alive()  # type: ignore[arg-type]
 
 
-def test_asking_costs_little(facts: SparkFacts, directory: str) -> None:
+def test_asking_costs_one_round_trip(
+    facts: SparkFacts, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frame = scanned(facts.spark, directory)
     watch = PlanWatch(facts, frame)
-    begun = time.perf_counter()
+    client: Any = facts.spark._jvm._gateway_client  # type: ignore[union-attr]
+    send, sent = client.send_command, []
+
+    def counted(command: str, *rest: Any, **named: Any) -> Any:
+        if command.startswith("c\n"):  # a call; what Py4J says of forgotten objects begins with m
+            sent.append(command)
+        return send(command, *rest, **named)
+
+    monkeypatch.setattr(client, "send_command", counted)
     for _ in range(100):
         assert watch.alive()
-    assert time.perf_counter() - begun < 5
+    assert len(sent) == 100
     assert frame is not None
+
+
+def test_the_jvm_hears_at_once_of_what_python_forgot(facts: SparkFacts, directory: str) -> None:
+    """Py4J's own thread may sleep for a second before it tells: longer than a compaction waits to clean."""
+    waiting = facts.spark._jvm._gateway_client.finalizer_deque  # type: ignore[union-attr]
+    for _ in range(3):
+        frame = scanned(facts.spark, directory)
+        watch = PlanWatch(facts, frame)
+        assert frame.groupBy("id").count().count() == 994
+        del frame
+        collect_garbage(facts)
+        assert not waiting
+        let_go(facts, lambda watch=watch: int(watch.alive()))  # type: ignore[misc]
+        assert not watch.alive()
+
+
+class _Told:
+    """What Py4J's queue holds: who is to tell the JVM."""
+
+    def __init__(self) -> None:
+        self.numbers: list[str] = []
+
+    def garbage_collect_object(self, number: str, *, enqueue: bool) -> None:
+        assert not enqueue
+        self.numbers.append(number)
+
+
+def test_the_end_of_py4j_s_queue_is_left_to_its_thread() -> None:
+    told = _Told()
+    waiting = deque(["__shutdown__", (told, "o2"), (told, "o1")])
+    _tell_of_forgotten(SimpleNamespace(finalizer_deque=waiting))
+    assert (told.numbers, list(waiting)) == (["o1", "o2"], ["__shutdown__"])
+    _tell_of_forgotten(SimpleNamespace())

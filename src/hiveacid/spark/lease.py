@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from hiveacid.spark.session import SparkFacts
 
 _RELATION = "HadoopFsRelation"
-_TURNS, _PAUSE = 3, 0.1
+_TURNS, _PAUSE = 4, 0.1  # seconds between later turns
+_AT_ONCE = 2  # turns in a row that let go of a plan that has run
 
 
 class PlanWatch:
@@ -100,13 +101,32 @@ def keeping(frame: DataFrame, others: Iterable[DataFrame]) -> DataFrame:
 def collect_garbage(facts: SparkFacts) -> None:
     """Let go of what nobody uses, here and in the JVM, so that watches tell the truth.
 
-    Py4J tells the JVM of forgotten objects in the background: one turn may be too early.
+    One turn is too early for a plan that has run; Spark drops some of what it needed in threads of its own.
     """
     gc.collect()
     if facts.classic:
-        time.sleep(_PAUSE)
         jvm: Any = facts.spark._jvm  # noqa: SLF001
+        _tell_of_forgotten(jvm._gateway_client)  # noqa: SLF001
         jvm.java.lang.System.gc()
+
+
+def _tell_of_forgotten(client: Any) -> None:
+    """Tell the JVM of the objects that Python has forgotten.
+
+    Py4J's own thread does it, but sleeps for a second where it finds nothing to tell (``FinalizerWorker``). Without
+    pinned threads (``PYSPARK_PIN_THREAD=false``) objects are told of as they are forgotten: there is no queue.
+    """
+    waiting = getattr(client, "finalizer_deque", None)
+    while waiting:
+        try:
+            task = waiting.pop()
+        except IndexError:  # Py4J's thread was quicker
+            return
+        if isinstance(task, str):  # the word that ends its thread
+            waiting.append(task)
+            return
+        owner, number = task
+        owner.garbage_collect_object(number, enqueue=False)
 
 
 def let_go(facts: SparkFacts, sweep: Callable[[], int]) -> None:
@@ -114,8 +134,10 @@ def let_go(facts: SparkFacts, sweep: Callable[[], int]) -> None:
 
     ``sweep`` ends what no living plan needs and returns how many snapshots are still held.
     """
-    for _ in range(_TURNS):
+    for turn in range(_TURNS):
         if not sweep():
             return
+        if turn >= _AT_ONCE and facts.classic:
+            time.sleep(_PAUSE)
         collect_garbage(facts)
     sweep()
