@@ -15,6 +15,7 @@ from connect_exceptions import EXCEPTIONS
 from file_order import places
 from golden_tables import Golden, unpack
 from hadoop_jars import s3a_jars
+from spark_leftovers import drop_leftovers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +30,7 @@ settings.register_profile("here", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 ON_CONNECT = bool(os.environ.get("HIVEACID_TEST_CONNECT"))
+_SESSION: pytest.StashKey[SparkSession] = pytest.StashKey()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,14 +48,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let no module find in the session what another one left there."""
+    yield
+    session = request.config.stash.get(_SESSION, None)
+    if session is not None:
+        drop_leftovers(session)
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Return the process's one Spark session: small, quiet, without a web page.
 
     With HIVEACID_TEST_CONNECT=1 it is one of a Spark Connect server (``tests/connect``).
     """
     scratch = tmp_path_factory.mktemp("spark")
-    yield from (_connect_session if ON_CONNECT else _classic_session)(scratch)
+    for session in (_connect_session if ON_CONNECT else _classic_session)(scratch):
+        if not ON_CONNECT:
+            request.config.stash[_SESSION] = session
+        yield session
 
 
 def _connect_session(scratch: Path) -> Iterator[SparkSession]:

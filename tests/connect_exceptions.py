@@ -10,6 +10,7 @@ EXCEPTIONS = {
     "spark/test_relations.py": "Spark's own parser: " + JVM,
     "spark/test_lexer.py": "compared with Spark's own parser: " + JVM,
     "spark/test_plans.py": "the plans of classic Spark: " + JVM,
+    "spark/test_leftovers.py": "the session of the process: " + JVM,
     "spark/test_lease.py": "when the JVM's garbage collector lets a plan go: " + JVM,
     "spark/test_native.py": NATIVE,
     "spark/test_native_names.py": NATIVE,
