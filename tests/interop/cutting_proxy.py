@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from hiveacid.testing.servers import free_port
+
 _STRICT = b"\x80\x01\x00\x01"  # how a call of Thrift's binary protocol begins; the method's name follows
 
 
@@ -36,7 +38,7 @@ class CuttingProxy:
         self._cut: Cut | None = None
         self._lock = threading.RLock()
         self._open: set[socket.socket] = set()
-        self._listener = self._listening(0)
+        self._listener = self._listening(free_port())
         self.port: int = self._listener.getsockname()[1]
         self._serve()
 

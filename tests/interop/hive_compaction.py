@@ -16,7 +16,7 @@ _KINDS = {"i": "minor", "a": "major"}
 class Compactions:
     """The queue of one version, whose tables are in lower case in Hive 3."""
 
-    def __init__(self, servers: HiveServers, patience: float = 90.0) -> None:
+    def __init__(self, servers: HiveServers, patience: float = 300.0) -> None:
         self._servers = servers
         self._patience = patience
         self._dead: list[int] = []

@@ -116,7 +116,7 @@ class Writers:
     def stop(self) -> None:
         self._end.set()
         for one in self._threads:
-            one.join(240)
+            one.join(600)
             assert not one.is_alive()
         assert self.trouble == []
 
@@ -188,7 +188,7 @@ def undisturbed(read: Callable[[], list[Any]]) -> list[Any]:
 
     Hive 3.1.3's own SELECT ends so, too, as long as its cleaner is at work on the last compaction.
     """
-    deadline = time.monotonic() + 6 * TIME_OUT
+    deadline = time.monotonic() + 30 * TIME_OUT
     while True:
         try:
             return read()
@@ -241,7 +241,7 @@ def test_nothing_is_lost_or_doubled(quick_hive: HiveServers, spark: SparkSession
     assert writers.have_all_done()
     if SECONDS >= _LONG and not quick_hive.is_hive3:
         assert {who for who, _ in compacted} == {"we", "Hive"}
-    deadline = time.monotonic() + 6 * TIME_OUT
+    deadline = time.monotonic() + 30 * TIME_OUT
     while left := left_open(acid):
         assert time.monotonic() < deadline, left
         time.sleep(0.5)

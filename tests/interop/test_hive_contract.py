@@ -172,14 +172,14 @@ def test_a_wait_for_a_lock_is_not_in_vain(store: MetastoreStore, other: Operatio
     transactions = Transactions(store, Heartbeats(store, 60), SystemClock(), CLIENT)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(transactions.begin, Settings(), start=start)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not any(row.state == "WAITING" for row in store.show_locks()):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         time.sleep(1)  # what it sees while it waits is asked for right after
         third = store.begin_txn(CLIENT, start)
         store.commit_txn(first.txn_id, written=[] if other is None else [wrote(ORDERS, other)])
-        txn = waiting.result(60)
+        txn = waiting.result(300)
     assert third.lock is not None
     assert store.check_lock(third.lock.lock_id).state is LockState.WAITING
     assert txn.valid_write_ids(ORDERS).is_valid(1)

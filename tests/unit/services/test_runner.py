@@ -26,7 +26,7 @@ from hiveacid.testing.samples import CLIENT
 
 def until(true: Callable[[], bool]) -> None:
     """Wait for something that another thread does."""
-    for _ in range(3000):
+    for _ in range(30_000):
         if true():
             return
         time.sleep(0.01)
