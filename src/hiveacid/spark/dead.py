@@ -62,7 +62,10 @@ class DeadRows:
             inside.append(_within(row_id, low[2], high[2]))
         known, page = F.expr(" AND ".join(inside)), F.expr(" + ".join(pages) or "0L")
         if len(self.places) > 1:
-            number = F.array_position(F.array(*map(F.lit, self.places)), as_column(place))
+            among = F.array(*map(F.lit, self.places))
+            number = F.call_function(
+                "array_position", among, as_column(place)
+            )  # in 3.5 its own takes no column
             known = known & (number > 0)
             page = page + (number - 1) * (rows.write_ids * rows.buckets)
         if rows.stride:
