@@ -215,6 +215,28 @@ def test_rows_deleted_twice_or_never_there_are_not_counted_as_deleted(
     assert sorted(row.id for row in acid.sql("SELECT id FROM odd").collect()) == [0, 1, 2, 5, 6, 7, 8, 9]
 
 
+def test_a_partition_with_events_of_acid_v1_is_counted_once(acid: AcidSession, tmp_path: Path) -> None:
+    columns, key = "id:int,v:string,w:double", bucket_property(0)
+    old = acid_bytes([(1, 1, key, 0, 2, (7, "new", 0.5))], columns, {"hive.acid.stats": "0,1,0"})
+    files = {
+        "p=1/delta_0000001_0000001/bucket_00000": acid_bytes(
+            inserts(1, [(n, "v", 0.5) for n in range(3)]), columns
+        ),
+        "p=1/delta_0000002_0000002/bucket_00000": old,
+        "p=2/delta_0000001_0000001_0000/bucket_00000": acid_bytes(
+            inserts(1, [(n, "v", 0.5) for n in range(10)]), columns
+        ),
+        "p=2/delete_delta_0000002_0000002_0000/bucket_00000": acid_bytes(
+            deletes(2, [(1, key, 3), (1, key, 4)]), columns
+        ),
+    }
+    root = put(tmp_path / "mixed", files)
+    create = CREATE.format("mixed", "PARTITIONED BY (p INT)")
+    acid.adopt(create, str(root), "default.mixed:2:9223372036854775807::")
+    assert len(acid.sql("SELECT id FROM mixed").collect()) == 11
+    assert acid.sql("SELECT count(*) FROM mixed").collect() == [(11,)]
+
+
 def test_files_out_of_reach_of_all_deletes_are_read_without_a_look_at_bits(acid: AcidSession) -> None:
     acid.sql("CREATE TABLE big (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
     acid.sql(f"INSERT INTO big SELECT CAST(id AS INT) FROM range(0, {WORTH}, 1, 1)")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _WORD = 6  # bits of the number of a bit in a long
 _POSITIVE = 0x7FFFFFFF
+_ELSEWHERE = "[HIVEACID_INTERNAL] a row lies in none of the places whose delete events were read"
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ class DeadRows:
             number = F.call_function(
                 "array_position", among, as_column(place)
             )  # in 3.5 its own takes no column
-            known = known & (number > 0)
-            page = page + (number - 1) * (rows.write_ids * rows.buckets)
+            checked = F.when(number > 0, number).otherwise(F.raise_error(F.lit(_ELSEWHERE)).cast("bigint"))
+            page = page + (checked - 1) * (rows.write_ids * rows.buckets)
         if rows.stride:
             at = F.expr(f"{row_id} - {low[2]}L")
             at = (at + page * rows.stride if rows.starts[-1] > rows.stride else at).cast("int")

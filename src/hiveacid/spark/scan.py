@@ -121,7 +121,7 @@ def scan(
     frames = None
     if counted:
         hidden = _hidden(source, touched, free, numbered or {})
-        frames = _counted(source, locations, data_of(source) if hidden else plain, hidden or 0)
+        frames = _counted(source, [*untouched, *touched], data_of(source) if hidden else plain, hidden or 0)
         touched = [] if hidden and frames is not None else touched
     if frames is None:
         frames = [frame for frame, _ in _acid_rows(source, [*untouched, *touched], plain, None)]

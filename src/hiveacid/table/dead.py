@@ -101,6 +101,8 @@ def dead_rows(
     if not context.facts.classic:
         return None
     places = {place_name(table, at): _event_files(at, write_ids) for at in locations}
+    if len(places) < len(locations):
+        return None
     known = context.events
     key = tuple((place, tuple(one.key for one in files)) for place, files in places.items())
     lasting = all(_lasts(context, one.file) for files in places.values() for one in files)
