@@ -20,7 +20,7 @@ from hiveacid.errors import (
 )
 from hiveacid.orc.summary import Summaries
 from hiveacid.storage.listing import MIGRATION
-from hiveacid.table.dead import Events
+from hiveacid.table.kept import Events
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
