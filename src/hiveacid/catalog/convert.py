@@ -186,15 +186,13 @@ def _require_plain(context: Context, table: TableDefinition, path: str, file: Da
         )
 
 
-def _first_delta(write_id: WriteId) -> str:
-    return DeltaName(is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0).format()
-
-
 def _to_insert_only(
     context: Context, table: TableDefinition, made: TableDefinition, txn: Transaction
 ) -> None:
     write_id = txn.write_id(table.name)
-    directory = _first_delta(write_id)
+    directory = DeltaName(
+        is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0
+    ).format()
     roots = _roots(context, table, txn)
     _clear(context, table, roots)
     mark = f"{write_id}"

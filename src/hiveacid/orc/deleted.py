@@ -21,6 +21,7 @@ from hiveacid.core.in_order import Key
 from hiveacid.core.write_ids import ValidWriteIdList
 from hiveacid.errors import FormatError
 from hiveacid.orc.keys import DELETE
+from hiveacid.orc.vectors import are_valid, numbers
 
 _OPERATION, _CURRENT = "operation", "currentTransaction"
 _KEY = ("originalTransaction", "bucket", "rowId")
@@ -94,14 +95,8 @@ def read_events(data: bytes, valid: ValidWriteIdList | None) -> Any:
     found = found.filter(pc.equal(found.column(_OPERATION), DELETE))
     if valid is not None:
         for name in (_KEY[0], _CURRENT):
-            found = found.filter(_is_valid(valid, found.column(name)))
+            found = found.filter(are_valid(valid, found.column(name)))
     return pa.table({name: found.column(name).cast(pa.int64()) for name in _KEY})
-
-
-def _is_valid(write_ids: ValidWriteIdList, values: Any) -> Any:
-    exceptions = pa.array([int(one) for one in (*write_ids.open, *write_ids.aborted)], pa.int64())
-    known = pc.less_equal(values, int(write_ids.high_watermark))
-    return pc.and_(known, pc.invert(pc.is_in(values, value_set=exceptions)))
 
 
 def deleted_rows(places: Iterable[Any], within: Sequence[Ends]) -> DeletedRows | None:
@@ -186,9 +181,9 @@ def _set(places: Any, size: int) -> Any:
     starts = places.filter(pa.concat_arrays([edge, gap]))
     ends = pc.add(places.filter(pa.concat_arrays([gap, edge])), 1)
     count = len(starts)
-    numbers = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), 2 * count)), 1)
-    odd = pc.bit_wise_and(numbers, 1)
-    order = pc.add(pc.shift_right(numbers, 1), pc.multiply(odd, count))  # start, end, start, end …
+    number = numbers(2 * count)
+    odd = pc.bit_wise_and(number, 1)
+    order = pc.add(pc.shift_right(number, 1), pc.multiply(odd, count))  # start, end, start, end …
     runs, values = pa.concat_arrays([starts, ends]).take(order), pc.equal(odd, 1)
     if runs[0].as_py() == 0:
         runs, values = runs[1:], values[1:]

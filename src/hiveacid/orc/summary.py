@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 from hiveacid.core.in_order import Key
 from hiveacid.core.types import Struct
+from hiveacid.orc.kept import Kept
 from hiveacid.orc.schema import is_acid_root, row_schema
 from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW_ID, OrcTail
 
@@ -25,17 +25,14 @@ class Summaries:
 
     def __init__(self) -> None:
         """Remember nothing yet."""
+        self._known: Kept[FileSummary] = Kept(_MOST, _MOST)
         self._lock = threading.Lock()
-        self._known: OrderedDict[Seen, FileSummary] = OrderedDict()
         self._schemas: dict[Struct, Struct] = {}
 
     def get(self, key: Seen) -> FileSummary | None:
         """Return what is known of a file; None for a file that may have changed."""
-        with self._lock:
-            found = self._known.get(key) if key[-1] else None
-            if found is not None:
-                self._known.move_to_end(key)
-            return found
+        found = self._known.get(key) if key[-1] else None
+        return None if found is None else found[0]
 
     def put(self, key: Seen, summary: FileSummary) -> FileSummary:
         """Remember a summary; return it."""
@@ -43,11 +40,9 @@ class Summaries:
             if len(self._schemas) > _MOST:
                 self._schemas.clear()
             summary = replace(summary, schema=self._schemas.setdefault(summary.schema, summary.schema))
-            if key[-1]:
-                self._known[key] = summary
-                if len(self._known) > _MOST:
-                    self._known.popitem(last=False)
-            return summary
+        if key[-1]:
+            self._known.put(key, summary, 1)
+        return summary
 
 
 @dataclass(frozen=True)

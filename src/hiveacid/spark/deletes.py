@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -51,7 +52,7 @@ class DeleteBounds:
     boxes: tuple[Box, ...] = ()
     fits_memory: bool = True
 
-    @property
+    @cached_property
     def box(self) -> Box | None:
         """Return what is around all keys; None: nobody knows."""
         return hull(self.boxes) if self.boxes else None

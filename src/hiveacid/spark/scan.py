@@ -121,8 +121,10 @@ def scan(
     frames = None
     if counted:
         hidden = _hidden(source, touched, free, numbered or {})
-        frames = _counted(source, [*untouched, *touched], data_of(source) if hidden else plain, hidden or 0)
-        touched = [] if hidden and frames is not None else touched
+        frames = _counted(
+            source, [*untouched, *touched], plain if hidden is None else data_of(source), hidden or 0
+        )
+        touched = touched if hidden is None or frames is None else []
     if frames is None:
         frames = [frame for frame, _ in _acid_rows(source, [*untouched, *touched], plain, None)]
     frames += [frame for frame, _ in _raw_rows(source, untouched, numbered or {}, None)]

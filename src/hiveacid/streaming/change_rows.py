@@ -26,6 +26,7 @@ from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.stored import arrow_type, as_stored
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.orc.vectors import are_valid, numbers
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.streaming.partial import PartOfFile
 from hiveacid.streaming.shape import cast
@@ -127,11 +128,6 @@ def _same(value: int, rows: int) -> Any:
     return pa.repeat(pa.scalar(value, pa.int64()), rows)
 
 
-def numbers(rows: int) -> Any:
-    """Return 0, 1, 2 …."""
-    return pc.subtract(pc.cumulative_sum(_same(1, rows)), 1)
-
-
 def _key_table(found: Any) -> tuple[Any, Any]:
     write_id, bucket, row_id, current = (
         found.column(found.schema.get_field_index(name)).cast(pa.int64()) for name in (*_KEY, _CURRENT)
@@ -140,12 +136,6 @@ def _key_table(found: Any) -> tuple[Any, Any]:
     translated = pc.bit_wise_or(pc.shift_left(pc.if_else(low, bucket, 0), 16), _V1)
     bucket = pc.if_else(pc.and_(pc.equal(write_id, 0), low), translated, bucket)
     return pa.table(dict(zip(_KEY, (write_id, bucket, row_id), strict=True))), current
-
-
-def _is_valid(write_ids: ValidWriteIdList, values: Any) -> Any:
-    exceptions = pa.array([int(one) for one in (*write_ids.open, *write_ids.aborted)], pa.int64())
-    known = pc.less_equal(values, int(write_ids.high_watermark))
-    return pc.and_(known, pc.invert(pc.is_in(values, value_set=exceptions)))
 
 
 def _read_events(file: FileChanges) -> Any:
@@ -158,7 +148,7 @@ def _read_events(file: FileChanges) -> Any:
             before = _before(file, current)
             events = ids.append_column("ended", pc.if_else(before, pa.scalar(None, pa.int64()), current))
             events = events.append_column("before", before.cast(pa.int8()))
-            found.append(events.filter(_is_valid(file.until, current)))
+            found.append(events.filter(are_valid(file.until, current)))
     if not found:
         return None
     return pa.concat_tables(found).group_by(list(_KEY)).aggregate([("ended", "min"), ("before", "max")])
@@ -167,13 +157,13 @@ def _read_events(file: FileChanges) -> Any:
 def _before(file: FileChanges, values: Any) -> Any:
     if file.after is None:
         return pa.repeat(pa.scalar(False), len(values))  # noqa: FBT003 - a value
-    return _is_valid(file.after, values)
+    return are_valid(file.after, values)
 
 
 def _judge(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, Any, Any]:
     """Return which rows came, which went, and by which write id (NULL: none)."""
     rows = len(keys.write_ids)
-    never, seen = pa.nulls(rows, pa.int64()), _is_valid(file.until, keys.write_ids)
+    never, seen = pa.nulls(rows, pa.int64()), are_valid(file.until, keys.write_ids)
     ended = never
     if events is not None and keys.ids is not None:
         numbered = keys.ids.append_column("at", numbers(rows))
@@ -187,7 +177,7 @@ def _judge(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, Any, Any]:
     gone, none = pc.is_valid(ended), pa.repeat(pa.scalar(False), rows)  # noqa: FBT003 - a value
     if file.after is None:
         return pc.and_(seen, pc.invert(gone)), none, ended
-    new = pc.invert(_is_valid(file.after, keys.write_ids))
+    new = pc.invert(are_valid(file.after, keys.write_ids))
     told = pc.and_(seen, pc.invert(pc.and_(new, pc.equal(ended, keys.write_ids).fill_null(False))))  # noqa: FBT003
     return pc.and_(told, new), pc.and_(told, gone) if file.tell_deletes else none, ended
 

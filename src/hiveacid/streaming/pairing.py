@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.core.changes import CHANGE_TYPE, WRITE_ID
-from hiveacid.streaming.change_rows import FileChanges, numbers, read_changes
+from hiveacid.orc.vectors import numbers
+from hiveacid.streaming.change_rows import FileChanges, read_changes
 
 
 def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[Any]:

@@ -5,46 +5,16 @@ Apart from ``table.dead``, because a command that only asks the store must not w
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.orc.kept import Kept
 
 if TYPE_CHECKING:
     from hiveacid.spark.dead import DeadRows
 
 _MOST_EVENTS, _MOST_FILES = 2_000_000, 5_000
 _MOST_BYTES, _MOST_SNAPSHOTS = 1 << 26, 100
-
-T = TypeVar("T")
-
-
-@dataclass
-class Kept(Generic[T]):
-    """Values used last: as many as have some size together, and no more than some number."""
-
-    size: int
-    number: int
-    _used: int = 0
-    _known: OrderedDict[Hashable, tuple[T, int]] = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def get(self, key: Hashable) -> tuple[T] | None:
-        """Return a value, in a tuple; None: not kept."""
-        with self._lock:
-            if key not in self._known:
-                return None
-            self._known.move_to_end(key)
-            return (self._known[key][0],)
-
-    def put(self, key: Hashable, value: T, size: int) -> None:
-        """Keep a value, and let go of others."""
-        with self._lock:
-            self._used += size - self._known.pop(key, (None, 0))[1]
-            self._known[key] = value, size
-            while self._used > self.size or len(self._known) > self.number:
-                self._used -= self._known.popitem(last=False)[1][1]
 
 
 @dataclass

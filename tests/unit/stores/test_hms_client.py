@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,19 +33,6 @@ from hiveacid.stores.hms.txns import commit
 from hiveacid.stores.hms.versions import HIVE4
 from hiveacid.testing.clock import ManualClock
 from thrift_server import HANG_UP, Answer, Server
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[[Answer], Server]]:
-    started: list[Server] = []
-
-    def run(answer: Answer) -> Server:
-        started.append(Server(answer))
-        return started[-1]
-
-    yield run
-    for one in started:
-        one.stop()
 
 
 def client(*ports: int) -> MetastoreClient:

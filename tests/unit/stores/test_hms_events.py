@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,19 +33,6 @@ FILES = (
     NewFiles(PLAIN, (), ("/wh/plain/000000_0",)),
 )
 CHANGES = CatalogChanges(partitions=(NewPartition(ORDERS, Partition(_NEW, "/wh/orders/new")),), files=FILES)
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[[Answer], Server]]:
-    started: list[Server] = []
-
-    def run(answer: Answer) -> Server:
-        started.append(Server(answer))
-        return started[-1]
-
-    yield run
-    for one in started:
-        one.stop()
 
 
 class Metastore:

@@ -96,12 +96,11 @@ class MetastoreCatalog:
         checks.table(table)
         plain_table(table.name)
         self._require_database(table.name.database)
-        raw = definitions.raw_table(table)
-        raw.owner = raw.owner or self.owner
-        raw.createTime = table.created_at or self.clock.now() // 1000
-        self._create(raw, table.name)
+        self._create(definitions.raw_table(table), table.name, table.created_at)
 
-    def _create(self, raw: Any, name: TableName) -> None:
+    def _create(self, raw: Any, name: TableName, created_at: int | None) -> None:
+        raw.owner = raw.owner or self.owner
+        raw.createTime = created_at or self.clock.now() // 1000
         try:
             if self.can.requests:
                 self.client.call(
@@ -164,10 +163,7 @@ class MetastoreCatalog:
         checks.view(view)
         plain_table(view.name)
         self._require_database(view.name.database)
-        raw = definitions.raw_view(view)
-        raw.owner = raw.owner or self.owner
-        raw.createTime = view.created_at or self.clock.now() // 1000
-        self._create(raw, view.name)
+        self._create(definitions.raw_view(view), view.name, view.created_at)
 
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
         """Replace a view; a new name renames it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hiveacid.table.kept import Kept
+from hiveacid.orc.kept import Kept
 
 
 def test_what_was_used_last_is_kept_as_far_as_there_is_room() -> None:
