@@ -15,7 +15,7 @@ from connect_exceptions import EXCEPTIONS
 from file_order import places
 from golden_tables import Golden, unpack
 from hadoop_jars import s3a_jars
-from spark_leftovers import drop_leftovers
+from spark_leftovers import drop_leftovers, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ settings.register_profile("here", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 ON_CONNECT = bool(os.environ.get("HIVEACID_TEST_CONNECT"))
-_SESSION: pytest.StashKey[SparkSession] = pytest.StashKey()
+_SESSION: pytest.StashKey[tuple[SparkSession, dict[str, str]]] = pytest.StashKey()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -52,9 +52,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let no module find in the session what another one left there."""
     yield
-    session = request.config.stash.get(_SESSION, None)
-    if session is not None:
-        drop_leftovers(session)
+    found = request.config.stash.get(_SESSION, None)
+    if found is not None:
+        drop_leftovers(*found)
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +66,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     scratch = tmp_path_factory.mktemp("spark")
     for session in (_connect_session if ON_CONNECT else _classic_session)(scratch):
         if not ON_CONNECT:
-            request.config.stash[_SESSION] = session
+            request.config.stash[_SESSION] = session, settings_of(session)
         yield session
 
 

@@ -8,9 +8,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def drop_leftovers(spark: SparkSession) -> None:
-    """Drop temporary views, go back to the default database: which module comes next differs from run to run."""
+def settings_of(spark: SparkSession) -> dict[str, str]:
+    """What the session is set to; nothing before Spark 4, whose Python cannot ask."""
+    return dict(getattr(spark.conf, "getAll", {}))
+
+
+def drop_leftovers(spark: SparkSession, settings: dict[str, str]) -> None:
+    """Drop temporary views, go back to the default database and to ``settings``: which module comes next is open."""
     catalogs: Any = spark._jsparkSession.sessionState().catalog()
     catalogs.clearTempTables()
     spark.catalog.setCurrentCatalog("spark_catalog")
     spark.catalog.setCurrentDatabase("default")
+    now = settings_of(spark)
+    for key in now.keys() - settings.keys():
+        spark.conf.unset(key)
+    for key, value in settings.items():
+        if now.get(key) != value:
+            spark.conf.set(key, value)

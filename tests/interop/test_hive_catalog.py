@@ -199,7 +199,7 @@ def test_other_catalogs_have_no_transactions_of_their_own(hive: HiveServers, sto
     store.create_table(plain)
     raw = definitions.raw_table(replace(plain, location=f"{place}/shop.db/orders"))
     raw.catName = "other"
-    store._create(raw, plain.name)
+    store._create(raw, plain.name, None)
     start = store.begin_txn(CLIENT, Start((), (ORDERS,), (ORDERS,)))
     store.abort_txns([start.txn_id], "test")
 

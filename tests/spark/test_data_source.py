@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+import hiveacid
 from hiveacid.datasource import can_register
 from hiveacid.errors import StorageError
 
@@ -70,6 +71,19 @@ def test_append_overwrite_and_read(spark: SparkSession, home: AcidSession) -> No
     home.table("t").compact("major", partition={"p": 2})
     assert rows(read(home).where("p = 2")) == [(9, "last", 2)]
     assert staged(home) == []
+
+
+def test_after_a_reset(spark: SparkSession, home: AcidSession) -> None:
+    """RESET takes what `connect` set on a session that stood already; the source stays known, and is read again."""
+    key = "spark.sql.python.filterPushdown.enabled"
+    before = spark.conf.get(key)
+    write(home, frame_of(spark, (1, "a", 1), (2, "b", 2)))
+    spark.sql("RESET")
+    assert rows(read(home).where("p = 2")) == [(2, "b", 2)]
+    spark.conf.unset(key)
+    hiveacid.connect(spark, warehouse=home.context.warehouse).close()
+    assert spark.conf.get(key) == before == "true"
+    assert rows(read(home).where("p = 2")) == [(2, "b", 2)]
 
 
 def test_overwriting_a_table_without_partitions(spark: SparkSession, home: AcidSession) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.session import SparkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,16 +23,11 @@ def register(spark: SparkSession) -> None:
             f'format("hiveacid") needs Spark 4.0 or later, this is {spark.version}: write streams by '
             "foreachBatch(t.stream_writer(...))"
         )
+    SparkFacts(spark).apply_settings()  # again, too: RESET takes them from the session, the source stays
     if _is_registered(spark):
         return
-    from pyspark.sql import datasource as api  # noqa: PLC0415 - Spark 3.5 has no such API
+    from hiveacid.datasource.source import HiveAcidDataSource  # noqa: PLC0415 - Spark 3.5 has no such API
 
-    from hiveacid.datasource.source import HiveAcidDataSource  # noqa: PLC0415
-
-    if hasattr(
-        api, "EqualTo"
-    ):  # since Spark 4.1: a reader that takes filters fails where they are turned off
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(HiveAcidDataSource)
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _SETTINGS = {
     "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    # Since Spark 4.1 a reader in Python that takes filters fails where they are turned off, as they are by default.
+    "spark.sql.python.filterPushdown.enabled": "true",
 }
 # Spark's 4096 rows of many columns, decimals above all, leave the processor's cache before they are used.
 _FASTER = {"spark.sql.orc.columnarReaderBatchSize": "1024"}
@@ -95,7 +97,7 @@ class SparkFacts:
             )
 
     def apply_settings(self) -> None:
-        """Set on an existing session what `configure` would have set (both can be changed at run time)."""
+        """Set on an existing session what `configure` would have set (all can be changed at run time)."""
         for key, value in _SETTINGS.items():
             self.spark.conf.set(key, value)
 
