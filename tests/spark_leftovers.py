@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
-    """What the session is set to; nothing before Spark 4, whose Python cannot ask."""
+    """Say what the session is set to; nothing before Spark 4, whose Python cannot ask."""
     return dict(getattr(spark.conf, "getAll", {}))
 
 
