@@ -105,13 +105,11 @@ def machine() -> dict[str, object]:
     }
 
 
-def save(results: Sequence[Result], directory: Path, **facts: object) -> Path:
-    """Write ``bench.json`` and ``bench.png``. Return the directory."""
+def save(results: Sequence[Result], directory: Path, **facts: object) -> None:
+    """Write ``bench.json``: after each result, for a run takes an hour."""
     directory.mkdir(parents=True, exist_ok=True)
     content = {"machine": machine(), **facts, "results": [one.as_json() for one in results]}
     (directory / "bench.json").write_text(json.dumps(content, indent=1) + "\n")
-    chart(results, directory / "bench.png")
-    return directory
 
 
 def chart(results: Sequence[Result], path: Path) -> None:

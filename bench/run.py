@@ -22,7 +22,7 @@ import peers
 import reading
 import writing
 from measure import Meter
-from results import Result, save, show
+from results import Result, chart, save, show
 from rich.console import Console
 
 import hiveacid
@@ -90,6 +90,7 @@ def main() -> None:
                 console.print(f"== {section}: {arguments.rows:,} rows")
                 for one in measured(scene, section, scratch, quick=arguments.quick):
                     results.append(one)
+                    save(results, arguments.results, rows=arguments.rows, runs=arguments.runs)
                     ratio = one.ratio()
                     said = (
                         ""
@@ -99,8 +100,8 @@ def main() -> None:
                     console.print(f"{one.case}, {one.what}: {one.figures['hiveacid'].seconds:.2f} s {said}")
         spark.stop()
     show(console, results)
-    home = save(results, arguments.results, rows=arguments.rows, runs=arguments.runs)
-    console.print(f"== {home}/bench.json, bench.png")
+    chart(results, arguments.results / "bench.png")
+    console.print(f"== {arguments.results}/bench.json, bench.png")
 
 
 if __name__ == "__main__":

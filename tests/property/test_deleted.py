@@ -18,9 +18,12 @@ from hiveacid.spark.reach import spans
 FIRST = 1 << 29
 EVERYWHERE = [((0, 0, 0), (1 << 40, 1 << 40, 1 << 40))]
 Key = tuple[int, int, int]
-KEYS = st.tuples(
-    st.integers(1, 4), st.integers(0, 3).map(lambda bucket: FIRST + bucket * BUCKET_STEP), st.integers(0, 40)
+BUCKETS = st.tuples(st.integers(0, 3), st.sampled_from([0, 0, 1, 2])).map(
+    lambda one: FIRST + one[0] * BUCKET_STEP + one[1]
 )
+# around the ends of chunks of all sizes
+ROW_IDS = st.integers(0, 40) | st.sampled_from([511, 512, 4095, 4096, 4097, 32767, 32768, 70000])
+KEYS = st.tuples(st.integers(1, 4), BUCKETS, ROW_IDS)
 PLACES = st.lists(st.lists(KEYS, max_size=40), min_size=1, max_size=3)
 
 
@@ -47,16 +50,23 @@ def test_a_range_of_row_ids_has_as_many_deleted_as_there_are_keys(
     nth %= len(places)
     wanted = {key for key in places[nth] if key[:2] == (write_id, bucket) and low <= key[2] <= low + more}
     assert found.count(nth, write_id, bucket, low, low + more) == len(wanted)
-    words = int.from_bytes(found.words, "little")
     assert len(found.words) % 8 == 0
+    words = int.from_bytes(found.words, "little")
+    assert words.bit_count() == len({(nth, *key) for nth, keys in enumerate(places) for key in keys})
     for place, keys in enumerate(places):
         for key in keys:
-            page = found.page(place, *key[:2])
-            assert page is not None
-            at = key[2] + found.shifts[page]
-            assert found.starts[page] <= at < found.starts[page + 1]
-            assert words >> at & 1
-    assert words.bit_count() == len({(nth, *key) for nth, keys in enumerate(places) for key in keys})
+            assert looked_up(found, words, place, key)
+        near = {(key[0], key[1], key[2] + 1) for key in keys} - set(keys)
+        assert not any(looked_up(found, words, place, key) for key in near if key[2] <= found.last[2])
+
+
+def looked_up(found: DeletedRows, words: int, place: int, key: Key) -> int:
+    """Look at a bit as a row of a scan does (``spark.dead``)."""
+    start = found.chunk(place, *key[:2])
+    assert start is not None
+    chunk = start + (key[2] >> found.size) - (found.first[2] >> found.size)
+    word = found.chunks[chunk].as_py() + (key[2] >> 6 & (1 << found.size - 6) - 1)
+    return words >> 64 * word + (key[2] & 63) & 1
 
 
 @given(
@@ -101,11 +111,20 @@ def test_files_without_gaps_are_counted() -> None:
 
 
 def test_what_would_take_too_many_bits_is_left_to_a_join() -> None:
-    assert bits([[(1, FIRST, 0), (1, FIRST, 1 << 26)]]) is None
-    assert bits([[(1, FIRST, 0), (1 << 20, FIRST, 0)]]) is None
-    assert bits([[(1, FIRST, 0), (1, FIRST + 1, 0)]]) is None, "another statement of the bucket"
+    assert bits([[(1, FIRST, 0), (1, FIRST, 1 << 40)]]) is None
+    assert bits([[(1, FIRST, 0), (1 << 21, FIRST, 0)]]) is None
+    assert bits([[(1, FIRST + (1 << 12), 0)]]) is None, "bits that no writer sets"
     assert bits([[(1, 7, 0)]]) is None, "a bucket as Hive 2 wrote it"
+    assert bits([[(nth, FIRST, nth << 15) for nth in range(1, 3000)]]) is None
     assert bits([[(1, FIRST, 1 << 39), (2, FIRST, (1 << 39) + 3)]]) is not None
+
+
+def test_chunks_without_events_take_no_bits() -> None:
+    far = bits([[(1, FIRST, 0), (1, FIRST, 1 << 28)]])
+    assert far is not None
+    assert len(far.bits) == 3 << far.size
+    assert far.count(0, 1, FIRST, 0, 1 << 30) == 2
+    assert far.count(0, 1, FIRST, 1, (1 << 28) - 1) == 0
 
 
 def test_an_event_out_of_the_statistics_is_an_error() -> None:

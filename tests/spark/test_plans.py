@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from acid_files import acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
 from hiveacid.config import keys
 from hiveacid.core.model import TableName
-from hiveacid.orc import deleted
+from hiveacid.spark import located
 from hiveacid.spark.reach import WORTH
 from hiveacid.table import dead
 from hiveacid.table.acid_table import Scan
@@ -82,9 +82,7 @@ def test_a_scan_is_vectorised_and_reads_only_the_columns_asked_for(acid: AcidSes
     assert "Join" not in plan
 
 
-def test_deleted_rows_are_told_by_bits_and_events_are_not_read_again(
-    acid: AcidSession, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deleted_rows_are_told_by_bits_and_events_are_not_read_again(acid: AcidSession, table: str) -> None:
     acid.sql("DELETE FROM t WHERE id IN (1, 2)")
     frame = acid.table(table).to_df()
     plan = executed_plan(frame)
@@ -92,7 +90,7 @@ def test_deleted_rows_are_told_by_bits_and_events_are_not_read_again(
     assert "Join" not in plan
     assert len(list(scan_nodes(frame._jdf.queryExecution().executedPlan()))) == 1
     assert sorted(row.id for row in frame.collect()) == [0, 3, 4, 5, 6, 7, 8, 9]
-    monkeypatch.setattr(deleted, "_MOST_WASTE", 0)  # pages of different sizes
+    acid.sql("UPDATE t SET v = 'y' WHERE id IN (3, 4, 5)")  # the new rows are of another statement
     acid.sql("INSERT INTO t SELECT CAST(id AS INT), 'x', 0.5 FROM range(100, 105)")
     acid.sql("DELETE FROM t WHERE id IN (3, 9, 100, 104)")
     frame = acid.table(table).to_df()
@@ -104,7 +102,7 @@ def test_deleted_rows_are_told_by_bits_and_events_are_not_read_again(
 def test_deletes_are_joined_as_one_broadcast_of_packed_keys(
     acid: AcidSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where bits would not do: very many partitions, Spark Connect."""
+    """Where bits would not do: very many partitions or write ids, Spark Connect."""
     monkeypatch.setattr(dead, "_MOST_PLACES", 0)
     acid.sql("DELETE FROM t WHERE id IN (1, 2)")
     frame = acid.table(table).to_df()
@@ -140,10 +138,62 @@ def test_only_partitions_with_deletes_pay_for_a_look_at_bits(acid: AcidSession) 
     rows = acid.table("p").to_df()
     plan = executed_plan(rows)
     assert BITS in plan, plan
-    assert "array_position" in plan, "a row id is there once in each partition"
+    assert "FileScan" in plan
+    assert ".apply" in plan, "a row id is there once in each partition: its file tells which"
     gone = [id_ for id_ in range(40) if (id_ % 4 == 1 and id_ < 20) or (id_ % 4 > 1 and id_ > 35)]
     assert sorted(row.id for row in rows.collect()) == [id_ for id_ in range(40) if id_ not in gone]
     assert acid.sql("SELECT count(*) FROM p").collect() == [(40 - len(gone),)]
+
+
+def largest_method(frame: DataFrame) -> int:
+    """Return the bytes of the longest method that Spark makes for a plan; the JVM compiles none of more than 8,000."""
+    frame.collect()
+    inside: Any = frame._jdf
+    debug = getattr(frame.sparkSession._jvm.org.apache.spark.sql.execution.debug, "package$").__getattr__(
+        "MODULE$"
+    )
+    found = debug.codegenStringSeq(inside.queryExecution().executedPlan())
+    return max(int(found.apply(nth)._3().maxMethodCodeSize()) for nth in range(found.size()))
+
+
+@pytest.mark.parametrize("most", [1000, 0])
+def test_a_look_at_bits_and_partitions_stays_short(
+    acid: AcidSession, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a row lies is asked once: by the path of its file, cut out of it where there are very many files."""
+    monkeypatch.setattr(located, "_MOST_FILES", most)
+    acid.sql(CREATE.format("p", "PARTITIONED BY (d STRING, e INT) CLUSTERED BY (id) INTO 2 BUCKETS"))
+    days = "if(id % 6 = 0, NULL, concat('a/%', id % 6, ' ='))"
+    acid.sql(
+        f"INSERT INTO p PARTITION (d, e) SELECT CAST(id AS INT), 'x', 0.5, {days}, CAST(id % 2 AS INT) FROM range(60)"
+    )
+    for nth in range(3):
+        acid.sql(f"UPDATE p SET w = w + 1 WHERE id % 5 <= {nth}")
+        acid.sql(f"DELETE FROM p WHERE id = {nth * 10}")
+    frame = acid.sql("SELECT d, e, sum(w), count(*) FROM p WHERE v = 'x' GROUP BY d, e")
+    plan = executed_plan(frame)
+    assert BITS in plan
+    assert ("apply" in plan) == bool(most)
+    assert ("array_position" in plan) == (not most)
+    assert "Join" not in plan
+    assert largest_method(frame) < (4000 if most else 8000)
+    live = [id_ for id_ in range(60) if id_ not in (0, 10, 20)]
+    expected = [
+        (
+            None if part == 0 else f"a/%{part} =",
+            part % 2,
+            sum(0.5 + sum(id_ % 5 <= nth for nth in range(3)) for id_ in live if id_ % 6 == part),
+            sum(id_ % 6 == part for id_ in live),
+        )
+        for part in range(6)
+    ]
+    assert sorted(map(tuple, frame.collect()), key=str) == sorted(expected, key=str)
+    assert acid.sql("SELECT count(*) FROM p").collect() == [(57,)]
+    assert acid.sql("SELECT count(w), max(e) FROM p WHERE d = 'a/%3 =' AND e = 1").collect() == [(10, 1)]
+    whole = acid.table("p").to_df()
+    assert files_read(whole.where("d = 'a/%2 ='")) < files_read(whole) / 4, (
+        "files are pruned by later filters"
+    )
 
 
 @pytest.mark.usefixtures("table")

@@ -1,16 +1,19 @@
-"""Which rows delete events hide, as bits: one for each row id between the lowest and the highest of a page.
+"""Which rows delete events hide, as bits in two levels.
 
-A page is one write id and bucket of one place (a partition). Reading a few million events and setting their bits
-takes a fraction of a second, and may be kept as long as the files last; a look at a bit costs a row a tenth of a
-look into a hash table of as many keys.
+A page is one write id, bucket and statement of one place (a partition); it is cut into chunks of row ids, and only
+chunks in which events lie have bits. Reading a few million events and setting their bits takes a fraction of a second,
+and may be kept as long as the files last; a look at a bit costs a row a tenth of a look into a hash table of as many
+keys.
 """
 
 from __future__ import annotations
 
 import io
+from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -27,10 +30,13 @@ _OPERATION, _CURRENT = "operation", "currentTransaction"
 _KEY = ("originalTransaction", "bucket", "rowId")
 _V1 = 1 << 29  # bucket properties below are of codec version 0: the bucket alone
 BUCKET_STEP = 1 << 16
-"""Between the bucket properties of one bucket and the next; what lies between them are statements."""
-_MOST_PAGES = 1 << 17
+"""Between the bucket properties of one bucket and the next; the statement is in the bits below."""
+_STATEMENTS = 1 << 12
+_MOST_CHUNKS = 1 << 20
 _MOST_BITS = 1 << 26
-_MOST_WASTE = 4  # pages of one size make a look cheaper, for as many times the bits
+_WORD = 64  # bits
+_SIZES = (9, 12, 15)  # of chunks, as bits of the number of a row in one
+_CHUNK_BITS = 32  # of a chunk's place in the table of all
 Ends = tuple[Key, Key]
 """Two keys of which each part is the lowest, and the highest, of some keys."""
 
@@ -39,45 +45,88 @@ Ends = tuple[Key, Key]
 class DeletedRows:
     """The keys of delete events.
 
-    ``first``, ``last``: keys around all of them; ``places``: how many places there are. Pages are numbered by place,
-    write id and bucket, in this order. Row id r of page p has bit r + ``shifts``[p], which lies in ``starts``[p] to
-    ``starts``[p + 1]. ``stride``: bits of each page where all have as many, and the same lowest row id; else 0.
+    ``first``, ``last``: keys around all of them; ``places``: how many places there are; ``statements``: the lowest and
+    the highest. Chunks of 2 ** ``size`` row ids are numbered by place, write id, bucket, statement and row id, in this
+    order; ``chunks``: where the bits of each begin, in longs. The first chunk of the bits has none set: chunks without
+    events are there.
     """
 
     first: Key
     last: Key
     places: int
-    starts: Sequence[int] = field(repr=False)
-    shifts: Sequence[int] = field(repr=False)
+    statements: tuple[int, int]
+    size: int
+    chunks: Any = field(repr=False, compare=False)  # an Int32Array
     bits: Any = field(repr=False, compare=False)  # a BooleanArray
-    stride: int = 0
 
     @property
     def write_ids(self) -> int:
-        """Return the number of pages of one bucket, a place."""
+        """Return the number of write ids between the ends."""
         return self.last[0] - self.first[0] + 1
 
     @property
     def buckets(self) -> int:
-        """Return the number of pages of one write id, a place."""
-        return (self.last[1] - self.first[1]) // BUCKET_STEP + 1
+        """Return the number of buckets between the ends."""
+        return (self.last[1] >> 16) - (self.first[1] >> 16) + 1
 
-    def page(self, place: int, write_id: int, bucket: int) -> int | None:
-        """Return the number of a page; None where no event is near."""
-        column, odd = divmod(bucket - self.first[1], BUCKET_STEP)
-        inside = self.first[0] <= write_id <= self.last[0] and 0 <= column < self.buckets
-        if odd or not inside:
+    @property
+    def of_statement(self) -> int:
+        """Return the number of chunks of one statement."""
+        return (self.last[2] >> self.size) - (self.first[2] >> self.size) + 1
+
+    @property
+    def of_bucket(self) -> int:
+        """Return the number of chunks of one bucket."""
+        return (self.statements[1] - self.statements[0] + 1) * self.of_statement
+
+    @property
+    def of_write_id(self) -> int:
+        """Return the number of chunks of one write id."""
+        return self.buckets * self.of_bucket
+
+    @property
+    def of_place(self) -> int:
+        """Return the number of chunks of one place."""
+        return self.write_ids * self.of_write_id
+
+    def chunk(self, place: int, write_id: int, bucket: int) -> int | None:
+        """Return the number of the first chunk of a page; None where no event is near."""
+        column, statement = (bucket >> 16) - (self.first[1] >> 16), bucket & (BUCKET_STEP - 1)
+        if not (self.first[0] <= write_id <= self.last[0] and 0 <= column < self.buckets):
             return None
-        return (place * self.write_ids + write_id - self.first[0]) * self.buckets + column
+        if not self.statements[0] <= statement <= self.statements[1]:
+            return None
+        return (
+            place * self.of_place
+            + (write_id - self.first[0]) * self.of_write_id
+            + column * self.of_bucket
+            + (statement - self.statements[0]) * self.of_statement
+        )
 
     def count(self, place: int, write_id: int, bucket: int, low: int, high: int) -> int:
         """Return how many of these row ids, ``high`` included, are deleted."""
-        page = self.page(place, write_id, bucket)
-        if page is None:
+        start = self.chunk(place, write_id, bucket)
+        low, high = max(low, self.first[2]), min(high, self.last[2])
+        if start is None or low > high:
             return 0
-        start = max(low + self.shifts[page], self.starts[page])
-        end = min(high + 1 + self.shifts[page], self.starts[page + 1])
-        return int(self.bits.slice(start, end - start).true_count) if start < end else 0
+        return self._below(start, high + 1) - self._below(start, low)
+
+    def _below(self, start: int, row_id: int) -> int:
+        """Return how many events the chunks before a row id of a page have, and those before it in its own."""
+        chunk = start + (row_id >> self.size) - (self.first[2] >> self.size)
+        inside = row_id & ((1 << self.size) - 1)
+        if not inside:  # the next page may begin here, and the table may end
+            return self._sums[chunk]
+        begin = self.chunks[chunk].as_py() * _WORD
+        return self._sums[chunk] + int(self.bits.slice(begin, inside).true_count)
+
+    @cached_property
+    def _sums(self) -> list[int]:
+        """Return the number of events before each chunk, and of all."""
+        size = 1 << self.size
+        found = [int(self.bits.slice(at, size).true_count) for at in range(0, len(self.bits), size)]
+        words = size // _WORD
+        return [0, *accumulate(found[one // words] for one in self.chunks.to_pylist())]
 
     @property
     def words(self) -> bytes:
@@ -114,28 +163,45 @@ def deleted_rows(places: Iterable[Any], within: Sequence[Ends]) -> DeletedRows |
     _require_inside((write_id, bucket, row_id), within)
     ends = [pc.min_max(column).as_py() for column in (write_id, bucket, row_id)]
     first, last = ((one[0], one[1], one[2]) for one in ([end[key] for end in ends] for key in ("min", "max")))
-    low = pc.subtract(bucket, first[1])
-    if first[1] < _V1 or pc.any(pc.not_equal(pc.bit_wise_and(low, BUCKET_STEP - 1), 0)).as_py():
+    statement = pc.bit_wise_and(bucket, BUCKET_STEP - 1)
+    low, high = (pc.min_max(statement).as_py()[key] for key in ("min", "max"))
+    if first[1] < _V1 or high >= _STATEMENTS:
         return None
-    shell = DeletedRows(first, last, len(tables), (), (), None)
-    pages = len(tables) * shell.write_ids * shell.buckets
-    if pages > _MOST_PAGES:
+    column = pc.subtract(pc.shift_right(bucket, 16), first[1] >> 16)
+    found = []
+    for size in _SIZES:
+        shell = DeletedRows(first, last, len(tables), (low, high), size, None, None)
+        if len(tables) * shell.of_place > _MOST_CHUNKS:
+            continue
+        chunk = pc.add(pc.multiply(place, shell.of_place), _times(write_id, first[0], shell.of_write_id))
+        chunk = pc.add(chunk, pc.multiply(column, shell.of_bucket))
+        chunk = pc.add(chunk, _times(statement, low, shell.of_statement))
+        chunk = pc.add(chunk, pc.subtract(pc.shift_right(row_id, size), first[2] >> size))
+        bits = (pc.count_distinct(chunk).as_py() + 1) << size
+        if bits <= _MOST_BITS:
+            found.append((bits + _CHUNK_BITS * len(tables) * shell.of_place, shell, chunk))
+    if not found:
         return None
-    page = pc.add(pc.multiply(place, shell.write_ids), pc.subtract(write_id, first[0]))
-    page = pc.add(pc.multiply(page, shell.buckets), pc.shift_right(low, 16))
-    starts, shifts = _laid_out(page, row_id, pages)
-    stride = last[2] - first[2] + 1
-    if pages * stride <= min(_MOST_WASTE * starts[-1], _MOST_BITS):
-        starts = [nth * stride for nth in range(pages + 1)]
-        shifts = [start - first[2] for start in starts[:-1]]
-    else:
-        stride = 0
-    if starts[-1] > _MOST_BITS:
-        return None
-    at = row_id if pages == 1 else pc.add(row_id, pc.take(pa.array(shifts, pa.int64()), page))
-    at = pc.add(at, shifts[0]) if pages == 1 else at
-    bits = _set(_ascending(at.combine_chunks()), starts[-1])
-    return DeletedRows(first, last, len(tables), starts, shifts, bits, stride)
+    _, shell, chunk = min(found, key=lambda one: one[0])
+    return _with_bits(shell, chunk.combine_chunks(), row_id.combine_chunks())
+
+
+def _times(values: Any, low: int, step: int) -> Any:
+    return pc.multiply(pc.subtract(values, low), step)
+
+
+def _with_bits(shell: DeletedRows, chunk: Any, row_id: Any) -> DeletedRows:
+    """Return the bits of events, given the number of each one's chunk."""
+    size, words = shell.size, (1 << shell.size) // _WORD
+    used = pc.unique(chunk)
+    used = used.take(pc.array_sort_indices(used))
+    begins = array("i", bytes(4 * shell.places * shell.of_place))
+    for nth, one in enumerate(used.to_pylist(), start=1):
+        begins[one] = nth * words
+    nth = pc.add(pc.index_in(chunk, used).cast(pa.int64()), 1)
+    at = pc.bit_wise_or(pc.shift_left(nth, size), pc.bit_wise_and(row_id, (1 << size) - 1))
+    chunks = pa.Array.from_buffers(pa.int32(), len(begins), [None, pa.py_buffer(begins)])
+    return replace(shell, chunks=chunks, bits=_set(_ascending(at), (len(used) + 1) << size))
 
 
 def _require_inside(columns: Sequence[Any], within: Sequence[Ends]) -> None:
@@ -148,22 +214,6 @@ def _require_inside(columns: Sequence[Any], within: Sequence[Ends]) -> None:
         known = here if known is None else pc.or_(known, here)
     if known is None or not pc.all(known).as_py():
         raise FormatError("a delete event lies outside of the statistics of its file")
-
-
-def _laid_out(page: Any, row_id: Any, pages: int) -> tuple[list[int], list[int]]:
-    """Return where each page's bits start (and the last one's end), and what a row id is shifted by."""
-    ranges = (
-        pa.table({"page": page, "row": row_id}).group_by("page").aggregate([("row", "min"), ("row", "max")])
-    )
-    sizes, lows = [0] * pages, [0] * pages
-    for nth, low, high in zip(
-        *(ranges.column(c).to_pylist() for c in ("page", "row_min", "row_max")), strict=True
-    ):
-        sizes[nth], lows[nth] = high - low + 1, low
-    starts = [0]
-    for size in sizes:
-        starts.append(starts[-1] + size)
-    return starts, [start - low for (start, _), low in zip(pairwise(starts), lows, strict=True)]
 
 
 def _ascending(places: Any) -> Any:

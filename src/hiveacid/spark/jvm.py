@@ -6,7 +6,8 @@ it moved once, with Spark 4, and only this module knows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,13 +46,59 @@ def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
 def longs(facts: SparkFacts, data: bytes) -> SparkColumn:
     """Return a literal array of little-endian longs. Plans that show it don't spell it out."""
     jvm = _jvm(facts)
-    gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
-    values = gateway.new_array(jvm.long, len(data) // 8)
-    jvm.java.nio.ByteBuffer.wrap(data).order(jvm.java.nio.ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(values)
-    catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
+    values = _gateway(facts).new_array(jvm.long, len(data) // 8)
+    _little_endian(facts, data).asLongBuffer().get(values)
+    return _array(facts, values, "bigint")
+
+
+def ints(facts: SparkFacts, data: bytes) -> SparkColumn:
+    """Return a literal array of little-endian ints, as `longs` does."""
+    jvm = _jvm(facts)
+    values = _gateway(facts).new_array(jvm.int, len(data) // 4)
+    _little_endian(facts, data).asIntBuffer().get(values)
+    return _array(facts, values, "int")
+
+
+def _gateway(facts: SparkFacts) -> Any:
+    return facts.spark.sparkContext._gateway  # noqa: SLF001
+
+
+def _little_endian(facts: SparkFacts, data: bytes) -> Any:
+    nio = _jvm(facts).java.nio
+    return nio.ByteBuffer.wrap(data).order(nio.ByteOrder.LITTLE_ENDIAN)
+
+
+def _array(facts: SparkFacts, values: Any, kind: str) -> SparkColumn:
+    catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
+    without_null = _jvm(facts).org.apache.spark.sql.types.ArrayType(_type(facts, kind), False)  # noqa: FBT003
     array = catalyst.UnsafeArrayData.fromPrimitiveArray(values)
-    without_null = types.ArrayType(_type(facts, "bigint"), False)  # noqa: FBT003 - Scala knows no names here
     return _column(facts, catalyst.Literal(array, without_null))
+
+
+def lookup(
+    facts: SparkFacts, table: Mapping[str, str | int | None], key: SparkColumn, result: str
+) -> SparkColumn:
+    """Return what a hash table has for a text; Spark fails with a NoSuchElementException where it has nothing.
+
+    ``result``: string or int. Plans that show it don't spell it out.
+    """
+    jvm = _jvm(facts)
+    sql, to_scala = jvm.org.apache.spark.sql.catalyst, jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
+    pickled = pickle.dumps(dict(table), protocol=2)  # one call, where Py4J needs one for each entry
+    known = sql.CatalystTypeConverters.convertToCatalyst(
+        to_scala(jvm.net.razorvine.pickle.Unpickler().loads(pickled))
+    )
+    found = sql.util.ArrayBasedMapData.toScalaMap(known)
+    # a function that has the table inside shows nothing of it, and is compared by identity
+    function = found.orElse(to_scala(jvm.java.util.HashMap()))
+    literal = sql.expressions.Literal(function, _type(facts, "scala.Function1"))
+    return _invoke(facts, "Invoke", [literal, "apply", _type(facts, result)], [key])
+
+
+def texts_of(facts: SparkFacts, array: Any) -> list[str]:
+    """Return a Java array of texts without line breaks, in one call."""
+    joined = _jvm(facts).scala.Predef.genericWrapArray(array).mkString("\n")
+    return str(joined).split("\n") if joined else []
 
 
 def try_cast(facts: SparkFacts, value: SparkColumn, target: str) -> SparkColumn:

@@ -20,7 +20,8 @@ from hiveacid.core.types import quote_name
 from hiveacid.spark import flat
 from hiveacid.spark.expressions import named, selected
 from hiveacid.spark.inside import frame_of_plan, plan_of
-from hiveacid.spark.paths import FileFacts, FileGroup, Reading, group_files, names, partition_columns, place
+from hiveacid.spark.located import Counted, place_of
+from hiveacid.spark.paths import FileFacts, FileGroup, Reading, group_files, names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _LOST = "[HIVEACID_FORMAT] a file without row ids is not the one that was listed, or was not read as a whole"
 
+PLACED = Counted("__hiveacid_place", "__hiveacid_at")
+"""Where a row lies, as columns that `raw_frames` gives; the number on a classic session only."""
 Numbered = dict[str, tuple["OriginalRows", ...]]
 """Original files by the root of the location that they lie in."""
 
@@ -53,7 +56,7 @@ class RawSource:
 def raw_frames(
     source: RawSource, locations: Sequence[Location], numbered: Numbered
 ) -> Iterable[tuple[FileGroup, DataFrame]]:
-    """Yield scans: user and partition columns, ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_place``, ``__hiveacid_file``."""
+    """Yield scans: user and partition columns, ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``, and `PLACED`."""
 
     def files_of(location: Location) -> Iterable[tuple[DataFile, Reading, None]]:
         for one in numbered.get(location.root, ()):
@@ -82,12 +85,14 @@ def _found(source: RawSource, facts: SparkFacts, group: FileGroup) -> DataFrame:
     """Return the rows with what tells their file and their place in it."""
     table = source.table
     frame = flat.read(facts, table, names(group.files), source.strict, group.reading.recipe)
+    at = place_of(facts, table, group, frame)
     return selected(
         frame,
         [
             *[quote_name(c.name) for c in table.columns],
-            *partition_columns(table, group),
-            named(place(table, group), "__hiveacid_place"),
+            *at.columns,
+            named(at.name, PLACED.name),
+            *([named(at.number, PLACED.number)] if facts.classic else []),
             "_metadata.file_path AS __hiveacid_file",
             f"{_tail(table, group)} AS __hiveacid_tail",
             "_metadata.file_block_start AS __hiveacid_block",

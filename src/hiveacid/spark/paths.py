@@ -12,9 +12,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.partitions import format_partition
-from hiveacid.core.types import Primitive, parse_type
-from hiveacid.spark.expressions import Expression, as_column, cast, named
-from hiveacid.spark.types import spark_type
+from hiveacid.spark.expressions import Expression
 
 if TYPE_CHECKING:
     from hiveacid.core.evolution import Recipe
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 _PATTERN = re.compile(r"[\\*?{}\[\]]")
 _NO_DECODING = re.compile(r"[A-Za-z0-9_.=/-]*")
-_PATH = "_metadata.file_path"
+PATH = "_metadata.file_path"
 
 
 @dataclass(frozen=True)
@@ -65,16 +63,18 @@ FilesOf = Callable[["Location"], Iterable[tuple["DataFile", Reading, str | None]
 class FileGroup:
     """Files of one scan.
 
-    ``depth``: path components below their location. ``location``: the one they all lie in, ``place`` what tells
-    it apart; None: partition values and place come from the path. ``decode``: some partition name is escaped.
+    ``depth``: path components below their location. ``numbers``: which of ``locations`` each file lies in.
+    ``location``: the one they all lie in, None if their paths, as Hive makes them, tell. ``decode``: some partition
+    name is escaped.
     """
 
     files: tuple[str, ...]
     depth: int
-    location: Location | None
     reading: Reading
+    numbers: tuple[int, ...]
+    locations: Sequence[Location]
+    location: Location | None
     decode: bool = False
-    place: str | None = None
 
 
 def group_files(
@@ -85,12 +85,10 @@ def group_files(
 ) -> list[FileGroup]:
     """Group the files of all locations into as few scans as can be (100 scans cost 8 times one scan)."""
     single = len(locations) == 1
-    groups: dict[tuple[int, str | None, Reading], list[str]] = defaultdict(list)
-    places: dict[str, tuple[Location, str]] = {}
+    groups: dict[tuple[int, str | None, Reading], list[tuple[str, int]]] = defaultdict(list)
     names: set[str] = set()
-    for location in locations:
+    for number, location in enumerate(locations):
         name = _regular_name(table, location)
-        places[location.root] = location, name or location.root
         if name is not None:
             names.add(name)
         for file, reading, copy in files_of(location):
@@ -98,12 +96,13 @@ def group_files(
                 continue
             own = single or name is None or copy is not None
             key = (file.path.count("/") + 1, location.root if own else None, reading)
-            groups[key].append(fs.spark_path(copy or f"{location.root}/{file.path}"))
+            groups[key].append((fs.spark_path(copy or f"{location.root}/{file.path}"), number))
     decode = not all(_NO_DECODING.fullmatch(name) for name in names)
     found = []
-    for (depth, root, reading), files in groups.items():
-        where, place = (None, None) if root is None else places[root]
-        found.append(FileGroup(tuple(files), depth, where, reading, decode, place))
+    for (depth, root, reading), members in groups.items():
+        files, numbers = (tuple(column) for column in zip(*members, strict=True))
+        where = None if root is None else locations[numbers[0]]
+        found.append(FileGroup(files, depth, reading, numbers, locations, where, decode))
     return found
 
 
@@ -124,35 +123,17 @@ def _regular_name(table: TableDefinition, location: Location) -> str | None:
 
 
 def place_name(table: TableDefinition, location: Location) -> str:
-    """Return what `place` is for the rows of a location."""
+    """Return what tells partitions apart: a row id is unique in its own partition only."""
     return _regular_name(table, location) or location.root
-
-
-def partition_columns(table: TableDefinition, group: FileGroup) -> list[Expression]:
-    """Return the partition columns of a group's rows: literals, or cut out of the file's path.
-
-    Spark prunes files at planning by any later filter on such an expression.
-    """
-    columns = table.partition_columns
-    if group.location is not None:
-        values = group.location.partition.values if group.location.partition else ()
-        literals = [_typed(F.lit(value), c.type) for value, c in zip(values, columns, strict=True)]
-    else:
-        literals = [
-            _typed(_path_value(group, len(columns) - index), c.type) for index, c in enumerate(columns)
-        ]
-    return [named(value, c.name) for value, c in zip(literals, columns, strict=True)]
 
 
 def file_name(group: FileGroup) -> Expression:
     """Return the name of the file that a row lies in, as Spark spells it."""
-    return _PATH if group.reading.original is None else F.lit(group.reading.original)
+    return PATH if group.reading.original is None else F.lit(group.reading.original)
 
 
-def place(table: TableDefinition, group: FileGroup) -> Expression:
-    """Return what tells partitions apart: a row id is unique in its own partition only."""
-    if group.place is not None:
-        return F.lit(group.place)
+def cut_place(table: TableDefinition, group: FileGroup) -> str:
+    """Return `place_name` of a row's location as the path of its file has it."""
     count = len(table.partition_columns)
     name = f"substring_index({_last(group.depth + count)}, '/', {count})"
     return _url_decode(name) if group.decode else name
@@ -164,10 +145,11 @@ def top_directory(group: FileGroup) -> str:
 
 
 def _last(components: int) -> str:
-    return f"substring_index({_PATH}, '/', -{components})"
+    return f"substring_index({PATH}, '/', -{components})"
 
 
-def _path_value(group: FileGroup, from_end: int) -> str:
+def cut_value(group: FileGroup, from_end: int) -> str:
+    """Return a partition value out of the path of a row's file; ``from_end``: 1 is the last partition column."""
     segment = f"substring_index({_last(group.depth + from_end)}, '/', 1)"
     value = f"substr({segment}, instr({segment}, '=') + 1)"
     if group.decode:
@@ -179,10 +161,3 @@ def _path_value(group: FileGroup, from_end: int) -> str:
 
 def _url_decode(value: str) -> str:
     return f"url_decode(replace({value}, '+', '%2B'))"
-
-
-def _typed(value: Expression, hive: str) -> Expression:
-    parsed = parse_type(hive)
-    if isinstance(parsed, Primitive) and parsed.name == "char":
-        return F.rpad(as_column(value).cast("string"), parsed.args[0], " ")
-    return cast(value, spark_type(parsed))

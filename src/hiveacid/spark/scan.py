@@ -3,7 +3,7 @@
 The traps are in ``docs/format.md`` (ORC-Java recognises ACID files by their six root columns; predicates on
 root columns are resolved inside ``row``). Three rules keep clear of them, and only this module knows them:
 all six root columns stay alive in every scan (`_GUARD`), no bare root column is ever compared, and nothing
-is added to the root: partition columns are expressions over ``_metadata.file_path``.
+is added to the root: partition columns are expressions over ``_metadata.file_path`` (``spark.located``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from hiveacid.spark import flat, recipes
 from hiveacid.spark.dead import DeadRows
 from hiveacid.spark.deletes import ROOT_KEY, DeleteBounds, delete_key
 from hiveacid.spark.expressions import Expression, cast, named, selected
-from hiveacid.spark.originals import Numbered, RawSource, raw_frames
+from hiveacid.spark.located import Located, Place, place_of
+from hiveacid.spark.originals import PLACED, Numbered, RawSource, raw_frames
 from hiveacid.spark.paths import (
     FileFacts,
     FileGroup,
@@ -34,8 +35,6 @@ from hiveacid.spark.paths import (
     file_name,
     group_files,
     names,
-    partition_columns,
-    place,
 )
 from hiveacid.spark.reach import WORTH, Box, spans, unreached
 from hiveacid.spark.types import column_type
@@ -161,21 +160,21 @@ def scan_deletes(source: Source, locations: Sequence[Location]) -> DataFrame:
     Duplicates stay (the same row deleted twice). Used by joins and by minor compaction.
     """
     groups = group_files(source.fs, source.table, locations, deletes_of(source))
-    frames = [_select_events(source, _read_acid(source, group, _DELETES), group) for group in groups]
+    frames = [_select_events(source, group) for group in groups]
     if not frames:
         places = [c.name for c in source.table.partition_columns]
         return empty_scan(source, current=True).select(*places, ROW_ID, CURRENT)
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-Keys = Callable[[Expression, str], Sequence[Expression]]
+Keys = Callable[[Located, str], Sequence[Expression]]
 """Returns what a frame needs besides its columns to be joined with events: of the rows' place and statement."""
 
 
 def row_key(locations: Sequence[Location], bounds: DeleteBounds) -> Keys:
     """Return what gives rows the column ``__hiveacid_k``, which `delete_keys` are joined with."""
     many = len(locations) > 1
-    return lambda at, _: [named(delete_key(bounds, at if many else None, strict=False), "__hiveacid_k")]
+    return lambda at, _: [named(delete_key(bounds, at.name if many else None, strict=False), "__hiveacid_k")]
 
 
 def delete_keys(
@@ -185,14 +184,12 @@ def delete_keys(
     many = len(locations) > 1
     more = [_CURRENT] if current else []
 
-    def key(group: FileGroup) -> Expression:
-        at = place(source.table, group) if many else None
-        return named(delete_key(bounds, at, strict=True), "__hiveacid_dk")
+    def keyed(group: FileGroup) -> DataFrame:
+        frame = _read_acid(source, group, _DELETES)
+        at = place_of(source.facts, source.table, group, frame).name if many else None
+        return selected(frame, [named(delete_key(bounds, at, strict=True), "__hiveacid_dk"), *more])
 
-    events = [
-        selected(_read_acid(source, group, _DELETES), [key(group), *more])
-        for group in group_files(source.fs, source.table, locations, deletes_of(source))
-    ]
+    events = [keyed(group) for group in group_files(source.fs, source.table, locations, deletes_of(source))]
     return reduce(lambda left, right: left.union(right), events)
 
 
@@ -257,7 +254,7 @@ def _live(
     key = (
         row_key(locations, bounds)
         if dead is None
-        else lambda at, _: [named(dead.flag(at), "__hiveacid_dead")]
+        else lambda at, _: [named(dead.flag(at.number), "__hiveacid_dead")]
     )
     looked_up = only(data_of(source), lambda at, file: f"{at.root}/{file.path}" not in free)
     frames = [frame for frame, _ in _acid_rows(source, locations, looked_up, key)]
@@ -291,15 +288,16 @@ def _newest(source: Source, locations: Sequence[Location], numbered: Numbered) -
         for files_of, operations in ((changes_of(source), _CHANGES), (deletes_of(source), _DELETES))
         for group in group_files(source.fs, source.table, locations, files_of)
     ]
-    events = [
-        versions(_read_acid(source, group, operations), place(source.table, group), group.depth)
-        for group, operations in groups
-    ]
+    events = []
+    for group, operations in groups:
+        frame = _read_acid(source, group, operations)
+        at = place_of(source.facts, source.table, group, frame)
+        events.append(versions(frame, at.name, group.depth))
     latest = reduce(lambda left, right: left.union(right), events)
     latest = latest.groupBy("__hiveacid_dk").agg(F.max("__hiveacid_dv").alias("__hiveacid_dv"))
+    rows = all_rows(source, locations, numbered, lambda at, statement: row_version(at.name, statement))
     return [
-        frame.join(latest, is_older(), "left_anti").drop("__hiveacid_k", "__hiveacid_v")
-        for frame, _ in all_rows(source, locations, numbered, row_version)
+        frame.join(latest, is_older(), "left_anti").drop("__hiveacid_k", "__hiveacid_v") for frame, _ in rows
     ]
 
 
@@ -316,8 +314,9 @@ def _acid_rows(
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
     for group in group_files(source.fs, source.table, locations, files_of):
         frame = _read_acid(source, group, _ROWS, values=True)
-        more = key(place(source.table, group), statement_of(group.depth)) if key else ()
-        yield _select(source, frame, group, more), group
+        at = place_of(source.facts, source.table, group, frame)
+        more = key(at, statement_of(group.depth)) if key else ()
+        yield _select(source, frame, at, more), group
 
 
 def _raw_rows(
@@ -326,7 +325,7 @@ def _raw_rows(
     raw = RawSource(source.facts, source.fs, source.table, source.files, STRICT)
     for group, found in raw_frames(raw, locations, numbered):
         frame = found.withColumn("currentTransaction", F.col("originalTransaction")) if key else found
-        yield _select_raw(source, frame, key("__hiveacid_place", "0") if key else ()), group
+        yield _select_raw(source, frame, key(PLACED, "0") if key else ()), group
 
 
 def _read_acid(source: Source, group: FileGroup, operations: str, *, values: bool = False) -> DataFrame:
@@ -369,13 +368,13 @@ def row_validity(write_ids: ValidWriteIdList, column: str) -> str:
     return valid
 
 
-def _select(source: Source, frame: DataFrame, group: FileGroup, more: Sequence[Expression]) -> DataFrame:
-    recipe = group.reading.recipe
+def _select(source: Source, frame: DataFrame, at: Place, more: Sequence[Expression]) -> DataFrame:
+    group, recipe = at.group, at.group.reading.recipe
     assert recipe is not None  # noqa: S101 - every ACID file is surveyed
     columns = source.table.columns
     users = recipes.values(source.facts, recipe, columns, "row.", group.files[0])
     identity = [_ROW_ID, named(file_name(group), FILE_NAME), _CURRENT]
-    return selected(frame, [*users, *partition_columns(source.table, group), *identity, *more])
+    return selected(frame, [*users, *at.columns, *identity, *more])
 
 
 def _select_raw(source: Source, frame: DataFrame, more: Sequence[Expression]) -> DataFrame:
@@ -384,8 +383,10 @@ def _select_raw(source: Source, frame: DataFrame, more: Sequence[Expression]) ->
     return selected(frame, [*names, *identity, *more])
 
 
-def _select_events(source: Source, frame: DataFrame, group: FileGroup) -> DataFrame:
-    return selected(frame, [*partition_columns(source.table, group), _ROW_ID, _CURRENT])
+def _select_events(source: Source, group: FileGroup) -> DataFrame:
+    frame = _read_acid(source, group, _DELETES)
+    at = place_of(source.facts, source.table, group, frame)
+    return selected(frame, [*at.columns, _ROW_ID, _CURRENT])
 
 
 def only(files_of: FilesOf, wanted: Callable[[Location, DataFile], bool]) -> FilesOf:
@@ -471,7 +472,8 @@ def flat_frames(
     for group in group_files(source.fs, table, locations, flat_of(source)):
         frame = flat.read(source.facts, table, names(group.files), options, group.reading.recipe)
         users = [quote_name(c.name) for c in table.columns]
-        frames.append(selected(frame, [*users, *partition_columns(table, group), *more(group)]))
+        at = place_of(source.facts, table, group, frame)
+        frames.append(selected(frame, [*users, *at.columns, *more(group)]))
     return frames
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hiveacid.table.context import Context
 
 _THREADS = 16
-_MOST_PLACES = 32
-"""A row's place is looked for among them, one after the other."""
+_MOST_PLACES = 1000
+"""Their delete files are read one by one; where one scan has very many files, a place is looked for among all."""
 _SETTLED = 5_000  # milliseconds: no other file gets the same time any more
 
 
@@ -76,9 +76,9 @@ def dead_rows(
         for box in bounds.boxes
     ]
     rows = deleted_rows(tables, within)
-    found = None if rows is None else DeadRows.of(context.facts, rows, tuple(places))
+    found = None if rows is None else DeadRows.of(context.facts, rows)
     if lasting:
-        size = 1 if rows is None else len(rows.bits) // 8 + 16 * len(rows.starts)
+        size = 1 if rows is None else len(rows.bits) // 8 + 4 * len(rows.chunks)
         known.bits.put(key, found, size)
     return found
 
