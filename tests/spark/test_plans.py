@@ -138,7 +138,6 @@ def test_only_partitions_with_deletes_pay_for_a_look_at_bits(acid: AcidSession) 
     rows = acid.table("p").to_df()
     plan = executed_plan(rows)
     assert BITS in plan, plan
-    assert "FileScan" in plan
     assert ".apply" in plan, "a row id is there once in each partition: its file tells which"
     gone = [id_ for id_ in range(40) if (id_ % 4 == 1 and id_ < 20) or (id_ % 4 > 1 and id_ > 35)]
     assert sorted(row.id for row in rows.collect()) == [id_ for id_ in range(40) if id_ not in gone]
@@ -149,10 +148,8 @@ def largest_method(frame: DataFrame) -> int:
     """Return the bytes of the longest method that Spark makes for a plan; the JVM compiles none of more than 8,000."""
     frame.collect()
     inside: Any = frame._jdf
-    debug = getattr(frame.sparkSession._jvm.org.apache.spark.sql.execution.debug, "package$").__getattr__(
-        "MODULE$"
-    )
-    found = debug.codegenStringSeq(inside.queryExecution().executedPlan())
+    debug = getattr(frame.sparkSession._jvm.org.apache.spark.sql.execution.debug, "package$")
+    found = getattr(debug, "MODULE$").codegenStringSeq(inside.queryExecution().executedPlan())
     return max(int(found.apply(nth)._3().maxMethodCodeSize()) for nth in range(found.size()))
 
 
