@@ -13,7 +13,6 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -28,11 +27,13 @@ from hiveacid.orc.vectors import are_valid, numbers
 
 _OPERATION, _CURRENT = "operation", "currentTransaction"
 _KEY = ("originalTransaction", "bucket", "rowId")
+NO_EVENTS = pa.table({name: pa.array([], pa.int64()) for name in _KEY})
+"""What `read_events` returns of a file without events."""
 _V1 = 1 << 29  # bucket properties below are of codec version 0: the bucket alone
 BUCKET_STEP = 1 << 16
 """Between the bucket properties of one bucket and the next; the statement is in the bits below."""
-_STATEMENTS = 1 << 12
-_MOST_CHUNKS = 1 << 20
+_STATEMENTS = 1 << 12  # the bits between statement and bucket are reserved
+_MOST_CHUNKS = 1 << 21
 _MOST_BITS = 1 << 26
 _WORD = 64  # bits
 _SIZES = (9, 12, 15)  # of chunks, as bits of the number of a row in one
@@ -116,23 +117,27 @@ class DeletedRows:
         chunk = start + (row_id >> self.size) - (self.first[2] >> self.size)
         inside = row_id & ((1 << self.size) - 1)
         if not inside:  # the next page may begin here, and the table may end
-            return self._sums[chunk]
+            return int(self._sums[chunk].as_py())
         begin = self.chunks[chunk].as_py() * _WORD
-        return self._sums[chunk] + int(self.bits.slice(begin, inside).true_count)
+        return int(self._sums[chunk].as_py()) + int(self.bits.slice(begin, inside).true_count)
 
     @cached_property
-    def _sums(self) -> list[int]:
-        """Return the number of events before each chunk, and of all."""
+    def _sums(self) -> Any:
+        """Return the number of events before each chunk, and of all, as an Int32Array."""
         size = 1 << self.size
         found = [int(self.bits.slice(at, size).true_count) for at in range(0, len(self.bits), size)]
-        words = size // _WORD
-        return [0, *accumulate(found[one // words] for one in self.chunks.to_pylist())]
+        counts = pa.array(found, pa.int32()).take(pc.divide(self.chunks, size // _WORD))
+        return pc.cumulative_sum(pa.concat_arrays([pa.array([0], pa.int32()), counts]))
 
     @property
     def words(self) -> bytes:
         """Return the bits as little-endian longs, the lowest bit first."""
-        found = self.bits.buffers()[1].to_pybytes()[: -(-len(self.bits) // 8)]
-        return bytes(found + bytes(-len(found) % 8))
+        return bytes(self.bits.buffers()[1].to_pybytes()[: len(self.bits) // 8])
+
+    @property
+    def size_in_memory(self) -> int:
+        """Return bytes, sums included."""
+        return len(self.bits) // 8 + 8 * len(self.chunks)
 
 
 def read_events(data: bytes, valid: ValidWriteIdList | None) -> Any:
@@ -212,7 +217,7 @@ def _require_inside(columns: Sequence[Any], within: Sequence[Ends]) -> None:
             one = pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most))
             here = one if here is None else pc.and_(here, one)
         known = here if known is None else pc.or_(known, here)
-    if known is None or not pc.all(known).as_py():
+    if known is None or not pc.all(known, skip_nulls=False).as_py():
         raise FormatError("a delete event lies outside of the statistics of its file")
 
 
@@ -225,7 +230,7 @@ def _ascending(places: Any) -> Any:
 
 
 def _set(places: Any, size: int) -> Any:
-    """Return so many bits, those at ascending places set."""
+    """Return so many bits, those at ascending places set; the first is not."""
     gap = pc.not_equal(pc.subtract(places[1:], places[:-1]), 1)
     edge = pa.array([True])
     starts = places.filter(pa.concat_arrays([edge, gap]))
@@ -235,8 +240,6 @@ def _set(places: Any, size: int) -> Any:
     odd = pc.bit_wise_and(number, 1)
     order = pc.add(pc.shift_right(number, 1), pc.multiply(odd, count))  # start, end, start, end …
     runs, values = pa.concat_arrays([starts, ends]).take(order), pc.equal(odd, 1)
-    if runs[0].as_py() == 0:
-        runs, values = runs[1:], values[1:]
     if runs[-1].as_py() < size:
         runs = pa.concat_arrays([runs, pa.array([size], pa.int64())])
         values = pa.concat_arrays([values, pa.array([False])])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hiveacid.spark.session import SparkFacts
 
-_WORD = 6  # bits of the number of a bit in a long
+_WORD_BITS = 6  # bits of the number of a bit in a long
 _ELSEWHERE = (
     "raise_error('[HIVEACID_INTERNAL] a row lies in none of the places whose delete events were read')"
 )
@@ -63,9 +63,11 @@ class DeadRows:
         chunk = F.expr(" + ".join(parts))
         if rows.places > 1:
             chunk = chunk + as_column(place).cast("bigint") * rows.of_place
-        within = F.expr(f"CAST(shiftright({row_id}, {_WORD}) & {(1 << rows.size - _WORD) - 1}L AS INT)")
+        within = F.expr(
+            f"CAST(shiftright({row_id}, {_WORD_BITS}) & {(1 << rows.size - _WORD_BITS) - 1}L AS INT)"
+        )
         word = F.get(self._bits, F.get(self._chunks, chunk.cast("int")) + within)
-        bit = F.call_function("shiftright", word, F.expr(f"CAST({row_id} & {(1 << _WORD) - 1}L AS INT)"))
+        bit = F.call_function("shiftright", word, F.expr(f"CAST({row_id} & {(1 << _WORD_BITS) - 1}L AS INT)"))
         dead = F.coalesce(bit.bitwiseAND(F.lit(1)) == 1, F.expr(_ELSEWHERE).cast("boolean"))
         return F.when(F.expr(" AND ".join(inside)), dead).otherwise(F.lit(False))  # noqa: FBT003 - a value
 

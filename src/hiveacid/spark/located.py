@@ -7,9 +7,9 @@ of reach. A look into a hash table of paths takes little code, and none of it tw
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
     from hiveacid.core.model import TableDefinition
     from hiveacid.spark.session import SparkFacts
+    from hiveacid.storage.listing import Location
 
 _MOST_FILES = 1000
-"""Every task gets the whole hash table: a tenth of a megabyte, and a few milliseconds."""
+"""Every task gets a hash table for each partition column, and one for the number: of so many files 0.1 MB each."""
 _EMPTY_AUTHORITY = re.compile(r"^([A-Za-z0-9+.-]+):///(?!/)")
 
 
@@ -55,94 +56,96 @@ class Counted:
     number: str
 
 
+Values = Callable[["Location"], str | int | None]
+
+
 @dataclass(frozen=True)
 class Place:
-    """Expressions over a row of a group's scan. ``of`` returns a value a location: text or number, and its type."""
+    """Expressions over a row of a group's scan.
 
+    ``of``: given what each location has, and the Spark type of that, returns what the row's has; None: nothing but the
+    path can tell.
+    """
+
+    facts: SparkFacts
     table: TableDefinition
     group: FileGroup
-    of: Callable[[Sequence[str | int | None], str], Expression] | None = field(repr=False)
+    of: Callable[[Values, str], Expression] | None = field(repr=False)
 
-    @cached_property
+    @property
     def name(self) -> Expression:
-        """Return what tells partitions apart (`place_name`)."""
+        """Return what tells partitions apart (`place_name`). Raises FormatError where Spark reads other files."""
         if self.of is None:
             return cut_place(self.table, self.group)
-        return self.of([place_name(self.table, at) for at in self.group.locations], "string")
+        return self.of(lambda at: place_name(self.table, at), "string")
 
-    @cached_property
+    @property
     def number(self) -> Expression:
-        """Return which of the scan's locations a row lies in."""
-        count = len(self.group.locations)
-        if self.of is not None:
-            return self.of(range(count), "int")
-        return numbered(
-            cut_place(self.table, self.group), [place_name(self.table, at) for at in self.group.locations]
-        )
+        """Return which of the scan's locations a row lies in; classic sessions only. Raises FormatError as `name`."""
+        locations = self.group.locations
+        if self.group.location is not None:
+            return F.lit(self.group.numbers[0])
+        if self.of is None:
+            numbers = {place_name(self.table, at): nth for nth, at in enumerate(locations)}
+            return lookup(self.facts, numbers, as_column(cut_place(self.table, self.group)), "int")
+        known = {at.root: nth for nth, at in enumerate(locations)}
+        return self.of(lambda at: known[at.root], "int")
 
     @property
     def columns(self) -> list[Expression]:
-        """Return the partition columns. Spark prunes files at planning by any later filter on them."""
+        """Return the partition columns. Spark prunes files at planning by any later filter on them.
+
+        Raises FormatError as `name`.
+        """
         columns = self.table.partition_columns
         found: list[Expression] = []
         for index, column in enumerate(columns):
             if self.of is None:
                 value: Expression = cut_value(self.group, len(columns) - index)
             else:
-                known = [at.partition.values[index] if at.partition else None for at in self.group.locations]
-                value = self.of(known, "string")
+                value = self.of(partial(_value, index), "string")
             found.append(named(_typed(value, column.type), column.name))
         return found
 
 
+def _value(index: int, at: Location) -> str | None:
+    return at.partition.values[index] if at.partition else None
+
+
 def place_of(facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame) -> Place:
-    """Return where the rows of a group lie; ``frame`` is the scan of its files.
-
-    Raises FormatError where Spark does not read all of them.
-    """
-    if group.location is not None:
-        nth = group.numbers[0]
-        return Place(table, group, lambda values, kind: F.lit(values[nth]).cast(kind))
+    """Return where the rows of a group lie; ``frame`` is the scan of its files."""
+    own = group.location
+    if own is not None:
+        return Place(facts, table, group, lambda value, kind: F.lit(value(own)).cast(kind))
     if not table.partition_columns or not facts.classic or len(group.files) > _MOST_FILES:
-        return Place(table, group, None)
-    numbers: list[tuple[str, int]] = []
+        return Place(facts, table, group, None)
+    places: list[tuple[str, Location]] = []
 
-    def looked_up(values: Sequence[str | int | None], kind: str) -> Expression:
-        if not numbers:
-            numbers.extend(_by_path(facts, table, group, frame))
-        return lookup(facts, {path: values[number] for path, number in numbers}, F.col(PATH), kind)
+    def looked_up(value: Values, kind: str) -> Expression:
+        if not places:
+            places.extend(_by_path(facts, table, group, frame))
+        return lookup(facts, {path: value(at) for path, at in places}, F.col(PATH), kind)
 
-    return Place(table, group, looked_up)
-
-
-def numbered(name: Expression, among: Sequence[str]) -> Expression:
-    """Return the place of a text among others, counted from 0; another text is an error of Spark's."""
-    position = F.call_function("array_position", F.array(*map(F.lit, among)), as_column(name))
-    return F.element_at(F.array(*map(F.lit, range(len(among)))), position.cast("int"))
+    return Place(facts, table, group, looked_up)
 
 
 def _by_path(
     facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame
-) -> list[tuple[str, int]]:
-    """Return the path of each file, spelled as ``_metadata`` has it, with the number of its location."""
+) -> list[tuple[str, Location]]:
+    """Return the path of each file, spelled as ``_metadata`` has it, with its location."""
     depth = group.depth + len(table.partition_columns)
-    wanted = {_tail(file, depth): number for file, number in zip(group.files, group.numbers, strict=True)}
+    wanted = {
+        _tail(file, depth): group.locations[number]
+        for file, number in zip(group.files, group.numbers, strict=True)
+    }
     inside: Any = frame._jdf  # noqa: SLF001 - a classic session's
-    found = [
-        (path, wanted.pop(_tail(unquote(path), depth), None)) for path in texts_of(facts, inside.inputFiles())
-    ]
-    if wanted or any(number is None for _, number in found):
-        raise FormatError(f"Spark reads other files of {table.name} than it was told: {sorted(wanted)[:3]}")
-    paths = [(path, number) for path, number in found if number is not None]
+    found = {path: _tail(unquote(path), depth) for path in texts_of(facts, inside.inputFiles())}
+    if set(found.values()) != wanted.keys():
+        other = sorted(wanted.keys() ^ set(found.values()))
+        raise FormatError(f"Spark reads other files of {table.name} than it was told", path=other[0])
     # Hadoop's paths lose the empty authority of file:///, in whichever version of Spark
-    return [
-        *paths,
-        *(
-            (short, number)
-            for path, number in paths
-            if (short := _EMPTY_AUTHORITY.sub(r"\1:/", path)) != path
-        ),
-    ]
+    short = {_EMPTY_AUTHORITY.sub(r"\1:/", path): tail for path, tail in found.items()}
+    return [(path, wanted[tail]) for path, tail in (found | short).items()]
 
 
 def _tail(path: str, depth: int) -> str:

@@ -37,26 +37,28 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _LOST = "[HIVEACID_FORMAT] a file without row ids is not the one that was listed, or was not read as a whole"
 
 PLACED = Counted("__hiveacid_place", "__hiveacid_at")
-"""Where a row lies, as columns that `raw_frames` gives; the number on a classic session only."""
+"""Where a row lies, as columns that `raw_frames` gives if they are wanted; the number on a classic session only."""
+
 Numbered = dict[str, tuple["OriginalRows", ...]]
 """Original files by the root of the location that they lie in."""
 
 
 @dataclass(frozen=True)
 class RawSource:
-    """Where raw files are read from; ``files`` by absolute path."""
+    """Where raw files are read from; ``files`` by absolute path; ``placed``: columns say where rows lie."""
 
     facts: SparkFacts
     fs: FileSystem
     table: TableDefinition
     files: Mapping[str, FileFacts]
     strict: dict[str, str]
+    placed: bool = False
 
 
 def raw_frames(
     source: RawSource, locations: Sequence[Location], numbered: Numbered
 ) -> Iterable[tuple[FileGroup, DataFrame]]:
-    """Yield scans: user and partition columns, ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``, and `PLACED`."""
+    """Yield scans: user and partition columns, ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``; `PLACED` if wanted."""
 
     def files_of(location: Location) -> Iterable[tuple[DataFile, Reading, None]]:
         for one in numbered.get(location.root, ()):
@@ -86,13 +88,15 @@ def _found(source: RawSource, facts: SparkFacts, group: FileGroup) -> DataFrame:
     table = source.table
     frame = flat.read(facts, table, names(group.files), source.strict, group.reading.recipe)
     at = place_of(facts, table, group, frame)
+    placed = [named(at.name, PLACED.name)] if source.placed else []
+    if source.placed and facts.classic:
+        placed.append(named(at.number, PLACED.number))
     return selected(
         frame,
         [
             *[quote_name(c.name) for c in table.columns],
             *at.columns,
-            named(at.name, PLACED.name),
-            *([named(at.number, PLACED.number)] if facts.classic else []),
+            *placed,
             "_metadata.file_path AS __hiveacid_file",
             f"{_tail(table, group)} AS __hiveacid_tail",
             "_metadata.file_block_start AS __hiveacid_block",

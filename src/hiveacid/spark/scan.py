@@ -322,7 +322,7 @@ def _acid_rows(
 def _raw_rows(
     source: Source, locations: Sequence[Location], numbered: Numbered, key: Keys | None
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
-    raw = RawSource(source.facts, source.fs, source.table, source.files, STRICT)
+    raw = RawSource(source.facts, source.fs, source.table, source.files, STRICT, placed=key is not None)
     for group, found in raw_frames(raw, locations, numbered):
         frame = found.withColumn("currentTransaction", F.col("originalTransaction")) if key else found
         yield _select_raw(source, frame, key(PLACED, "0") if key else ()), group

@@ -29,6 +29,8 @@ MIGRATION = "hiveacid.migration"
 """Table property: the other store of a table that is on its way from one to another; nobody uses it meanwhile."""
 RESERVED_PROPERTIES = frozenset({ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION, MIGRATION})
 _THREADS = 16
+_COPYING = "._COPYING_"
+"""End of names that Hadoop gives to files while they are put there; Spark reads none of them."""
 
 T = TypeVar("T")
 
@@ -154,10 +156,11 @@ def adopted_txn_id(table: TableDefinition) -> TxnId:
 
 
 def plain_files(entries: Iterable[FileEntry], table: TableDefinition) -> Iterable[DataFile]:
-    """Return the data files of a table that knows no transactions: everything that is not hidden."""
+    """Return the data files of a table that knows no transactions: everything that is not hidden, or being copied there."""
     write_id = WriteId(int(table.property(CONVERSION) or 0))
     moving = DeltaName(is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0).format()
     for entry in entries:
         parts = entry.path.split("/")
-        if not entry.is_dir and not any(is_hidden(part) for part in parts) and parts[0] != moving:
+        hidden = any(is_hidden(part) for part in parts) or parts[-1].endswith(_COPYING)
+        if not entry.is_dir and not hidden and parts[0] != moving:
             yield DataFile(entry.path, entry.size, modified=entry.modified)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
-from hiveacid.orc.deleted import deleted_rows, read_events
+from hiveacid.orc.deleted import NO_EVENTS, deleted_rows, read_events
 from hiveacid.spark.dead import DeadRows
 from hiveacid.spark.paths import place_name
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _THREADS = 16
 _MOST_PLACES = 1000
-"""Their delete files are read one by one; where one scan has very many files, a place is looked for among all."""
+"""The driver reads all their delete files; beyond that Spark does."""
 _SETTLED = 5_000  # milliseconds: no other file gets the same time any more
 
 
@@ -65,7 +66,7 @@ def dead_rows(
     if lasting and (kept := known.bits.get(key)):
         return kept[0]
     try:
-        tables = [_read(context, files) for files in places.values()]
+        tables = _read(context, list(places.values()))
     except (pa.ArrowException, OSError):
         return None  # the join says what is wrong, if anything
     within: list[Ends] = [
@@ -78,7 +79,7 @@ def dead_rows(
     rows = deleted_rows(tables, within)
     found = None if rows is None else DeadRows.of(context.facts, rows)
     if lasting:
-        size = 1 if rows is None else len(rows.bits) // 8 + 4 * len(rows.chunks)
+        size = 1 if rows is None else rows.size_in_memory
         known.bits.put(key, found, size)
     return found
 
@@ -103,8 +104,8 @@ def _lasts(context: Context, file: DataFile) -> bool:
     return modified > 0 and (modified % 1000 > 0 or context.clock.now() - modified > _SETTLED)
 
 
-def _read(context: Context, files: Sequence[_EventFile]) -> Any:
-    """Return the events of some files, several read at a time."""
+def _read(context: Context, places: Sequence[Sequence[_EventFile]]) -> list[Any]:
+    """Return the events of some files, as a table a place; several files are read at a time."""
     kept = context.events.files
 
     def read(one: _EventFile) -> Any:
@@ -116,7 +117,10 @@ def _read(context: Context, files: Sequence[_EventFile]) -> Any:
             kept.put(one.key, found, found.num_rows)
         return found
 
+    files = [one for place in places for one in place]
     if len(files) == 1:
-        return read(files[0])
-    with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
-        return pa.concat_tables(pool.map(read, files))
+        found = iter([read(files[0])])
+    else:
+        with ThreadPoolExecutor(min(_THREADS, len(files) or 1)) as pool:
+            found = iter(list(pool.map(read, files)))
+    return [pa.concat_tables([NO_EVENTS, *islice(found, len(place))]) for place in places]

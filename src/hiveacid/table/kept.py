@@ -13,7 +13,7 @@ from hiveacid.orc.kept import Kept
 if TYPE_CHECKING:
     from hiveacid.spark.dead import DeadRows
 
-_MOST_EVENTS, _MOST_FILES = 2_000_000, 5_000
+_MOST_EVENTS, _MOST_FILES = 2_000_000, 20_000
 _MOST_BYTES, _MOST_SNAPSHOTS = 1 << 26, 100
 
 
