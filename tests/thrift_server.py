@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -20,10 +21,14 @@ Answer = Callable[[str, Struct], Any]
 
 
 class Server:
-    """Speaks the real protocol on a real socket; what it answers is the test's business."""
+    """Speaks the real protocol on a real socket; what it answers is the test's business.
 
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
+    ``tls``: speaks TLS. ``terse``: says good-bye after each answer, as a server does to who was silent for long.
+    """
+
+    def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None, *, terse: bool = False) -> None:
+        self.answer, self._tls, self._terse = answer, tls, terse
+        self.goodbyes = threading.Semaphore(0)
         self.calls: list[str] = []
         self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -49,18 +54,25 @@ class Server:
             except OSError:
                 return
             self.connections += 1
-            self._open.append(handle)
             threading.Thread(target=self._serve, args=(handle,), daemon=True).start()
 
     def _serve(self, handle: socket.socket) -> None:
+        try:
+            handle = handle if self._tls is None else self._tls.wrap_socket(handle, server_side=True)
+        except OSError:
+            return
+        self._open.append(handle)
         plain = TSocket()
         plain.setHandle(handle)
         wire = TBinaryProtocol(TBufferedTransport(plain))
         try:
-            while True:
+            self._one(wire)
+            while not self._terse:
                 self._one(wire)
-        except (TTransportException, OSError, EOFError):
+            _say_goodbye(handle)
+        except (TTransportException, OSError, EOFError, ValueError):
             handle.close()
+        self.goodbyes.release()
 
     def _one(self, wire: TBinaryProtocol) -> None:
         name, _, number = wire.readMessageBegin()
@@ -77,3 +89,14 @@ class Server:
         (said if failed else known.answer(**said)).write(wire)
         wire.writeMessageEnd()
         wire.trans.flush()
+
+
+def _say_goodbye(handle: socket.socket) -> None:
+    handle.settimeout(0)
+    try:
+        if isinstance(handle, ssl.SSLSocket):
+            handle.unwrap()
+    except ssl.SSLWantReadError:  # it is said, and not answered
+        pass
+    finally:
+        handle.close()

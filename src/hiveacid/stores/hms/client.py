@@ -18,8 +18,11 @@ from hiveacid.stores.hms.wire import LostAnswer, Refusal, UnknownMethod, Unreach
 logger = logging.getLogger(__name__)
 
 ROUNDS = 3
-"""How often all servers are tried before a call fails; with the pauses about two seconds."""
-_PAUSE = 0.5  # seconds, doubled at each round
+"""How often all servers are tried before a call fails; with the pauses about two seconds.
+
+Once more for each further server: one that is there, and does not answer, keeps the others from their turn.
+"""
+_PAUSE, _LONGEST = 0.5, 4  # seconds, doubled at each round; at most so many times
 _MOST_IDLE = 4
 
 
@@ -50,9 +53,9 @@ class MetastoreClient:
         """
         again = METHODS[method].again
         trouble: Exception | None = None
-        for turn in range(ROUNDS):
+        for turn in range(ROUNDS + len(self._address.servers) - 1):
             if turn:
-                self._clock.sleep(_PAUSE * 2 ** (turn - 1) * random.uniform(0.5, 1.0))  # noqa: S311 - a pause
+                self._clock.sleep(_PAUSE * min(2 ** (turn - 1), _LONGEST) * random.uniform(0.5, 1.0))  # noqa: S311 - a pause
             try:
                 return self._once(method, values)
             except Unreachable as error:
@@ -81,6 +84,10 @@ class MetastoreClient:
             raise UnsupportedFeatureError(
                 f"the metastore {self} does not know the call {method}: it is of another version"
             ) from None
+        except LostAnswer:
+            wire.close()
+            self._leave(wire.server)
+            raise
         except BaseException:  # an answer may still be under way, and it is nobody's
             wire.close()
             raise
@@ -94,6 +101,16 @@ class MetastoreClient:
                 return idle
             idle.close()
         return self._connected()
+
+    def _leave(self, server: tuple[str, int]) -> None:
+        """Hang up on a server that did not answer: its other connections may be no better, others come first now."""
+        with self._lock:
+            left = [one for one in self._idle if one.server == server]
+            self._idle = [one for one in self._idle if one.server != server]
+            if self._address.servers[self._first] == server:
+                self._first = (self._first + 1) % len(self._address.servers)
+        for one in left:
+            one.close()
 
     def _take_idle(self) -> Wire | None:
         with self._lock:

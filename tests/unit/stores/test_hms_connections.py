@@ -1,0 +1,130 @@
+"""Connections that ended unseen, with TLS and without, and servers that are there and do not answer."""
+
+from __future__ import annotations
+
+import select
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from certificates import server_context
+from hiveacid.stores.hms import protocol
+from hiveacid.stores.hms.address import Address, parse_address
+from hiveacid.stores.hms.client import MetastoreClient
+from hiveacid.stores.hms.wire import Wire
+from hiveacid.testing.clock import ManualClock
+from thrift_server import Answer, Server
+
+COMMIT = protocol.CommitTxnRequest(txnid=1)
+
+
+@pytest.fixture(params=["TLSv1_2", "TLSv1_3"])
+def secured(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[..., tuple[Server, Address]]]:
+    """Return what starts a server with TLS of a version, and says its address."""
+    context, certificate = server_context(tmp_path)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion[request.param]
+    started: list[Server] = []
+
+    def run(answer: Answer, *, terse: bool = False) -> tuple[Server, Address]:
+        started.append(Server(answer, context, terse=terse))
+        return started[-1], parse_address(
+            f"thrift://localhost:{started[-1].port}?tls=true&ca={certificate}&timeout=20"
+        )
+
+    yield run
+    for one in started:
+        one.stop()
+
+
+def at_once(client: MetastoreClient, count: int) -> None:
+    """Make so many calls side by side; the server lets them go when all are there."""
+    calls = [threading.Thread(target=client.call, args=("get_all_databases",)) for _ in range(count)]
+    for one in calls:
+        one.start()
+    for one in calls:
+        one.join()
+
+
+def test_with_tls_a_server_that_was_started_anew_is_found_again(
+    secured: Callable[..., tuple[Server, Address]],
+) -> None:
+    """None of the connections that it left is used, not for one call that may be sent once only."""
+    together = threading.Barrier(4)
+
+    def answer(name: str, _: object) -> dict[str, object]:
+        if name == "get_all_databases":
+            together.wait(30)
+        return {"success": []} if name == "get_all_databases" else {}
+
+    server, address = secured(answer)
+    client = MetastoreClient(address, ManualClock())
+    at_once(client, 4)
+    server.hang_up()
+    client.call("commit_txn", COMMIT)
+    client.call("commit_txn", COMMIT)
+    assert server.calls.count("commit_txn") == 2
+    assert server.connections == 5
+    client.close()
+
+
+def test_with_tls_a_connection_that_the_server_took_leave_of_is_not_used(
+    secured: Callable[..., tuple[Server, Address]],
+) -> None:
+    server, address = secured(lambda *_: {}, terse=True)
+    client = MetastoreClient(address, ManualClock())
+    for _ in range(3):
+        client.call("commit_txn", COMMIT)
+        assert server.goodbyes.acquire(timeout=30)
+    assert server.calls == ["commit_txn"] * 3
+    client.close()
+
+
+def test_tickets_of_tls_are_no_end(secured: Callable[..., tuple[Server, Address]]) -> None:
+    """A server of TLS 1.3 sends them after the handshake, unasked: the connection has something to read, and is alive."""
+    server, address = secured(lambda *_: {"success": "4.0.1"})
+    wire = Wire(address.servers[0], address)
+    assert bool(select.select([wire._socket], [], [], 5.0 if _is_newest(wire) else 0.0)[0]) == _is_newest(
+        wire
+    )
+    assert wire.alive()
+    assert wire.call("getVersion") == "4.0.1"
+    assert wire.alive()
+    server.hang_up()
+    assert not wire.alive()
+    wire.close()
+    assert not wire.alive()
+
+
+def _is_newest(wire: Wire) -> bool:
+    assert isinstance(wire._socket, ssl.SSLSocket)
+    return wire._socket.version() == "TLSv1.3"
+
+
+def test_a_server_that_does_not_answer_is_left(start: Callable[..., Server]) -> None:
+    """Its other connections are no better: none of them costs a call another wait; and the next server comes first."""
+    free, together = threading.Event(), threading.Barrier(3)
+
+    def answer(name: str, _: object) -> dict[str, object]:
+        if name == "get_all_databases":
+            together.wait(30)
+            return {"success": []}
+        free.wait(30)
+        return {}
+
+    silent, other = start(answer), start(lambda *_: {})
+    servers = (("127.0.0.1", silent.port), ("127.0.0.1", other.port))
+    client = MetastoreClient(Address(servers, timeout=5), ManualClock())
+    at_once(client, 3)
+    client._address = Address(servers, timeout=0.2)
+    request = protocol.AbortTxnRequest(txnid=1)
+    client.call("abort_txn", request)
+    assert (silent.calls.count("abort_txn"), other.calls) == (1, ["abort_txn"])
+    client.close()
+    client.call("abort_txn", request)
+    assert (silent.calls.count("abort_txn"), other.calls) == (1, ["abort_txn"] * 2)
+    free.set()
