@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LONGEST_TURN = 10.0
+_ABORTED = "was aborted (timed out, or by ABORT TRANSACTIONS)"
+_MISSING = "is not known to the store any more"
 # Whoever ends silent transactions goes by its own hive.txn.timeout: half of Hive's default is safe with all of them.
 _LONGEST_INTERVAL = 150.0
 
@@ -23,8 +25,8 @@ _LONGEST_INTERVAL = 150.0
 class Heartbeats:
     """Keeps transactions alive from a background thread while their owners work.
 
-    The thread starts with the first transaction and ends with `close`. Snapshots whose holders are gone
-    are ended by it (DESIGN §4).
+    The thread starts with the first transaction and ends with `close`. Snapshots whose holders are gone are ended by
+    another (DESIGN §4): whatever that one has to wait for, the heart goes on.
     """
 
     def __init__(self, store: TransactionStore, interval: float) -> None:
@@ -37,15 +39,20 @@ class Heartbeats:
         self._told: list[Callable[[], None]] = []
         self._sweepers: list[Callable[[], object]] = []
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._threads: dict[Callable[[], None], threading.Thread] = {}
 
     def track(self, txn_id: TxnId) -> None:
         """Beat for a transaction from now on."""
         with self._lock:
             self._open[txn_id] = threading.get_ident()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="hiveacid-heartbeat", daemon=True)
-                self._thread.start()
+            self._start(self._run, "hiveacid-heartbeat")
+            if self._sweepers:
+                self._start(self._sweep, "hiveacid-sweep")
+
+    def _start(self, run: Callable[[], None], name: str) -> None:
+        if run not in self._threads:
+            self._threads[run] = threading.Thread(target=run, name=name, daemon=True)
+            self._threads[run].start()
 
     def forget(self, txn_id: TxnId, *, wrote: bool = False) -> None:
         """Stop beating for a transaction that ended; ``wrote``: it has committed something."""
@@ -65,8 +72,11 @@ class Heartbeats:
         self._told.append(tell)
 
     def on_turn(self, sweep: Callable[[], object]) -> None:
-        """Call ``sweep`` at every turn, too."""
-        self._sweepers.append(sweep)
+        """Call ``sweep`` at every turn, in a thread of its own, once there was a transaction."""
+        with self._lock:
+            self._sweepers.append(sweep)
+            if self._threads:
+                self._start(self._sweep, "hiveacid-sweep")
 
     def check(self, txn_id: TxnId) -> None:
         """Raise TransactionAbortedError if a heartbeat found the transaction gone."""
@@ -85,26 +95,30 @@ class Heartbeats:
             return
         answer = self._store.heartbeat(open_now)
         with self._lock:
-            for txn_id in answer.aborted:
-                self._lost[txn_id] = "was aborted (timed out, or by ABORT TRANSACTIONS)"
-            for txn_id in answer.missing:
-                self._lost[txn_id] = "is not known to the store any more"
-            for txn_id in (*answer.aborted, *answer.missing):
-                self._open.pop(txn_id, None)
+            for txn_ids, reason in ((answer.aborted, _ABORTED), (answer.missing, _MISSING)):
+                for txn_id in txn_ids:
+                    if self._open.pop(txn_id, None) is not None:  # else its owner ended it meanwhile
+                        self._lost[txn_id] = reason
 
     def close(self) -> None:
-        """End the thread."""
+        """End the threads."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
+        for thread in self._threads.values():
+            thread.join(timeout=5)
+
+    def _turn(self) -> float:
+        return max(0.05, min(self.interval, _LONGEST_TURN))
 
     def _run(self) -> None:
         waited = 0.0
-        while not self._stop.wait(turn := max(0.05, min(self.interval, _LONGEST_TURN))):
+        while not self._stop.wait(turn := self._turn()):
             waited += turn
             if waited >= min(self.interval, _LONGEST_INTERVAL) and _try(self.beat):
                 waited = 0.0  # a beat that failed is sent again at the next turn
-            for sweep in self._sweepers:
+
+    def _sweep(self) -> None:
+        while not self._stop.wait(self._turn()):
+            for sweep in list(self._sweepers):
                 _try(sweep)
 
 

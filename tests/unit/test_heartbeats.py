@@ -12,16 +12,17 @@ from hiveacid.stores.memory import MemoryStore
 
 
 class RestlessStore(MemoryStore):
-    """Does not answer the first heartbeat."""
+    """Does not answer the first heartbeat, nor others while it is out of reach."""
 
     def __init__(self) -> None:
         super().__init__()
         self.beats = 0
+        self.out_of_reach = False
         self.answered = threading.Event()
 
     def heartbeat(self, txn_ids: object) -> HeartbeatAnswer:
         self.beats += 1
-        if self.beats == 1:
+        if self.beats == 1 or self.out_of_reach:
             raise StoreUnavailableError("not now")
         self.answered.set()
         return super().heartbeat(txn_ids)  # type: ignore[arg-type]
@@ -42,6 +43,27 @@ def test_a_beat_that_failed_is_sent_again_and_sweeps_are_in_nobodys_way() -> Non
     heartbeats.track(TxnId(txn_id))
     assert store.answered.wait(30)
     assert swept.wait(30)
+    heartbeats.close()
+
+
+def test_a_sweep_that_waits_does_not_keep_the_heart_still() -> None:
+    """It may ask a server that does not answer: what is alive would be aborted meanwhile."""
+    store = RestlessStore()
+    heartbeats = Heartbeats(store, 0.05)
+    sweeping, free = threading.Event(), threading.Event()
+
+    def sweep() -> None:
+        sweeping.set()
+        free.wait(60)
+
+    store.out_of_reach = True
+    (txn_id,) = store.open_txns(Client("ann", "here", "test"))
+    heartbeats.track(TxnId(txn_id))
+    heartbeats.on_turn(sweep)
+    assert sweeping.wait(30)
+    store.out_of_reach = False
+    assert store.answered.wait(30)
+    free.set()
     heartbeats.close()
 
 

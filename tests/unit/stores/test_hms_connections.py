@@ -18,6 +18,7 @@ from hiveacid.stores.hms.wire import Wire
 from hiveacid.testing.clock import ManualClock
 from thrift_server import Answer, Server
 
+BEATEN = protocol.HeartbeatTxnRangeResponse(aborted=set(), nosuch=set())
 COMMIT = protocol.CommitTxnRequest(txnid=1)
 
 
@@ -118,13 +119,30 @@ def test_a_server_that_does_not_answer_is_left(start: Callable[..., Server]) -> 
 
     silent, other = start(answer), start(lambda *_: {})
     servers = (("127.0.0.1", silent.port), ("127.0.0.1", other.port))
-    client = MetastoreClient(Address(servers, timeout=5), ManualClock())
+    client = MetastoreClient(Address(servers, timeout=2), ManualClock())
     at_once(client, 3)
-    client._address = Address(servers, timeout=0.2)
     request = protocol.AbortTxnRequest(txnid=1)
     client.call("abort_txn", request)
     assert (silent.calls.count("abort_txn"), other.calls) == (1, ["abort_txn"])
     client.close()
     client.call("abort_txn", request)
     assert (silent.calls.count("abort_txn"), other.calls) == (1, ["abort_txn"] * 2)
+    free.set()
+
+
+def test_a_heartbeat_waits_less_than_other_calls(start: Callable[..., Server]) -> None:
+    """A server that hangs would keep it longer than transactions live without, and the next one is well."""
+    free = threading.Event()
+
+    def wait(*_: object) -> dict[str, object]:
+        free.wait(60)
+        return {"success": BEATEN}
+
+    silent, other = start(wait), start(lambda *_: {"success": BEATEN})
+    servers = (("127.0.0.1", silent.port), ("127.0.0.1", other.port))
+    client = MetastoreClient(Address(servers, timeout=600), ManualClock())
+    assert client.patience * len(servers) < 100  # Hive's 300 s, of which a third may have passed
+    client.patience = 0.2
+    client.call("heartbeat_txn_range", protocol.HeartbeatTxnRangeRequest(min=1, max=1))
+    assert (silent.calls, other.calls) == (["heartbeat_txn_range"],) * 2
     free.set()

@@ -27,7 +27,8 @@ class Address:
 
     ``principal``: the metastores' Kerberos name, with ``_HOST`` for the host; None: no authentication.
     ``ca``: a file of certificates to trust instead of the system's. Times in seconds: ``timeout`` for an answer
-    (``hive.metastore.client.socket.timeout``, 600 s), ``connect_timeout`` for one server to be there.
+    (``hive.metastore.client.socket.timeout``, 600 s), ``connect_timeout`` for one server to be there, TLS and
+    Kerberos included.
     """
 
     servers: tuple[tuple[str, int], ...]

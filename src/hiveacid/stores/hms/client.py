@@ -24,6 +24,10 @@ Once more for each further server: one that is there, and does not answer, keeps
 """
 _PAUSE, _LONGEST = 0.5, 4  # seconds, doubled at each round; at most so many times
 _MOST_IDLE = 4
+_SHORT = frozenset(
+    {"getVersion", "get_config_value", "heartbeat_txn_range"}
+)  # a healthy server answers at once
+_LONGEST_SHORT = 30.0  # seconds
 
 
 class MetastoreClient:
@@ -38,6 +42,7 @@ class MetastoreClient:
         self._clock = clock
         self._lock = threading.Lock()
         self._idle: list[Wire] = []
+        self.patience = min(address.timeout, _LONGEST_SHORT)  # for the answers of short calls, in seconds
         self._first = 0  # the server that answered last
 
     def __str__(self) -> str:
@@ -75,7 +80,7 @@ class MetastoreClient:
     def _once(self, method: str, values: tuple[Any, ...]) -> Any:
         wire = self._lend()
         try:
-            answer = wire.call(method, *values)
+            answer = wire.call(method, *values, within=self.patience if method in _SHORT else None)
         except Refusal as refusal:
             self._give_back(wire)
             raise as_error(refusal) from None

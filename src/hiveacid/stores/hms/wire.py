@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from hiveacid.errors import ConfigError
@@ -16,6 +17,9 @@ from hiveacid.stores.hms.sasl import SaslTransport
 
 _CALL, _EXCEPTION = 1, 3  # kinds of messages
 _UNKNOWN_METHOD = 1  # a TApplicationException's type
+_PROBES = MappingProxyType(
+    {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}
+)  # dead after two minutes
 _LARGEST_TEXT = 512 * 1024 * 1024  # bytes; a view's text, or the properties of a table with statistics
 
 
@@ -63,6 +67,7 @@ class Wire:
         from thrift.transport.TTransport import TBufferedTransport  # noqa: PLC0415
 
         self.server = server
+        self._patience = address.timeout
         self._methods = methods
         self.process = os.getpid()
         self._socket = _connected(server, address)
@@ -72,9 +77,10 @@ class Wire:
         self._protocol = TBinaryProtocolAccelerated(self._transport, string_length_limit=_LARGEST_TEXT)
         self._number = 0
 
-    def call(self, method: str, *values: Any) -> Any:
+    def call(self, method: str, *values: Any, within: float | None = None) -> Any:
         """Call a method; return its answer. Raises Refusal, UnknownMethod, LostAnswer.
 
+        ``within``: seconds that the answer may take, if not as long as the address says.
         After LostAnswer, and after anything that is not a Refusal, the connection is of no use any more.
         """
         known = self._methods[method]
@@ -82,6 +88,7 @@ class Wire:
         arguments = known.arguments(**dict(zip(names, values, strict=True)))
         answer = known.answer()
         try:
+            self._socket.settimeout(self._patience if within is None else within)
             self._send(method, arguments)
             kind = self._receive(answer)
         except (OSError, EOFError) as error:
@@ -158,19 +165,27 @@ def _said(error: BaseException) -> str:
 
 
 def _connected(server: tuple[str, int], address: Address) -> socket.socket:
+    """Return a connection that waits for ``connect_timeout``, as what comes before the first call has to."""
     try:
         plain = socket.create_connection(server, timeout=address.connect_timeout)
     except OSError as error:
         raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        _keep_alive(plain)
         made = _secured(plain, server, address) if address.tls else plain
     except OSError as error:
         plain.close()
         raise Unreachable(f"{server[0]}:{server[1]}: {error}") from error
-    made.settimeout(address.timeout)
     return made
+
+
+def _keep_alive(plain: socket.socket) -> None:
+    """Let the system find out that a host has gone without a word, and firewalls see that the connection is used."""
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _PROBES.items():
+        if hasattr(socket, option):  # not everywhere
+            plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _authenticated(
