@@ -11,7 +11,7 @@ from typing import Any
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport, TTransportException
+from thrift.transport.TTransport import TBufferedTransport, TFramedTransport, TTransportException
 
 from hiveacid.stores.hms.layout import Struct
 from hiveacid.stores.hms.protocol import METHODS
@@ -24,10 +24,18 @@ class Server:
     """Speaks the real protocol on a real socket; what it answers is the test's business.
 
     ``tls``: speaks TLS. ``terse``: says good-bye after each answer, as a server does to who was silent for long.
+    ``sasl``: negotiates first, and believes everybody.
     """
 
-    def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None, *, terse: bool = False) -> None:
-        self.answer, self._tls, self._terse = answer, tls, terse
+    def __init__(
+        self,
+        answer: Answer,
+        tls: ssl.SSLContext | None = None,
+        *,
+        terse: bool = False,
+        sasl: bool = False,
+    ) -> None:
+        self.answer, self._tls, self._terse, self._sasl = answer, tls, terse, sasl
         self.goodbyes = threading.Semaphore(0)
         self.calls: list[str] = []
         self.connections = 0
@@ -64,8 +72,10 @@ class Server:
         self._open.append(handle)
         plain = TSocket()
         plain.setHandle(handle)
-        wire = TBinaryProtocol(TBufferedTransport(plain))
+        wire = TBinaryProtocol(TFramedTransport(plain) if self._sasl else TBufferedTransport(plain))
         try:
+            if self._sasl:
+                _negotiate(plain)
             self._one(wire)
             while not self._terse:
                 self._one(wire)
@@ -89,6 +99,14 @@ class Server:
         (said if failed else known.answer(**said)).write(wire)
         wire.writeMessageEnd()
         wire.trans.flush()
+
+
+def _negotiate(plain: TSocket) -> None:
+    """Take any token for good, and offer signatures, which nobody looks at."""
+    for answer in (None, b"\x02\x00\x00\x00\x04\x02\x00\x00\x00", b"\x05\x00\x00\x00\x00"):
+        plain.readAll(int.from_bytes(plain.readAll(5)[1:], "big"))
+        if answer is not None:
+            plain.write(answer)
 
 
 def _say_goodbye(handle: socket.socket) -> None:

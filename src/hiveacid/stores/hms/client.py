@@ -8,7 +8,12 @@ import random
 import threading
 from typing import Any
 
-from hiveacid.errors import CommitStateUnknownError, StoreUnavailableError, UnsupportedFeatureError
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    StoreError,
+    StoreUnavailableError,
+    UnsupportedFeatureError,
+)
 from hiveacid.ports import Clock
 from hiveacid.stores.hms.address import Address
 from hiveacid.stores.hms.faults import as_error
@@ -54,7 +59,8 @@ class MetastoreClient:
 
         What the metastore refuses becomes one of our errors (``faults.py``). A call that may not be repeated is
         sent once: CommitStateUnknownError if its answer was lost. StoreUnavailableError where no server answers;
-        UnsupportedFeatureError for a call that the metastore does not know.
+        StoreError where all of them, or Kerberos, refuse a connection; UnsupportedFeatureError for a call that the
+        metastore does not know.
         """
         again = METHODS[method].again
         trouble: Exception | None = None
@@ -123,17 +129,19 @@ class MetastoreClient:
 
     def _connected(self) -> Wire:
         servers = self._address.servers
-        failures = []
+        failures: list[Unreachable | StoreError] = []
         for place in range(len(servers)):
             number = (self._first + place) % len(servers)
             try:
                 wire = Wire(servers[number], self._address)
-            except Unreachable as error:
-                failures.append(str(error))
+            except (Unreachable, StoreError) as error:  # a refusal: another server may have another principal
+                failures.append(error)
                 continue
             self._first = number
             return wire
-        raise Unreachable("; ".join(failures))
+        if all(isinstance(one, StoreError) for one in failures):  # then it is of no use to try again
+            raise failures[-1]
+        raise Unreachable("; ".join(map(str, failures)))
 
     def _give_back(self, wire: Wire) -> None:
         with self._lock:

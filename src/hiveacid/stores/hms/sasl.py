@@ -27,6 +27,10 @@ _LARGEST_FRAME = 512 * 1024 * 1024  # bytes
 _OUR_BUFFER = 0xFFFFFF  # the largest that the negotiation can name
 
 
+class NotSentError(OSError):
+    """Nothing went out: the security context takes no more (its ticket has expired, say)."""
+
+
 def _gssapi() -> Any:
     """Return the library. Raises ConfigError where it is not installed."""
     try:
@@ -42,13 +46,14 @@ def _gssapi() -> Any:
 class SaslTransport:
     """A socket whose other end knows who we are; what Thrift's buffered transport lies upon.
 
-    ``principal``: the metastore's, ``hive/_HOST@REALM`` with the host filled in. Raises StoreError where Kerberos or the
-    metastore refuses; OSError and EOFError as sockets do. ``layer``: 1 plain, 2 signed, 4 encrypted; the server's
+    ``principal``: the metastore's, ``hive/_HOST@REALM`` with the host filled in. Making one raises StoreError where
+    Kerberos or the metastore refuses. Everything raises OSError and EOFError as sockets do. ``layer``: 1 plain, 2 signed, 4 encrypted; the server's
     ``hadoop.rpc.protection`` decides, and of several the strongest is taken.
     """
 
     def __init__(self, plain: socket.socket, principal: str) -> None:
         gssapi = _gssapi()
+        self._refused: type[Exception] = gssapi.exceptions.GSSError
         self._socket = plain
         self._in = b""
         self._out: list[bytes] = []
@@ -69,7 +74,10 @@ class SaslTransport:
         """Return at most ``size`` bytes of what came, at least one."""
         while not self._in:
             frame = self._exactly(self._length())
-            self._in = frame if self.layer == _PLAIN else self._context.unwrap(frame).message
+            try:
+                self._in = frame if self.layer == _PLAIN else self._context.unwrap(frame).message
+            except self._refused as error:
+                raise ConnectionError(f"the answer is not of our security context: {error}") from error
         given, self._in = self._in[:size], self._in[size:]
         return given
 
@@ -78,10 +86,13 @@ class SaslTransport:
         self._out.append(data)
 
     def flush(self) -> None:
-        """Send what was written, as one frame."""
+        """Send what was written, as one frame. Raises NotSentError before anything has gone out."""
         data, self._out = b"".join(self._out), []
-        if self.layer != _PLAIN:
-            data = self._context.wrap(data, self.layer == _PRIVACY).message
+        try:
+            if self.layer != _PLAIN:
+                data = self._context.wrap(data, self.layer == _PRIVACY).message
+        except self._refused as error:
+            raise NotSentError(f"Kerberos took no more: {error}") from error
         self._socket.sendall(_LENGTH.pack(len(data)) + data)
 
     def close(self) -> None:
@@ -149,5 +160,5 @@ def _layers(flags: Any) -> Any:
 
 def _checked(length: int) -> int:
     if length > _LARGEST_FRAME:
-        raise StoreError(f"the metastore sent a frame of {length} bytes: it may speak without SASL")
+        raise ConnectionError(f"the metastore sent a frame of {length} bytes: it may speak without SASL")
     return int(length)

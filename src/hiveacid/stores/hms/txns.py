@@ -12,7 +12,6 @@ from hiveacid.errors import (
     HiveAcidError,
     NoSuchTransactionError,
     StoreError,
-    StoreUnavailableError,
     TransactionAbortedError,
     TransactionStateError,
 )
@@ -217,7 +216,7 @@ def commit(client: MetastoreClient, can: Capabilities, txn_id: TxnId, *, wrote: 
         except NoSuchTransactionError:
             if wrote:
                 raise lost from None
-        except StoreUnavailableError:  # "not there" would say that nothing happened
+        except StoreError:  # "not there", or "no ticket", would say that nothing happened
             if wrote:
                 raise lost from None
             raise

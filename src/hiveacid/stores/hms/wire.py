@@ -13,7 +13,7 @@ from hiveacid.errors import ConfigError
 from hiveacid.stores.hms.address import Address
 from hiveacid.stores.hms.layout import Method, Struct
 from hiveacid.stores.hms.protocol import METHODS
-from hiveacid.stores.hms.sasl import SaslTransport
+from hiveacid.stores.hms.sasl import NotSentError, SaslTransport
 
 _CALL, _EXCEPTION = 1, 3  # kinds of messages
 _UNKNOWN_METHOD = 1  # a TApplicationException's type
@@ -57,7 +57,10 @@ def require_library() -> None:
 
 
 class Wire:
-    """An open connection; used by one thread at a time. ``methods``: those of the service. Raises Unreachable."""
+    """An open connection; used by one thread at a time. ``methods``: those of the service.
+
+    Making one raises Unreachable, and StoreError where Kerberos or the metastore refuses.
+    """
 
     def __init__(
         self, server: tuple[str, int], address: Address, methods: Mapping[str, Method] = METHODS
@@ -78,10 +81,10 @@ class Wire:
         self._number = 0
 
     def call(self, method: str, *values: Any, within: float | None = None) -> Any:
-        """Call a method; return its answer. Raises Refusal, UnknownMethod, LostAnswer.
+        """Call a method; return its answer. Raises Refusal, UnknownMethod, LostAnswer, Unreachable.
 
         ``within``: seconds that the answer may take, if not as long as the address says.
-        After LostAnswer, and after anything that is not a Refusal, the connection is of no use any more.
+        After anything that the metastore did not say itself the connection is of no use any more.
         """
         known = self._methods[method]
         names = [field[2] for field in known.arguments.thrift_spec if field is not None]
@@ -91,6 +94,8 @@ class Wire:
             self._socket.settimeout(self._patience if within is None else within)
             self._send(method, arguments)
             kind = self._receive(answer)
+        except NotSentError as error:
+            raise Unreachable(_said(error)) from error
         except (OSError, EOFError) as error:
             raise LostAnswer(_said(error)) from error
         except Exception as error:
