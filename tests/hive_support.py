@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -68,6 +69,17 @@ def refused(what: str, use: object) -> None:
     raise AssertionError(what + " was not refused")
 
 
+def warned(spark: SparkSession, home: Path) -> list[str]:
+    """Return what `hiveacid.connect` logs."""
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("hiveacid").addHandler(handler)
+    hiveacid.connect(spark, warehouse=str(home / "another")).close()
+    logging.getLogger("hiveacid").removeHandler(handler)
+    return said
+
+
 def main(home: Path) -> None:
     plain = session(home)
     plain.sql(f"CREATE TABLE h (id INT, v STRING) CLUSTERED BY (id) INTO 2 BUCKETS {ACID}")
@@ -75,8 +87,11 @@ def main(home: Path) -> None:
     plain.sql("CREATE VIEW seen AS SELECT id FROM h")
     plain.sql("CREATE DATABASE elsewhere")
     plain.sql("CREATE VIEW elsewhere.again AS SELECT * FROM seen")
+    (said,) = warned(plain, home)
+    assert "spark.sql" in said
     builder = hiveacid.configure(SparkSession.builder, native=True, warehouse=str(home / "acid"))
     spark = builder.getOrCreate()
+    assert warned(spark, home) == []
     for statement in REFUSED.strip().splitlines():
         refused(statement, lambda text=statement: spark.sql(text))
         refused(statement + " (from Java)", lambda text=statement: plain.sql(text))

@@ -38,7 +38,7 @@ from hiveacid.errors import (
 )
 from hiveacid.heartbeats import Heartbeats
 from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, HISTORY_FROM, MIGRATION
-from hiveacid.stores.hms.seeds import forget_write_ids
+from hiveacid.stores.hms.seeds import forget_write_ids, is_stand_in
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.transaction import Transactions, this_client
 
@@ -125,8 +125,8 @@ class Migration:
         if old is None:
             self._ended(name, new, dry_run=dry_run)
             return None
-        if new is not None and new.property(MIGRATION) is None:
-            raise AlreadyExistsError(f"{self.target.name} has a table {name} already")
+        if new is not None:
+            self._require_ours(new)
         with ExitStack() as stack:
             own = stack.enter_context(self._held(self.source, name))
             stack.enter_context(self._held(self.target, name))
@@ -163,8 +163,21 @@ class Migration:
         """Take the mark off a table that was interrupted at the very end."""
         if new is None:
             raise NoSuchTableError(f"table {name} is neither in {self.source.name} nor in {self.target.name}")
-        if new.property(MIGRATION) is not None and not dry_run:
+        if new.property(MIGRATION) is None:
+            return
+        self._require_ours(new)
+        if not dry_run:
             self.target.store.alter_table(name, _unmarked(new))
+
+    def _require_ours(self, there: TableDefinition) -> None:
+        """Refuse a table of the target that no call like this one has begun to make."""
+        mark = there.property(MIGRATION)
+        if mark == self.source.name:
+            return
+        message = f"{self.target.name} has a table {there.name} already"
+        if mark is not None:
+            message += f", which is on its way from or to {mark}: bring that to its end first"
+        raise AlreadyExistsError(message)
 
     @contextmanager
     def _held(self, side: Side, name: TableName) -> Iterator[TxnId]:
@@ -250,26 +263,33 @@ class Migration:
         name, source, target = state.table.name, self.source.store, self.target.store
         if begun:  # interrupted before; nobody can have used it
             self._require_unused(state)
-            target.drop_table(name)
+            self._drop_ours(name)
         source.alter_table(name, state.table.with_properties({MIGRATION: self.target.name}))
         try:
             self._make_database(name.database)
             definition = self._translated(state)
             if isinstance(target, MetastoreStore) and definition.kind is not TableKind.PLAIN:
-                forget_write_ids(target, definition)
+                forget_write_ids(target, definition, (MIGRATION, self.source.name))
             target.create_table(definition)
             self._fill(state)
         except BaseException:
             with suppress(HiveAcidError):
-                target.drop_table(name)
+                self._drop_ours(name)
             source.alter_table(name, state.table)
             raise
         source.drop_table(name)
         target.alter_table(name, _unmarked(definition))
 
+    def _drop_ours(self, name: TableName) -> None:
+        """Drop what was begun in the target; Hive's CREATE TABLE minds no lock of ours, so look whose it is."""
+        made = self.target.store.get_table(name)
+        if made is not None and made.property(MIGRATION) == self.source.name:
+            self.target.store.drop_table(name)
+
     def _require_unused(self, state: _State) -> None:
         name, store = state.table.name, self.target.store
-        if state.table.kind is TableKind.PLAIN:
+        there = store.get_table(name)
+        if state.table.kind is TableKind.PLAIN or there is None or is_stand_in(there):
             return
         ids = store.valid_write_ids(store.valid_txns(), [name])[name]
         if ids.high_watermark > state.high_watermark:

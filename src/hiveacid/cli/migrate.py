@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -156,7 +157,8 @@ def _missing(work: Migration, view: TableName, known: Collection[TableName]) -> 
 def _shown(place: Place) -> str:
     """Return what a store is called in messages and marks: no user and no password."""
     if place.store is None:
-        return f"the store of {place.warehouse}"
+        where = place.warehouse or ""
+        return f"the store of {where if '://' in where else Path(where).resolve()}"
     scheme, _, rest = place.store.partition("://")
     return f"{scheme.partition('+')[0]}://{rest.rpartition('@')[2].partition('?')[0]}"
 

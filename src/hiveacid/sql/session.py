@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
     from hiveacid.transaction import Transaction
 
 
+logger = logging.getLogger(__name__)
+
+_UNGUARDED = (
+    "this session has Hive support and is not native: spark.sql and spark.table, unlike acid.sql, take transactional tables "
+    "of a Hive Metastore for plain ones; they show wrong rows and spoil tables that they write. "
+    "hiveacid.configure(builder, native=True, store=...) guards against that (docs/metastore.md)"
+)
 _CONNECT = (4, 0)  # the first whose sql() takes the plans of what a text names
 
 
@@ -56,6 +64,17 @@ def connect(
     inside = getattr(spark, "acid", None)
     if warehouse is None and store is None and isinstance(inside, AcidSession):
         return inside
+    session = connected(spark, warehouse, store, settings)
+    facts = session.context.facts
+    if inside is None and facts.classic and facts.hive_support:
+        logger.warning(_UNGUARDED)
+    return session
+
+
+def connected(
+    spark: SparkSession, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
+) -> AcidSession:
+    """Do what `connect` does for a session that isn't native, without a word on Spark's own catalog."""
     facts = SparkFacts(spark)
     if not facts.classic and facts.version < _CONNECT:
         raise UnsupportedFeatureError("Spark Connect needs Spark 4.0 or later here: use a classic session")

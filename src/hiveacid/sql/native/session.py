@@ -27,7 +27,7 @@ from hiveacid.sql.native.door import Door, bound_for_spark, judged, mirror, with
 from hiveacid.sql.native.parser import NativeParser
 from hiveacid.sql.ownership import Owner, refuse_transactional
 from hiveacid.sql.past import about as about_frame
-from hiveacid.sql.session import connect
+from hiveacid.sql.session import connected
 from hiveacid.sql.values import table_ref
 
 if TYPE_CHECKING:
@@ -221,11 +221,11 @@ def opened(
 ) -> NativeSession:
     """Return a session around ``spark`` on a warehouse; later sessions of the application know its tables, too.
 
-    Raises UnsupportedFeatureError on Spark Connect, and what `connect` raises.
+    Raises UnsupportedFeatureError on Spark Connect, and what `hiveacid.connect` raises.
     """
     if not SparkFacts(spark).classic:
         raise UnsupportedFeatureError("native=True needs a classic session: on Spark Connect use acid.sql")
-    root = connect(spark, warehouse, store, settings)
+    root = connected(spark, warehouse, store, settings)
     door = Door(root)
     try:
         inject_parser(spark, lambda session, parser: _parser(door, spark, session, parser))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MOST_SINGLY = 20_000
 """So many write ids are given out one by one, from the lowest aborted one up."""
 _BATCH = 500
+_STAND_IN = ".hiveacid-"
 _TURNS, _PAUSE = 40, 0.25  # ten seconds for ids that nobody opened to count as ended
 
 
@@ -66,24 +67,25 @@ def seed_write_ids(
         )
 
 
-def forget_write_ids(store: MetastoreStore, table: TableDefinition) -> None:
+def forget_write_ids(store: MetastoreStore, table: TableDefinition, mark: tuple[str, str]) -> None:
     """Let the write ids of a name begin anew that a table is about to get.
 
     A metastore of Hive 4 keeps them where a table was dropped and its files were not, but not which of them were
-    aborted. A table of the same name on an empty directory of its own, dropped with it, takes them along.
+    aborted. A table of the same name on an empty directory of its own, dropped with it, takes them along. Until then it
+    has a property ``mark``, so that the next call knows it, where this one was kept from dropping it (`is_stand_in`).
     """
     name = table.name
     if _top(store, name) == 0:
         return
     database = store.get_database(name.database)
-    place = f"{database.location if database else table.location}/.hiveacid-{secrets.token_hex(8)}"
+    place = f"{database.location if database else table.location}/{_STAND_IN}{secrets.token_hex(8)}"
     store.create_table(
         replace(
             table,
             location=place,
             partition_columns=(),
             bucketing=None,
-            properties=(("transactional", "true"), ("transactional_properties", "insert_only")),
+            properties=(("transactional", "true"), ("transactional_properties", "insert_only"), mark),
         )
     )
     environment = protocol.EnvironmentContext(properties={})
@@ -91,6 +93,11 @@ def forget_write_ids(store: MetastoreStore, table: TableDefinition) -> None:
     store.client.call(call, name.database, name.name, True, environment)  # noqa: FBT003 - deleteData
     if _top(store, name) > 0:
         raise ids_given(name)
+
+
+def is_stand_in(table: TableDefinition) -> bool:
+    """Tell whether a table is what `forget_write_ids` made, and was kept from dropping."""
+    return table.location.rpartition("/")[2].startswith(_STAND_IN)
 
 
 def _top(store: MetastoreStore, table: TableName) -> int:
