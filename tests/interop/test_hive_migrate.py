@@ -14,16 +14,21 @@ from click.testing import CliRunner, Result
 from hive_client import Hive, HiveError, row_id
 from hive_server import HiveServers
 
+from hiveacid.catalog.migrate import Migration, Side
 from hiveacid.catalog.opening import open_store
 from hiveacid.cli.main import main
 from hiveacid.config import Settings
-from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.model import Column, TableDefinition, TableName, TxnId
 from hiveacid.core.write_ids import ValidWriteIdList
+from hiveacid.storage.listing import MIGRATION
+from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection
-from hiveacid.testing.samples import CLIENT
+from hiveacid.testing.faults import SimulatedCrash
+from hiveacid.testing.samples import CLIENT, ORC
 from sort_merge_reader import read_table
 
 SETTING = "hive.compute.query.using.stats=true"  # a count from statistics would show wrong ones
@@ -152,3 +157,48 @@ def test_transaction_ids_go_on_above_those_in_names(hive: HiveServers, metastore
     assert later > top + 500
     assert metastore.valid_txns().is_valid(TxnId(top + 400))
     metastore.abort_txns([later], "enough")
+
+
+def test_a_stand_in_that_a_killed_run_left_is_brought_to_its_end(
+    hive: HiveServers, metastore: MetastoreStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name had a table before, whose write ids Hive 4 keeps; what lets them go is killed before it is dropped."""
+    name = TableName("default", "again")
+    warehouse = str(tmp_path / "own")
+    own, _ = open_store(warehouse, f"sqlite:///{tmp_path}/own.db", Settings(), SystemClock())
+    (tmp_path / "own" / "again").mkdir(parents=True)
+    acid = (("transactional", "true"), ("transactional_properties", "default"))
+    table = TableDefinition(name, (Column("a", "int"),), ORC, f"{warehouse}/again", properties=acid)
+    for store in (own, metastore):
+        store.create_table(table)
+        (txn,) = store.open_txns(CLIENT)
+        assert store.allocate_write_ids([txn], name) == (1,)
+        store.commit_txn(txn)
+    metastore.drop_table(name)
+    work = Migration(Side(own, "own"), Side(metastore, "hive"), LocalFileSystem(), SystemClock())
+    real = MetastoreClient.call
+
+    def killed(client: MetastoreClient, method: str, *values: Any) -> Any:
+        if method.startswith("drop_table") or dead:
+            dead.append(method)
+            raise SimulatedCrash
+        return real(client, method, *values)
+
+    dead: list[str] = []
+    if not hive.is_hive3:  # Hive 3 forgets the write ids with the table
+        with monkeypatch.context() as patched:
+            patched.setattr(MetastoreClient, "call", killed)
+            with pytest.raises(SimulatedCrash):
+                work.move(name)
+        left = metastore.get_table(name)
+        assert left is not None
+        assert left.location != table.location
+        metastore.abort_txns(metastore.valid_txns().open, "time-out")
+        own.abort_txns(own.valid_txns().open, "time-out")
+    assert work.move(name) is not None
+    there = metastore.get_table(name)
+    assert there is not None
+    assert (there.location.removeprefix("file:"), there.property(MIGRATION)) == (table.location, None)
+    assert metastore.valid_write_ids(metastore.valid_txns(), [name])[name].high_watermark == 1
+    assert own.get_table(name) is None
+    own.close()
