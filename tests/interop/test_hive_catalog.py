@@ -16,6 +16,7 @@ from hiveacid.errors import (
     NoSuchDatabaseError,
     NoSuchTableError,
     UnsupportedFeatureError,
+    WriteConflictError,
 )
 from hiveacid.ports import CatalogChanges, NewPartition, Operation, Start
 from hiveacid.stores.hms import definitions, protocol
@@ -157,6 +158,40 @@ def test_a_commit_brings_partitions_and_takes_back_that_statistics_are_exact(
                 f'SELECT * FROM "{place}" WHERE "PARAM_KEY" = \'COLUMN_STATS_ACCURATE\''.encode()
             ).fetchall()
             assert left == []
+
+
+def test_rows_are_not_committed_to_a_place_that_nobody_reads(
+    store: MetastoreStore, table: TableDefinition
+) -> None:
+    """Somebody adds the partition of a dynamic INSERT meanwhile, in another place: the INSERT has to start over."""
+    store.create_table(table)
+    values = ("2026-01-01", "a/b=c")
+    (txn_id,) = store.open_txns(CLIENT)
+    store.allocate_write_ids([txn_id], ORDERS)
+    store.add_partitions(ORDERS, [Partition(values, f"{table.location}/elsewhere")])
+    new = NewPartition(ORDERS, Partition(values, f"{table.location}/dt=2026-01-01/city=a%2Fb%3Dc"))
+    written = [wrote(ORDERS, Operation.INSERT, "dt=2026-01-01/city=a%2Fb%3Dc")]
+    with pytest.raises(WriteConflictError, match="run the statement again"):
+        store.commit_txn(txn_id, CatalogChanges(partitions=(new,)), written)
+    assert not store.valid_write_ids(store.valid_txns(), [ORDERS])[ORDERS].is_valid(1)
+    assert [row for row in store.show_transactions() if row.state == "OPEN"] == []
+    (again,) = store.open_txns(CLIENT)
+    there = NewPartition(ORDERS, replace(new.partition, location=f"{table.location}/elsewhere/"))
+    store.commit_txn(again, CatalogChanges(partitions=(there,)), written)
+    assert store.valid_write_ids(store.valid_txns(), [ORDERS])[ORDERS].is_valid(2)
+
+
+def test_more_partitions_than_go_into_one_call(store: MetastoreStore, table: TableDefinition) -> None:
+    """A second try adds those that are missing; names are looked up as the metastore spells them."""
+    store.create_table(replace(table, bucketing=None))
+    ones = [
+        Partition(("2026-12-31", f"{odd}{n}"), f"{table.location}/{n}")
+        for n, odd in enumerate("a/b=c'\"ü %{")
+    ]
+    more = [Partition(("2026-12-31", f"y{n}"), f"{table.location}/y{n}") for n in range(510)]
+    store.add_partitions(ORDERS, ones)
+    store.add_partitions(ORDERS, [*ones, *more])
+    assert len(store.list_partitions(ORDERS)) == len(ones) + len(more)
 
 
 def test_other_catalogs_have_no_transactions_of_their_own(hive: HiveServers, store: MetastoreStore) -> None:

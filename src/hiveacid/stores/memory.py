@@ -146,6 +146,10 @@ class MemoryStore(MemoryCatalog, MemoryQueue, MemoryStreams, MemoryCommits):
         known = len(self._state.written)
         if written:
             self.add_written(txn_id, written)
+        elsewhere = self._partition_elsewhere(changes)
+        if elsewhere is not None:
+            self._end(txn, "conflict", elsewhere, refusals.CONFLICT)
+            raise WriteConflictError(elsewhere)
         mine = [row for row in self._state.written if row.txn_id == txn_id]
         conflict = self._conflict(txn, mine)
         if conflict is not None:

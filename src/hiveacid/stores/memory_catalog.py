@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hiveacid.core.commits import Commit, Deed
-from hiveacid.core.locations import touch
+from hiveacid.core.locations import same, touch
 from hiveacid.core.model import (
     DatabaseDefinition,
     Partition,
@@ -188,6 +188,17 @@ class MemoryCatalog(MemoryPart):
             self._require_new(table)
         for table in changes.altered:
             self._require_table(table.name)
+
+    def _partition_elsewhere(self, changes: CatalogChanges) -> str | None:
+        """Return why one of the new partitions cannot be where its rows are, None if all can."""
+        fresh: dict[tuple[TableName, tuple[str, ...]], Partition] = {}
+        for new in changes.partitions:
+            key = partition_key(new.partition)
+            there = self._state.partitions.get(new.table, {}).get(key)
+            there = there or fresh.setdefault((new.table, key), new.partition)
+            if not same(there.location, new.partition.location):
+                return refusals.partition_elsewhere(new.table, new.partition, there)
+        return None
 
     def _apply_changes(self, changes: CatalogChanges) -> None:
         """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over."""

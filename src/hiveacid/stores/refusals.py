@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hiveacid.core.model import LockId, TableName, TxnId
+from hiveacid.core.model import DEFAULT_PARTITION, LockId, Partition, TableName, TxnId
 from hiveacid.core.queue import CompactionRequest
 from hiveacid.errors import (
     AlreadyExistsError,
@@ -140,6 +140,16 @@ def view_exists(name: TableName) -> HiveAcidError:
 def location_taken(location: str, name: TableName, taken: str) -> HiveAcidError:
     """Return what to raise for a table whose files would lie among another one's."""
     return CatalogError(f"the location {location} is not free: table {name} {taken} is there")
+
+
+def partition_elsewhere(table: TableName, new: Partition, there: Partition | None) -> str:
+    """Return why rows that were written to a new partition cannot become visible: it came to be elsewhere meanwhile."""
+    values = ", ".join(value or DEFAULT_PARTITION for value in new.values)
+    now = "was dropped again" if there is None else f"lies in {there.location}"
+    return (
+        f"another client made partition ({values}) of {table} meanwhile, and it {now}: rows written to {new.location} "
+        "would not be seen; nothing was changed, run the statement again"
+    )
 
 
 def database_not_empty(name: str, tables: int) -> HiveAcidError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from hiveacid.core.locks import LockType
@@ -58,10 +60,50 @@ class CatalogChangesContract:
     def test_a_partition_that_is_there_already_stays(self, store: Store) -> None:
         """Two writers may create the same one."""
         _shop(store, table())
-        store.add_partitions(ORDERS, [DAY])
-        other = Partition(DAY.values, "elsewhere")
-        store.commit_txn(_writer(store), CatalogChanges(partitions=(NewPartition(ORDERS, other),)))
-        assert store.list_partitions(ORDERS) == (DAY,)
+        there = Partition(DAY.values, DAY.location, (("k", "v"),))
+        store.add_partitions(ORDERS, [there])
+        store.commit_txn(_writer(store), CatalogChanges(partitions=(NewPartition(ORDERS, DAY),)))
+        assert store.list_partitions(ORDERS) == (there,)
+
+    def test_a_partition_that_came_to_be_elsewhere_stops_the_commit(self, store: Store) -> None:
+        """Nobody would look for the rows where they were written; the transaction is aborted, and nothing is left."""
+        _shop(store, table(), table(STOCK))
+        txn_id = _writer(store)
+        elsewhere = Partition(DAY.values, "file:/elsewhere")
+        store.add_partitions(ORDERS, [elsewhere])
+        other = Partition(("2026-01-02", "oslo"), "file:/p2")
+        changes = CatalogChanges(
+            (table(TableName("shop", "made")),),
+            (NewPartition(STOCK, DAY), NewPartition(ORDERS, other), NewPartition(ORDERS, DAY)),
+        )
+        with pytest.raises(WriteConflictError, match=r"run the statement again"):
+            store.commit_txn(txn_id, changes, [wrote(ORDERS, UPDATE)])
+        assert store.txn_state(txn_id) == "aborted"
+        assert elsewhere in store.list_partitions(ORDERS)
+        assert store.get_table(TableName("shop", "made")) is None
+        with pytest.raises(WriteConflictError):
+            store.commit_txn(txn_id, changes)
+        again = _writer(store)
+        store.commit_txn(again, CatalogChanges(partitions=(NewPartition(ORDERS, elsewhere),)))
+        assert store.txn_state(again) == "committed"
+
+    def test_of_those_who_make_a_partition_in_several_places_one_commits(self, store: Store) -> None:
+        """All at once: what is committed lies where the partition is."""
+        _shop(store, table())
+        txns = [_writer(store) for _ in range(8)]
+
+        def commit(txn_id: TxnId) -> bool:
+            place = Partition(DAY.values, f"file:/p{txn_id}")
+            try:
+                store.commit_txn(txn_id, CatalogChanges(partitions=(NewPartition(ORDERS, place),)))
+            except WriteConflictError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(len(txns)) as pool:
+            done = [txn_id for txn_id, well in zip(txns, pool.map(commit, txns), strict=True) if well]
+        (there,) = store.list_partitions(ORDERS)
+        assert [f"file:/p{txn_id}" for txn_id in done] == [there.location]
 
     def test_a_table_that_is_there_already_stops_the_commit(self, store: Store) -> None:
         """Nothing of it happens; the transaction is still open, to be aborted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, ViewDefinition
@@ -14,6 +14,7 @@ from hiveacid.errors import (
 )
 from hiveacid.stores import checks
 from hiveacid.stores.hms import definitions, protocol
+from hiveacid.stores.hms import partitions as partitions_
 from hiveacid.stores.hms.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, VIRTUAL, local
 from hiveacid.stores.hms.names import plain_database, plain_table
 from hiveacid.stores.hms.versions import PROCESSOR
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from hiveacid.stores.hms.versions import Capabilities
 
 _INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables are hidden from us
-_ALL = -1  # partitions
-_MOST_PARTITIONS = 1000  # of one request
 _WHO = "hiveacid"
 _COUNTS = frozenset({definitions.ACCURATE, "numRows", "rawDataSize"})
 _VIEWS = (VIRTUAL, "MATERIALIZED_VIEW")
@@ -222,32 +221,26 @@ class MetastoreCatalog:
         )
 
     def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Add those that do not exist yet; one that another client adds at the same time is as good."""
+        """Add those that do not exist yet; one that another client adds at the same time stays as it is."""
         plain_table(name)
         checks.partitions(partitions)
-        table = self._require_raw(name)
-        known = {one.values for one in self._found(name, partitions)}
-        for one in partitions:
-            values = tuple(value or None for value in one.values)
-            if values in known:
-                continue
-            known.add(values)
-            raw = definitions.raw_partition(table, one, self.clock.now())
-            try:
-                self.client.call("add_partitions", [raw])
-            except AlreadyExistsError:
-                continue
+        partitions_.add(self.client, self._require_raw(name), partitions, self.clock.now())
 
-    def _found(self, name: TableName, partitions: Sequence[Partition]) -> Iterator[Partition]:
-        if partitions:
-            wanted = {tuple(value or None for value in one.values) for one in partitions}
-            yield from (one for one in self.list_partitions(name) if one.values in wanted)
+    def add_written_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Add those that do not exist yet, with rows in them; WriteConflictError where one came to be elsewhere."""
+        plain_table(name)
+        checks.partitions(partitions)
+        there = partitions_.add(self.client, self._require_raw(name), partitions, self.clock.now())
+        partitions_.require_there(name, partitions, there)
 
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
         """Drop by values; files are the caller's."""
         plain_table(name)
         self._require_raw(name)
-        for one in self._found(name, partitions):
+        wanted = {tuple(value or None for value in one.values) for one in partitions}
+        for one in self.list_partitions(name) if wanted else ():
+            if one.values not in wanted:
+                continue
             self.client.call(
                 "drop_partition_with_environment_context",
                 name.database,
@@ -261,8 +254,7 @@ class MetastoreCatalog:
         """All partitions, sorted by values."""
         plain_table(name)
         self._require_raw(name)
-        raw = self.client.call("get_partitions", name.database, name.name, _ALL)
-        found = (definitions.partition_of(one) for one in raw or ())
+        found = map(definitions.partition_of, partitions_.every(self.client, name))
         return tuple(sorted(found, key=lambda one: [(value is None, value or "") for value in one.values]))
 
     def forget_statistics(self, name: TableName, partitions: Sequence[str] | None) -> None:
@@ -286,13 +278,10 @@ class MetastoreCatalog:
                         _environment(QUIET),
                     )
 
-    def _raw_partitions(self, name: TableName, partitions: Sequence[str] | None) -> Iterator[Any]:
+    def _raw_partitions(self, name: TableName, partitions: Sequence[str] | None) -> Iterable[Any]:
         if partitions is None:
-            yield from self.client.call("get_partitions", name.database, name.name, _ALL) or ()
-            return
-        for start in range(0, len(partitions), _MOST_PARTITIONS):
-            names = list(partitions[start : start + _MOST_PARTITIONS])
-            yield from self.client.call("get_partitions_by_names", name.database, name.name, names) or ()
+            return partitions_.every(self.client, name)
+        return partitions_.by_names(self.client, name, partitions)
 
     def _names(self, database: str, kind: str) -> list[str]:
         return list(self.client.call("get_tables_by_type", database, "*", kind) or ())

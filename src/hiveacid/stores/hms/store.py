@@ -13,7 +13,12 @@ from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.streams import StreamBatch, StreamKey, StreamProgress
 from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
-from hiveacid.errors import CommitStateUnknownError, HiveAcidError, UnsupportedFeatureError
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    HiveAcidError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
 from hiveacid.ports import (
     Begun,
     CatalogChanges,
@@ -268,7 +273,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
             for table in changes.tables:
                 self.create_table(table)
                 made.append(table.name)
-            self._add_new(changes)
+            self._add_new(txn_id, changes)
             self.add_written(txn_id, written)
             self._forget(written)
             self._announce(txn_id, changes)
@@ -319,10 +324,14 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
             self._told_of_events = self._setting(keys.DML_EVENTS.name).strip().lower() == "true"
         return self._told_of_events
 
-    def _add_new(self, changes: CatalogChanges) -> None:
+    def _add_new(self, txn_id: TxnId, changes: CatalogChanges) -> None:
         ordered = sorted(changes.partitions, key=lambda new: new.table)
-        for name, news in groupby(ordered, key=lambda new: new.table):
-            self.add_partitions(name, [new.partition for new in news])
+        try:
+            for name, news in groupby(ordered, key=lambda new: new.table):
+                self.add_written_partitions(name, [new.partition for new in news])
+        except WriteConflictError as error:
+            self.abort_txns([txn_id], str(error))
+            raise
 
     def _forget(self, written: Sequence[Written]) -> None:
         for name in sorted({one.table for one in written}):

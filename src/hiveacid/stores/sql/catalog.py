@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
-from hiveacid.core.locations import touch
+from hiveacid.core.locations import same, touch
 from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableKind, TableName
 from hiveacid.ports import CatalogChanges
 from hiveacid.stores import checks, refusals
@@ -212,11 +212,29 @@ def add_partitions(database: Database, name: TableName, ones: Sequence[Partition
 
 
 def _add_partitions(connection: Connection, name: TableName, ones: Iterable[Partition]) -> None:
+    wanted = _by_digest(ones)
+    _insert_partitions(connection, name, wanted, _known(connection, name, wanted))
+
+
+def _by_digest(ones: Iterable[Partition]) -> dict[str, Partition]:
     wanted: dict[str, Partition] = {}
     for one in ones:
         wanted.setdefault(partition_digest(one), one)
-    for some in chunks(wanted):
-        known = set(connection.scalars(_KNOWN, {**_place(name), "digests": some}))
+    return wanted
+
+
+def _known(connection: Connection, name: TableName, digests: Iterable[str]) -> dict[str, Partition]:
+    return {
+        row.digest: partition_of(row.definition)
+        for some in chunks(digests)
+        for row in connection.execute(_KNOWN, {**_place(name), "digests": some})
+    }
+
+
+def _insert_partitions(
+    connection: Connection, name: TableName, wanted: Mapping[str, Partition], known: Container[str]
+) -> None:
+    for some in chunks(digest for digest in wanted if digest not in known):
         rows = [
             {
                 "database_name": name.database,
@@ -225,10 +243,8 @@ def _add_partitions(connection: Connection, name: TableName, ones: Iterable[Part
                 "definition": to_text(wanted[digest]),
             }
             for digest in some
-            if digest not in known
         ]
-        if rows:
-            connection.execute(insert(partitions), rows)
+        connection.execute(insert(partitions), rows)
 
 
 _OF_TABLE = (
@@ -236,7 +252,7 @@ _OF_TABLE = (
     partitions.c.table_name == bindparam("name"),
 )
 _THESE = partitions.c.digest.in_(bindparam("digests", expanding=True))
-_KNOWN = select(partitions.c.digest).where(*_OF_TABLE, _THESE)
+_KNOWN = select(partitions.c.digest, partitions.c.definition).where(*_OF_TABLE, _THESE)
 
 
 def drop_partitions(database: Database, name: TableName, ones: Sequence[Partition]) -> None:
@@ -267,18 +283,46 @@ def list_partitions(database: Database, name: TableName) -> tuple[Partition, ...
     return tuple(sorted(database.read(work), key=partition_order))
 
 
-def apply_changes(database: Database, connection: Connection, changes: CatalogChanges) -> None:
-    """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over."""
+PartitionsThere = Mapping[TableName, Mapping[str, Partition]]
+
+
+def partitions_there(connection: Connection, changes: CatalogChanges) -> PartitionsThere:
+    """Return which of the new partitions others have made by now, by table and digest."""
+    return {name: _known(connection, name, _by_digest(ones)) for name, ones in _by_table(changes).items()}
+
+
+def partition_elsewhere(changes: CatalogChanges, there: PartitionsThere) -> str | None:
+    """Return why one of the new partitions cannot be where its rows are, None if all can."""
+    for name, ones in _by_table(changes).items():
+        known = {**_by_digest(ones), **there[name]}
+        for one in ones:
+            found = known[partition_digest(one)]
+            if not same(found.location, one.location):
+                return refusals.partition_elsewhere(name, one, found)
+    return None
+
+
+def apply_changes(
+    database: Database, connection: Connection, changes: CatalogChanges, there: PartitionsThere
+) -> None:
+    """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over.
+
+    ``there``: what :func:`partitions_there` found; what others make after it stops the commit, which looks again.
+    """
     for definition in changes.tables:
         _create_table(database, connection, definition)
     for definition in changes.altered:
         _replace(database, connection, _require_table(connection, definition.name), definition)
-    by_table: dict[TableName, list[Partition]] = {}
-    for new in changes.partitions:
-        by_table.setdefault(new.table, []).append(new.partition)
-    for name, ones in by_table.items():
+    for name, ones in _by_table(changes).items():
         if connection.scalar(_TABLE, _place(name)) is not None:
-            _add_partitions(connection, name, ones)
+            _insert_partitions(connection, name, _by_digest(ones), there[name])
+
+
+def _by_table(changes: CatalogChanges) -> dict[TableName, list[Partition]]:
+    found: dict[TableName, list[Partition]] = {}
+    for new in changes.partitions:
+        found.setdefault(new.table, []).append(new.partition)
+    return found
 
 
 def _require_table(connection: Connection, name: TableName) -> TableDefinition:

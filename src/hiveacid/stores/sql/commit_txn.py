@@ -104,6 +104,11 @@ def _commit(
         end(connection, [txn_id], "abort", now, str(stale), stale.code)
         return stale
     _record(connection, txn_id, written_now)
+    there = catalog.partitions_there(connection, changes)
+    elsewhere = catalog.partition_elsewhere(changes, there)
+    if elsewhere is not None:
+        end(connection, [txn_id], "conflict", now, elsewhere, refusals.CONFLICT)
+        return WriteConflictError(elsewhere)
     mine = [_change(row) for row in rows if row.operation is not None]
     mine += [
         Change(one.table, one.partition, one.operation.value)
@@ -120,7 +125,7 @@ def _commit(
             end(connection, [txn_id], "conflict", now, message, refusals.CONFLICT)
             return WriteConflictError(message)
         connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
-    catalog.apply_changes(database, connection, changes)
+    catalog.apply_changes(database, connection, changes, there)
     for name, count in changes.skipped:
         database.dialect.take_write_ids(connection, name, count)
     if rows[0].kind == TxnKind.COMPACTION.value:
