@@ -18,8 +18,9 @@ logger = logging.getLogger(__name__)
 _LONGEST_TURN = 10.0
 _ABORTED = "was aborted (timed out, or by ABORT TRANSACTIONS)"
 _MISSING = "is not known to the store any more"
-# Whoever ends silent transactions goes by its own hive.txn.timeout: half of Hive's default is safe with all of them.
+# Who ends silent transactions may go by a hive.txn.timeout of its own: half of Hive's default is safe with most of them.
 _LONGEST_INTERVAL = 150.0
+_BEATS = 3  # in the time-out of a store that says its own: one of them may be lost
 
 
 class Heartbeats:
@@ -30,9 +31,10 @@ class Heartbeats:
     """
 
     def __init__(self, store: TransactionStore, interval: float) -> None:
-        """``interval``: seconds between two beats (half of ``hive.txn.timeout``, as Hive does)."""
+        """``interval``: seconds between two beats (half of ``hive.txn.timeout``, as Hive does), less if the store says so."""
         self._store = store
         self.interval = interval  # may change: SET hive.txn.timeout
+        self._longest = _LONGEST_INTERVAL
         self._lock = threading.Lock()
         self._open: dict[TxnId, int] = {}  # the thread that began it
         self._lost: dict[TxnId, str] = {}
@@ -106,14 +108,21 @@ class Heartbeats:
         for thread in self._threads.values():
             thread.join(timeout=5)
 
+    def _ask(self) -> None:
+        timeout = self._store.txn_timeout()
+        if timeout is not None:
+            self._longest = min(_LONGEST_INTERVAL, timeout / _BEATS)
+
     def _turn(self) -> float:
-        return max(0.05, min(self.interval, _LONGEST_TURN))
+        return max(0.05, min(self.interval, self._longest, _LONGEST_TURN))
 
     def _run(self) -> None:
         waited = 0.0
+        asked = _try(self._ask)
         while not self._stop.wait(turn := self._turn()):
+            asked = asked or _try(self._ask)
             waited += turn
-            if waited >= min(self.interval, _LONGEST_INTERVAL) and _try(self.beat):
+            if waited >= min(self.interval, self._longest) and _try(self.beat):
                 waited = 0.0  # a beat that failed is sent again at the next turn
 
     def _sweep(self) -> None:

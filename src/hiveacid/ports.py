@@ -169,8 +169,7 @@ class TransactionStore(Protocol):
     def begin_txn(self, client: Client, start: Start = Start(), kind: TxnKind = TxnKind.DEFAULT) -> Begun:
         """Open a transaction with all that its first statement needs: everything or nothing, in one call.
 
-        As ``open_txns``, ``lock``, ``take_snapshot``, ``valid_write_ids``, ``allocate_write_ids``, in this order; where
-        the lock has to wait, it ends there, and the caller goes on verb by verb.
+        As ``open_txns``, ``lock``, ``take_snapshot``, ``valid_write_ids``, ``allocate_write_ids``, up to a lock that waits.
         """
 
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
@@ -216,6 +215,9 @@ class TransactionStore(Protocol):
 
     def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
         """Say that the transactions are alive."""
+
+    def txn_timeout(self) -> float | None:
+        """Return the seconds without a heartbeat after which it ends transactions; None: as its users' settings say."""
 
     def commit_txn(
         self,
@@ -299,8 +301,7 @@ class TransactionStore(Protocol):
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """Queue a job.
 
-        CompactionRefusedError while the same table or partition is initiated or working, or ready for cleaning
-        after a compaction that covered all that a new one would.
+        CompactionRefusedError while the place is initiated or working, or ready for cleaning after one that did as much.
         """
 
     def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
@@ -311,8 +312,7 @@ class TransactionStore(Protocol):
     ) -> Compaction | None:
         """Take the next job of the pool (or that one), atomically: initiated -> working.
 
-        The next is that of the highest priority, then the oldest. The default pool also takes what has waited
-        in another for longer than ``hive.compactor.worker.pool.timeout``.
+        By priority, then by age; the default pool takes what waited in others for ``hive.compactor.worker.pool.timeout``.
         """
 
     def start_compaction(

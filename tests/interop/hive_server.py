@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from xml.sax.saxutils import escape
@@ -19,6 +21,7 @@ from hive_install import home, java_home
 
 from hiveacid.testing.servers import PASSWORD, PostgresServer, free_port
 
+_METASTORE = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 _CLEANER, _NEVER = 300, 36_000_000  # milliseconds between two turns of the metastore's cleaner
 _PATIENCE = 600.0  # seconds until a server takes connections
 _OPENED = (
@@ -241,7 +244,22 @@ class HiveServers:
                 connection.execute(statement.encode())
 
     def start_metastore(self) -> None:
-        self._start("org.apache.hadoop.hive.metastore.HiveMetaStore", "hms", self.hms_port, "400m")
+        self._start(_METASTORE, "hms", self.hms_port, "400m")
+
+    def start_another_metastore(self) -> int:
+        """Start a second one on the same database; return its port."""
+        port = free_port()
+        self._start(_METASTORE, "hms2", port, "400m", "-p", str(port))
+        return port
+
+    @contextmanager
+    def hanging_metastore(self) -> Iterator[None]:
+        """Stop the metastore as it stands: it goes on taking connections, and answers nothing before the end."""
+        self._processes[0].send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._processes[0].send_signal(signal.SIGCONT)
 
     def restart_metastore(self) -> None:
         """Kill the metastore as a crash does, and start another one in its place."""
@@ -303,7 +321,7 @@ class HiveServers:
         lines = (home(self.version) / "classpath.txt").read_text(encoding="utf-8").splitlines()
         (self.place / "classpath.txt").write_text("\n".join([str(conf), *lines[1:]]) + "\n", encoding="utf-8")
 
-    def _start(self, main: str, name: str, port: int, heap: str) -> None:
+    def _start(self, main: str, name: str, port: int, heap: str, *arguments: str) -> None:
         java = java_home()
         assert java is not None
         user = pwd.getpwuid(os.geteuid()).pw_name
@@ -335,6 +353,7 @@ class HiveServers:
             "-cp",
             str(home(self.version) / "classes"),
             main,
+            *arguments,
         ]
         output = self.place / f"{name}.out"
         with output.open("wb") as sink:

@@ -28,6 +28,30 @@ class RestlessStore(MemoryStore):
         return super().heartbeat(txn_ids)  # type: ignore[arg-type]
 
 
+class HastyStore(RestlessStore):
+    """Ends transactions earlier than its users know, and says so when it is asked a second time."""
+
+    asked = 0
+
+    def txn_timeout(self) -> float | None:
+        self.asked += 1
+        if self.asked == 1:
+            raise StoreUnavailableError("not now")
+        return 0.15
+
+
+def test_the_time_out_of_the_store_counts() -> None:
+    store = HastyStore()
+    heartbeats = Heartbeats(store, 0.05)
+    (txn_id,) = store.open_txns(Client("ann", "here", "test"))
+    heartbeats.track(TxnId(txn_id))
+    assert store.answered.wait(30)  # so it was asked twice
+    heartbeats.interval = 150.0  # SET hive.txn.timeout=300s
+    store.answered.clear()
+    assert store.answered.wait(30)
+    heartbeats.close()
+
+
 def test_a_beat_that_failed_is_sent_again_and_sweeps_are_in_nobodys_way() -> None:
     """A sweep that raises at every turn kept the heart still."""
     store = RestlessStore()

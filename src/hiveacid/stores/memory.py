@@ -120,6 +120,10 @@ class MemoryStore(MemoryCatalog, MemoryQueue, MemoryStreams, MemoryCommits):
             missing=tuple(txn_id for txn_id, state in states.items() if state in ("committed", "unknown")),
         )
 
+    def txn_timeout(self) -> float | None:
+        """See :class:`hiveacid.ports.TransactionStore`: whoever looks goes by its own setting."""
+        return None
+
     @alone
     def commit_txn(
         self,

@@ -173,7 +173,9 @@ class FaultyPort:
         return guarded
 
 
-_PURE = frozenset({"spark_path", "changes_files", "renames_directories", "close"})  # nothing can happen there
+_PURE = frozenset(
+    {"spark_path", "changes_files", "renames_directories", "close", "txn_timeout"}
+)  # nothing can happen there
 
 
 class FaultyStore(FaultyPort):

@@ -14,6 +14,7 @@ from certificates import server_context
 from hiveacid.stores.hms import protocol
 from hiveacid.stores.hms.address import Address, parse_address
 from hiveacid.stores.hms.client import MetastoreClient
+from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.wire import Wire
 from hiveacid.testing.clock import ManualClock
 from thrift_server import Answer, Server
@@ -83,6 +84,30 @@ def test_with_tls_a_connection_that_the_server_took_leave_of_is_not_used(
         assert server.goodbyes.acquire(timeout=30)
     assert server.calls == ["commit_txn"] * 3
     client.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("300s", 300),
+        ("300", 300),
+        ("5min", 300),
+        ("90000ms", 90),
+        ("1s", 1),
+        ("soon", None),
+        ("0s", None),
+        ("", None),
+    ],
+)
+def test_a_metastore_says_its_time_out_of_transactions(
+    start: Callable[[Answer], Server], said: str, seconds: float | None
+) -> None:
+    """A heartbeat waits for a third of it at most: one that is lost must leave room for another."""
+    server = start(lambda name, _: {"success": "4.0.1" if name == "getVersion" else said})
+    store = MetastoreStore(f"thrift://127.0.0.1:{server.port}")
+    assert store.txn_timeout() == seconds
+    assert store.client.patience == (1 if seconds == 1 else 30)
+    store.close()
 
 
 def test_tickets_of_tls_are_no_end(secured: Callable[..., tuple[Server, Address]]) -> None:

@@ -16,6 +16,7 @@ from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.errors import (
     CommitStateUnknownError,
     HiveAcidError,
+    StoreUnavailableError,
     UnsupportedFeatureError,
     WriteConflictError,
 )
@@ -250,6 +251,19 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
     def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return txns.heartbeat(self.client, txn_ids)
+
+    def txn_timeout(self) -> float | None:
+        """Return the metastore's own ``hive.txn.timeout``; None if it does not say. Heartbeats wait a third of it at most."""
+        try:
+            seconds = keys.TXN_TIMEOUT.parse(self._setting(keys.TXN_TIMEOUT.name))
+        except StoreUnavailableError:
+            raise
+        except HiveAcidError:
+            return None
+        if seconds <= 0:
+            return None
+        self.client.patience = min(self.client.patience, max(seconds / 3, 1.0))
+        return seconds
 
     def commit_txn(
         self,

@@ -162,6 +162,10 @@ class SqlStore:
         """See :class:`hiveacid.ports.TransactionStore`."""
         return heartbeat.heartbeat(self._database, txn_ids)
 
+    def txn_timeout(self) -> float | None:
+        """See :class:`hiveacid.ports.TransactionStore`: whoever looks goes by its own setting."""
+        return None
+
     def commit_txn(
         self,
         txn_id: TxnId,
