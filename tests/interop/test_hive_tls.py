@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from hive_install import VERSIONS, is_installed, java_home
 from hive_server import HiveServers
 
 import hiveacid
+from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import StoreError
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.testing.servers import Server
@@ -64,6 +66,18 @@ def test_statements(secured: tuple[HiveServers, Path], spark: SparkSession) -> N
     assert [tuple(row) for row in acid.sql("SELECT id FROM safe").collect()] == [(2,)]
     acid.sql("DROP TABLE safe")
     acid.close()
+
+
+def test_a_restart(secured: tuple[HiveServers, Path]) -> None:
+    """Connections that it ended are not taken for open: what may be sent once only arrives at the new one."""
+    servers, certificate = secured
+    store = MetastoreStore(f"thrift://localhost:{servers.hms_port}?timeout=60&tls=true&ca={certificate}")
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(lambda _: store.list_databases(), range(50)))
+    servers.restart_metastore()
+    store.create_database(DatabaseDefinition("again", f"file://{servers.place}/warehouse/again.db", ""))
+    assert "again" in store.list_databases()
+    store.close()
 
 
 def test_who_is_refused(secured: tuple[HiveServers, Path], tmp_path: Path) -> None:
