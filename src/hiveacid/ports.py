@@ -60,6 +60,9 @@ class LockAnswer:
     lock_id: LockId
     state: LockState
     blocked_by: str | None = None  # text naming the lock waited for
+    allocated: Mapping[TableName, WriteId] = field(
+        default_factory=dict, compare=False
+    )  # before it was queued
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,7 @@ class Written:
 class Start:
     """What a statement needs before it can read and write.
 
-    ``locks``: one request; ``tables``: whose valid write ids are wanted; ``writes``: those that are written,
-    which need a write id.
+    ``locks``: one request; ``tables``: whose valid write ids are wanted; ``writes``: those that need a write id.
     """
 
     locks: tuple[LockComponent, ...] = ()
@@ -324,10 +326,7 @@ class TransactionStore(Protocol):
         """Record what a job says of its progress or result."""
 
     def release_compaction(self, compaction_id: int, worker: str) -> None:
-        """Queue a job again that its worker cannot finish: working -> initiated.
-
-        TransactionStateError if it is not working, or not with this worker any more.
-        """
+        """Queue a job again: working -> initiated. TransactionStateError if it is not at work with this worker any more."""
 
     def end_compaction(
         self,

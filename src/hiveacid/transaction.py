@@ -81,6 +81,7 @@ class Transaction:
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
     _lists: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
+    _passed: set[TableName] = field(default_factory=set)
     _held: list[LockComponent] = field(default_factory=list)
     _statements: int = 0
     _written: list[Written] = field(default_factory=list)
@@ -108,6 +109,7 @@ class Transaction:
             raise LockTimeoutError(
                 f"no lock on {_names(wanted)}, and it is not waited for; blocked by {answer.blocked_by}"
             )
+        self._write_ids.update(answer.allocated)
         self.wait_for(answer, wanted)
 
     def wait_for(self, answer: LockAnswer, components: Sequence[LockComponent]) -> None:
@@ -169,7 +171,7 @@ class Transaction:
     def valid_write_ids(self, table: TableName) -> ValidWriteIdList:
         """Return what of a table this transaction sees, its own writes included."""
         if table not in self._lists:
-            self._lists[table] = self.store.valid_write_ids(self.snapshot(), [table])[table]
+            self._sees(table, self.store.valid_write_ids(self.snapshot(), [table])[table])
             self.store.reads(self.txn_id, [self._lists[table]])
         own = self._write_ids.get(table)
         return self._lists[table] if own is None else self._lists[table].with_own(own)
@@ -184,8 +186,26 @@ class Transaction:
         """Keep what the transaction began with."""
         self._held.extend(locks)
         self._snapshot = begun.snapshot
-        self._lists.update(begun.write_ids)
+        if begun.lock is not None:
+            self._write_ids.update(begun.lock.allocated)
         self._write_ids.update(begun.allocated)
+        for table, seen in begun.write_ids.items():
+            self._sees(table, seen)
+
+    def _sees(self, table: TableName, seen: ValidWriteIdList) -> None:
+        """Keep what is seen of a table: nothing above the transaction's own write id.
+
+        A metastore gives that before the lock. Rows of others that got a higher one since could not be changed: a
+        delete reaches no higher write id, and a base hides none.
+        """
+        own = self._write_ids.get(table)
+        if own is not None and seen.count_valid(own + 1, seen.high_watermark):
+            self._passed.add(table)
+        self._lists[table] = seen if own is None else seen.below(own)
+
+    def was_passed(self, table: TableName) -> bool:
+        """Tell whether somebody with a higher write id had committed before this transaction took its snapshot."""
+        return table in self._passed
 
     def saw_less_than(self, table: TableName, now: ValidWriteIdList) -> bool:
         """Tell whether ``now`` has a committed write id that this transaction's snapshot has not."""
@@ -197,8 +217,9 @@ class Transaction:
     def write_id(self, table: TableName) -> WriteId:
         """Return the transaction's write id for a table, allocated at the first call."""
         self._require_open()
+        if table not in self._lists:
+            self.valid_write_ids(table)  # before the id is given: the list must not know it as open
         if table not in self._write_ids:
-            self.valid_write_ids(table)  # the list must not know the id as open
             self._write_ids[table] = self.store.allocate_write_ids([self.txn_id], table)[0]
         return self._write_ids[table]
 
@@ -387,6 +408,7 @@ class Transactions:
         if begun.snapshot is not None:
             txn.knows(begun, start.locks)
         elif begun.lock is not None:
+            txn.knows(Begun(begun.txn_id, begun.lock))
             try:
                 txn.wait_for(begun.lock, start.locks)
                 if begun.before:
@@ -412,13 +434,12 @@ class Transactions:
             self.store, self.heartbeats, txn.settings, self.clock, txn_id, txn.explicit, guard=txn
         )
         try:
-            self.store.lock(
-                txn_id, start.locks
-            )  # says what will be written; it may wait for the guard for ever
+            # says what will be written; it may wait for the guard for ever
+            answer = self.store.lock(txn_id, start.locks)
         except BaseException as error:
             newer.abort(str(error)[:200])
             raise
-        newer.knows(Begun(txn_id), start.locks)
+        newer.knows(Begun(txn_id, answer), start.locks)
         return newer
 
     @contextmanager

@@ -155,6 +155,17 @@ class ValidWriteIdList:
             tuple(other for other in self.aborted if other != write_id),
         )
 
+    def below(self, write_id: WriteId) -> ValidWriteIdList:
+        """Return a copy that knows nothing of ``write_id`` and what is above it."""
+        if self.high_watermark < write_id:
+            return self
+        return ValidWriteIdList(
+            self.table,
+            WriteId(write_id - 1),
+            self.open[: bisect_left(self.open, write_id)],
+            self.aborted[: bisect_left(self.aborted, write_id)],
+        )
+
     def at(self, write_id: WriteId) -> ValidWriteIdList:
         """Return a copy for time travel, as if ``write_id`` were the last one given.
 

@@ -149,13 +149,13 @@ def require_not_overtaken(
 ) -> None:
     """Refuse rows that nobody would ever read: below a base of somebody who got a write id after this one.
 
-    A transaction of several statements has its write id from the first of them. Before a later one gets its
-    lock on another partition, that may have been overwritten (INSERT OVERWRITE, TRUNCATE), and whoever reads
-    the new base passes over smaller write ids. Under the lock no such base can follow. Raises
+    A transaction of several statements has its write id from the first of them, and one on a metastore has it
+    before its lock. Before it gets the lock, a place may have been overwritten (INSERT OVERWRITE, TRUNCATE), and
+    whoever reads the new base passes over smaller write ids. Under the lock no such base can follow. Raises
     WriteConflictError.
     """
-    if not txn.explicit:
-        return  # its write id is younger than its lock
+    if not (txn.explicit or txn.was_passed(table.name)):
+        return  # its write id is younger than its lock, or nobody got one in between and committed
     for location in locations:
         above = [one for one in _bases(context, location) if one.write_id > write_id]
         if not above:

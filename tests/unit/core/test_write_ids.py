@@ -141,6 +141,11 @@ def test_own_write_id_above_the_watermark_hides_the_ids_between() -> None:
     assert own.min_open == 6
 
 
+def test_below_a_write_id_nothing_is_known_of_it_and_what_follows() -> None:
+    assert ids("9:4:4,6,8:2,7").below(WriteId(6)).to_string() == "db.t:5:4:4:2"
+    assert ids("5:9223372036854775807::").below(WriteId(6)).to_string() == "db.t:5:9223372036854775807::"
+
+
 def test_time_travel_cuts_the_list() -> None:
     past = ids("9:4:4,8:2,7").at(WriteId(5))
     assert past.to_string() == "db.t:5:4:4:2"

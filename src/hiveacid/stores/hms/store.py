@@ -158,25 +158,28 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         """See :class:`hiveacid.ports.TransactionStore`; write ids come first, as Hive does it."""
         checks.components(components)
         tables: dict[TableName, TableDefinition | None] = {}
+        given: dict[TableName, WriteId] = {}
         for one in components:
             if one.operation is not None and one.table is not None:
                 name = TableName(one.database, one.table)
                 if name not in tables:
-                    tables[name] = self._about_to_write(txn_id, name)
+                    tables[name] = self._about_to_write(txn_id, name, given)
         requests = locks.Requests(self.can, tables.get)
         answer = locks.lock(self.client, requests, self._who, txn_id, components)
         self._note(txn_id, components, tables)
         if zero_wait and answer.state is LockState.WAITING:
             self.unlock(answer.lock_id)
             return LockAnswer(answer.lock_id, LockState.NOT_ACQUIRED, answer.blocked_by)
-        return answer
+        return replace(answer, allocated=given)
 
-    def _about_to_write(self, txn_id: TxnId, name: TableName) -> TableDefinition | None:
+    def _about_to_write(
+        self, txn_id: TxnId, name: TableName, given: dict[TableName, WriteId]
+    ) -> TableDefinition | None:
         table = self.get_table(name)
         if table is not None and table.kind is TableKind.PLAIN:
             self.forget_statistics(name, None)  # nothing is told about plain tables later
         else:
-            self.allocate_write_ids([txn_id], name)
+            (given[name],) = self.allocate_write_ids([txn_id], name)
         return table
 
     def _note(
