@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, ViewDefinition
+from hiveacid.core.model import (
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableName,
+    ViewDefinition,
+    WriteId,
+)
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
+    CommitStateUnknownError,
     NoSuchDatabaseError,
     UnsupportedFeatureError,
 )
 from hiveacid.stores import checks
-from hiveacid.stores.hms import definitions, protocol
+from hiveacid.stores.hms import definitions, protocol, statistics
 from hiveacid.stores.hms import partitions as partitions_
 from hiveacid.stores.hms.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, VIRTUAL, local
 from hiveacid.stores.hms.names import plain_database, plain_table
@@ -34,7 +43,7 @@ if TYPE_CHECKING:
 
 _INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables are hidden from us
 _WHO = "hiveacid"
-_COUNTS = frozenset({definitions.ACCURATE, "numRows", "rawDataSize"})
+_MOST_ALTERED = 500  # partitions of one request, each with its definition
 _VIEWS = (VIRTUAL, "MATERIALIZED_VIEW")
 
 
@@ -204,13 +213,17 @@ class MetastoreCatalog:
         made = definitions.raw_table(table, raw)
         self._alter(name, made, CASCADE if made.partitionKeys and columns != _columns(made) else QUIET)
 
-    def _alter(self, name: TableName, raw: Any, environment: Mapping[str, str]) -> None:
+    def _alter(
+        self, name: TableName, raw: Any, environment: Mapping[str, str], write_id: WriteId | None = None
+    ) -> None:
         if self.can.requests:
             request = protocol.AlterTableRequest(
                 dbName=name.database,
                 tableName=name.name,
                 table=raw,
                 environmentContext=_environment(environment),
+                writeId=write_id,
+                validWriteIdList=statistics.seen_by(name, write_id),
                 processorCapabilities=list(PROCESSOR),
                 processorIdentifier=_WHO,
             )
@@ -257,26 +270,49 @@ class MetastoreCatalog:
         found = map(definitions.partition_of, partitions_.every(self.client, name))
         return tuple(sorted(found, key=lambda one: [(value is None, value or "") for value in one.values]))
 
-    def forget_statistics(self, name: TableName, partitions: Sequence[str] | None) -> None:
+    def forget_statistics(
+        self,
+        name: TableName,
+        partitions: Sequence[str] | None,
+        write_id: Callable[[], WriteId] | None = None,
+    ) -> None:
         """Take back that counts are exact, where rows are about to be added or removed.
 
         Hive answers ``count(*)`` from them otherwise. ``partitions``: Hive's names of those written to; None: all.
+        ``write_id``: the writer's, for a transactional table; it is asked for where a metastore keeps it (Hive 4).
         """
         raw = self._raw(name)
         if raw is None:
             return
-        if _no_longer_exact(raw):
-            self._alter(name, raw, QUIET)
+        own = write_id() if write_id is not None and self.can.requests else None
+        # Of a partitioned table Hive keeps counts, and who changed them, by partition.
+        if statistics.take_back(raw, None if raw.partitionKeys else own):
+            _once_more(lambda: self._alter(name, raw, QUIET, own))
         if raw.partitionKeys:
-            for one in self._raw_partitions(name, partitions):
-                if _no_longer_exact(one):
-                    self.client.call(
-                        "alter_partition_with_environment_context",
-                        name.database,
-                        name.name,
-                        one,
-                        _environment(QUIET),
-                    )
+            found = self._raw_partitions(name, partitions)
+            changed = [one for one in found if statistics.take_back(one, own)]
+            self._alter_partitions(name, changed, own)
+
+    def _alter_partitions(self, name: TableName, raws: Sequence[Any], write_id: WriteId | None) -> None:
+        if not self.can.requests:
+            for raw in raws:
+                _once_more(partial(self._alter_partition, name, raw))
+            return
+        for start in range(0, len(raws), _MOST_ALTERED):
+            request = protocol.AlterPartitionsRequest(
+                dbName=name.database,
+                tableName=name.name,
+                partitions=list(raws[start : start + _MOST_ALTERED]),
+                environmentContext=_environment(QUIET),
+                writeId=write_id,
+                validWriteIdList=statistics.seen_by(name, write_id),
+            )
+            _once_more(partial(self.client.call, "alter_partitions_req", request))
+
+    def _alter_partition(self, name: TableName, raw: Any) -> None:
+        self.client.call(
+            "alter_partition_with_environment_context", name.database, name.name, raw, _environment(QUIET)
+        )
 
     def _raw_partitions(self, name: TableName, partitions: Sequence[str] | None) -> Iterable[Any]:
         if partitions is None:
@@ -329,15 +365,12 @@ def _columns(raw: Any) -> list[tuple[str, str, str | None]]:
     return [(one.name, one.type, one.comment) for one in raw.sd.cols or ()]
 
 
-def _no_longer_exact(raw: Any) -> bool:
-    """Take numbers of rows, and the mark that they are exact, off a table or partition; tell whether they were there.
-
-    The mark alone would not do: a compaction of Hive 4.0 sets it again, and the numbers would be the old ones.
-    """
-    kept = {key: value for key, value in (raw.parameters or {}).items() if key not in _COUNTS}
-    changed = len(kept) != len(raw.parameters or {})
-    raw.parameters = kept
-    return changed
+def _once_more(change: Callable[[], None]) -> None:
+    """Make a change; a second time if the first answer was lost: it says the same twice."""
+    try:
+        change()
+    except CommitStateUnknownError:
+        change()
 
 
 def _environment(properties: Mapping[str, str]) -> Any:

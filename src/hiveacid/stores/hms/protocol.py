@@ -266,6 +266,17 @@ AlterTableRequest = struct(
     (9, "processorIdentifier", TEXT),
 )
 AlterTableResponse = struct("AlterTableResponse")
+AlterPartitionsRequest = struct(
+    "AlterPartitionsRequest",
+    (1, "catName", TEXT),
+    (2, "dbName", TEXT),
+    (3, "tableName", TEXT),
+    (4, "partitions", list_of(of(Partition))),
+    (5, "environmentContext", of(EnvironmentContext)),
+    (6, "writeId", I64),
+    (7, "validWriteIdList", TEXT),
+)
+AlterPartitionsResponse = struct("AlterPartitionsResponse")
 
 # --- calls ----------------------------------------------------------------------------------------
 _Said = struct("Said", (1, "message", TEXT))  # every exception of the metastore has its message in field 1
@@ -443,6 +454,12 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             (2, "tbl_name", TEXT),
             (3, "new_part", of(Partition)),
             (4, "environment_context", of(EnvironmentContext)),
+            errors=(_BAD_OPERATION, _META),
+            again=False,
+        ),
+        "alter_partitions_req": _call(
+            (1, "req", of(AlterPartitionsRequest)),
+            answer=of(AlterPartitionsResponse),
             errors=(_BAD_OPERATION, _META),
             again=False,
         ),

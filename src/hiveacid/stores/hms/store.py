@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 
 from hiveacid.config import Settings, keys
@@ -292,8 +293,8 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
                 made.append(table.name)
             self._add_new(txn_id, changes)
             self.add_written(txn_id, written)
-            self._forget(written)
             self._announce(txn_id, changes)
+            self._forget(txn_id, written)  # late: who begins to count from here on may miss these rows
             wrote = bool(written) or bool(self._noted.get(txn_id))
             self._compacted(txn_id)
             txns.commit(self.client, self.can, txn_id, wrote=wrote)
@@ -350,10 +351,14 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
             self.abort_txns([txn_id], str(error))
             raise
 
-    def _forget(self, written: Sequence[Written]) -> None:
+    def _forget(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         for name in sorted({one.table for one in written}):
             partitions = sorted({one.partition for one in written if one.table == name and one.partition})
-            self.forget_statistics(name, partitions)
+            self.forget_statistics(name, partitions, partial(self._own_write_id, txn_id, name))
+
+    def _own_write_id(self, txn_id: TxnId, table: TableName) -> WriteId:
+        (write_id,) = self.allocate_write_ids([txn_id], table)
+        return write_id
 
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
         """See :class:`hiveacid.ports.TransactionStore`; a metastore keeps no reason."""
