@@ -108,6 +108,33 @@ def test_definitions(store: MetastoreStore, table: TableDefinition) -> None:
     assert store.list_tables("shop") == ("orders",)
 
 
+def test_what_we_do_not_know_survives_our_changes(
+    store: MetastoreStore, hive: HiveServers, table: TableDefinition
+) -> None:
+    """Where skewed values lie, and what Hive keeps of a SerDe."""
+    raw = definitions.raw_table(replace(table, partition_columns=(), bucketing=None))
+    raw.sd.skewedInfo = protocol.SkewedInfo(
+        skewedColNames=["id"],
+        skewedColValues=[["1"], ["2"]],
+        skewedColValueLocationMaps={("1",): f"file:{table.location}/id=1"},
+    )
+    raw.sd.serdeInfo.description, raw.sd.serdeInfo.serializerClass = "why", "a.Writer"
+    raw.sd.serdeInfo.deserializerClass, raw.sd.serdeInfo.serdeType = "a.Reader", 2
+    store._create(raw, table.name, None)
+    before = store._raw(table.name)
+    if hive.is_hive3:  # 4.0 does not give back those that a new table came with
+        assert list(before.sd.skewedInfo.skewedColValueLocationMaps) == [("1",)]
+    made = store.get_table(table.name)
+    assert made is not None
+    store.alter_table(table.name, replace(made, comment="new"))
+    after = store._raw(table.name)
+    assert after.parameters["comment"] == "new"
+    assert (repr(after.sd.skewedInfo), repr(after.sd.serdeInfo)) == (
+        repr(before.sd.skewedInfo),
+        repr(before.sd.serdeInfo),
+    )
+
+
 def test_partitions(store: MetastoreStore, table: TableDefinition) -> None:
     """Added once, with places of their own; none and empty are the default partition."""
     store.create_table(table)

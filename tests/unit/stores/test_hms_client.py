@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
     WriteConflictError,
 )
-from hiveacid.stores.hms import protocol
+from hiveacid.stores.hms import definitions, protocol
 from hiveacid.stores.hms.address import Address, parse_address
 from hiveacid.stores.hms.client import ROUNDS, MetastoreClient
 from hiveacid.stores.hms.layout import Struct
@@ -32,6 +33,8 @@ from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.txns import commit
 from hiveacid.stores.hms.versions import HIVE4
 from hiveacid.testing.clock import ManualClock
+from hiveacid.testing.samples import ORDERS
+from hiveacid.testing.samples import table as sample
 from thrift_server import HANG_UP, Answer, Server
 
 
@@ -66,6 +69,48 @@ def test_structs_cross_the_wire_whole(start: Callable[[Answer], Server]) -> None
     client(start(answer).port).call("alter_table_req", protocol.AlterTableRequest(dbName="d", table=table))
     assert repr(seen[0].table) == repr(table)
     assert seen[0].writeId is None
+
+
+def test_what_a_definition_does_not_say_goes_back_as_it_came(start: Callable[[Answer], Server]) -> None:
+    """ALTER TABLE sends the whole table: where skewed values lie, and what Hive keeps of a SerDe."""
+    kept = definitions.raw_table(sample())
+    kept.sd.serdeInfo = protocol.SerDeInfo(
+        name="orders",
+        description="why",
+        serializerClass="a.Writer",
+        deserializerClass="a.Reader",
+        serdeType=2,
+    )
+    kept.sd.skewedInfo = protocol.SkewedInfo(
+        skewedColNames=["id", "item"],
+        skewedColValues=[["1", "a"], ["2", "b"]],
+        skewedColValueLocationMaps={("1", "a"): "file:/skewed/1", ("2", "b"): "file:/skewed/2"},
+    )
+    sent: list[Struct] = []
+
+    def answer(name: str, arguments: Struct) -> dict[str, object]:
+        if name == "get_table_req":
+            return {"success": protocol.GetTableResult(table=kept)}
+        if name == "get_database":
+            return {"success": protocol.Database(name="shop", locationUri="file:/wh")}
+        if name == "alter_table_req":
+            sent.append(arguments.req.table)
+            return {"success": protocol.AlterTableResponse()}
+        return {"success": "4.0.1"}
+
+    MetastoreStore(f"thrift://127.0.0.1:{start(answer).port}").alter_table(
+        ORDERS, replace(sample(), comment="new")
+    )
+    assert sent[0].parameters["comment"] == "new"
+    assert repr(sent[0].sd.skewedInfo) == repr(kept.sd.skewedInfo)
+    given = _of_serde(kept.sd.serdeInfo)
+    assert {name: getattr(sent[0].sd.serdeInfo, name) for name in given} == given
+
+
+def _of_serde(serde: Struct) -> dict[str, object]:
+    """Return what a SerDe has beside its class and its properties."""
+    names = ("name", "description", "serializerClass", "deserializerClass", "serdeType")
+    return {name: getattr(serde, name) for name in names}
 
 
 def test_the_next_server_answers_where_the_first_is_not_there(start: Callable[[Answer], Server]) -> None:

@@ -32,6 +32,11 @@ def list_of(item: Kind) -> Kind:
     return Kind(15, (item.code, item.arguments, False))
 
 
+def key_list_of(item: Kind) -> Kind:
+    """Return the type of a list that is a map's key: a tuple, because Python takes no list there."""
+    return Kind(15, (item.code, item.arguments, True))
+
+
 def set_of(item: Kind) -> Kind:
     """Return the type of a set."""
     return Kind(14, (item.code, item.arguments, False))

@@ -19,6 +19,7 @@ from hiveacid.stores.hms.layout import (
     TEXT,
     Kind,
     Method,
+    key_list_of,
     list_of,
     map_of,
     of,
@@ -169,12 +170,20 @@ ShowLocksResponse = struct("ShowLocksResponse", (1, "locks", list_of(of(ShowLock
 FieldSchema = struct("FieldSchema", (1, "name", TEXT), (2, "type", TEXT), (3, "comment", TEXT))
 Order = struct("Order", (1, "col", TEXT), (2, "order", I32))
 SerDeInfo = struct(
-    "SerDeInfo", (1, "name", TEXT), (2, "serializationLib", TEXT), (3, "parameters", _PROPERTIES)
+    "SerDeInfo",
+    (1, "name", TEXT),
+    (2, "serializationLib", TEXT),
+    (3, "parameters", _PROPERTIES),
+    (4, "description", TEXT),
+    (5, "serializerClass", TEXT),
+    (6, "deserializerClass", TEXT),
+    (7, "serdeType", I32),
 )
 SkewedInfo = struct(
     "SkewedInfo",
     (1, "skewedColNames", _TEXTS),
     (2, "skewedColValues", list_of(_TEXTS)),
+    (3, "skewedColValueLocationMaps", map_of(key_list_of(TEXT), TEXT)),
 )
 StorageDescriptor = struct(
     "StorageDescriptor",
