@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from hiveacid.core.locks import LockType
 from hiveacid.core.model import Partition, TxnId
 from hiveacid.ports import Operation
 from hiveacid.stores.hms import definitions, protocol
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.samples import ORDERS, wrote
+from hiveacid.testing.samples import ORDERS, lock_on, wrote
 from hiveacid.testing.samples import table as sample
 from thrift_server import HANG_UP, Answer, Server
 
@@ -98,3 +99,21 @@ def test_a_lost_answer_leaves_no_doubt(start: Callable[[Answer], Server]) -> Non
         _committed(server, partition)
         assert len(metastore.said) == 2
         assert server.calls[-1] == "commit_txn"
+
+
+def test_a_count_that_came_while_we_waited_for_a_plain_table_goes_too(
+    start: Callable[[Answer], Server],
+) -> None:
+    """Plain tables have no write ids: what is believed is what was said last."""
+    metastore = Metastore("4.0.1", partitioned=False, marked=True)
+    metastore.table.parameters.pop("transactional")
+    server = start(metastore)
+    store = MetastoreStore(f"thrift://127.0.0.1:{server.port}", clock=ManualClock())
+    store.lock(TxnId(3), [replace(lock_on(LockType.EXCL_WRITE, "orders"), operation=Operation.INSERT)])
+    assert len(metastore.said) == 1
+    store.commit_txn(TxnId(3))
+    assert [arguments.req.writeId for _, arguments in metastore.said] == [None, None]
+    assert server.calls[-2:] == ["alter_table_req", "commit_txn"]
+    store.commit_txn(TxnId(3))
+    assert len(metastore.said) == 2
+    store.close()

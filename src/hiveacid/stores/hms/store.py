@@ -80,6 +80,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         self._noted: dict[
             TxnId, dict[_Place, str]
         ] = {}  # what the metastore was told already; saves telling it twice
+        self._plain: dict[TxnId, set[TableName]] = {}  # plain tables that a transaction writes to
 
     def __repr__(self) -> str:
         """Return the URL."""
@@ -178,7 +179,9 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
     ) -> TableDefinition | None:
         table = self.get_table(name)
         if table is not None and table.kind is TableKind.PLAIN:
-            self.forget_statistics(name, None)  # nothing is told about plain tables later
+            self.forget_statistics(name, None)
+            with self._guard:
+                self._plain.setdefault(txn_id, set()).add(name)
         else:
             (given[name],) = self.allocate_write_ids([txn_id], name)
         return table
@@ -309,6 +312,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
     def _forget_txn(self, txn_id: TxnId) -> None:
         with self._guard:
             self._noted.pop(txn_id, None)
+            self._plain.pop(txn_id, None)
         self._forget_job(txn_id)
 
     def commits(self, table: TableName, after: int | None = None) -> tuple[Commit, ...]:  # noqa: ARG002
@@ -352,6 +356,11 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
             raise
 
     def _forget(self, txn_id: TxnId, written: Sequence[Written]) -> None:
+        """Take statistics back; of plain tables once more: whoever counted while we waited for the lock has set them."""
+        with self._guard:
+            plain = sorted(self._plain.get(txn_id, ()))
+        for name in plain:
+            self.forget_statistics(name, None)
         for name in sorted({one.table for one in written}):
             partitions = sorted({one.partition for one in written if one.table == name and one.partition})
             self.forget_statistics(name, partitions, partial(self._own_write_id, txn_id, name))
