@@ -62,7 +62,7 @@ class Cutting:
         return frozenset(row for row in rows if row[2] != "o") | {(n, "over", "o"), (0, "zero", "o")}
 
     def run(self, name: str, cut: Cut | None) -> HiveAcidError | None:
-        """Run a statement with a cut; look at the rows, and let what was left open time out."""
+        """Run a statement with a cut; look at the rows, and at what is left open."""
         self.number += 1
         before = self.rows()
         after = self.expected(name, before)
@@ -74,23 +74,30 @@ class Cutting:
         except HiveAcidError as raised:
             error = raised
         self.proxy.mend()
-        self.time_out()
-        seen = self.rows()
         what = f"{name} {cut}: {error!r}, calls {self.proxy.calls}"
+        self.end_what_is_left(cut, what)
+        seen = self.rows()
         if error is None:
             assert seen == after, what
         elif isinstance(error, CommitStateUnknownError):
+            assert cut is not None, what
+            assert self.proxy.calls[cut.number - 1] == "commit_txn", what
             assert seen in (before, after), what
         else:
             assert seen == before, what
         return error
 
-    def time_out(self) -> None:
-        """Abort what nobody could abort, as the metastore does after its time-out."""
+    def end_what_is_left(self, cut: Cut | None, what: str) -> None:
+        """Check that nothing is left open that could be ended; abort the rest, as the metastore's time-out does."""
         self.past.context.snapshots.close()
         self.through.context.snapshots.close()
         store = self.past.context.store
-        store.abort_txns([row.txn_id for row in store.show_transactions() if row.state == "OPEN"], "silent")
+        left = [row.txn_id for row in store.show_transactions() if row.state == "OPEN"]
+        gone = cut is not None and (not cut.blink or cut.also is not None)
+        unheard = cut is not None and (self.proxy.calls[cut.number - 1], cut.after) == ("open_txns", True)
+        assert left == [] or gone or unheard, what
+        store.abort_txns(left, "silent")
+        assert store.show_locks() == (), what
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ from hiveacid.ports import (
 )
 from hiveacid.stores import checks
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.hms import announcements, locks, protocol, seeds, txns
+from hiveacid.stores.hms import again, announcements, locks, protocol, seeds, txns
 from hiveacid.stores.hms.address import parse_address
 from hiveacid.stores.hms.catalog import MetastoreCatalog
 from hiveacid.stores.hms.client import MetastoreClient
@@ -179,7 +179,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
     ) -> TableDefinition | None:
         table = self.get_table(name)
         if table is not None and table.kind is TableKind.PLAIN:
-            self.forget_statistics(name, None)
+            again.repeated(partial(self.forget_statistics, name, None))
             with self._guard:
                 self._plain.setdefault(txn_id, set()).add(name)
         else:
@@ -287,27 +287,35 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         checks.changes(changes)
         if batch is not None:
             raise _no_streams(batch.stream)
-        for table in changes.altered:
-            self.alter_table(table.name, table)
-        made: list[TableName] = []
+        made: list[TableDefinition] = []
         try:
-            for table in changes.tables:
-                self.create_table(table)
-                made.append(table.name)
-            self._add_new(txn_id, changes)
-            self.add_written(txn_id, written)
-            self._announce(txn_id, changes)
-            self._forget(txn_id, written)  # late: who begins to count from here on may miss these rows
+            self._before_commit(txn_id, changes, written, made)
             wrote = bool(written) or bool(self._noted.get(txn_id))
-            self._compacted(txn_id)
             txns.commit(self.client, self.can, txn_id, wrote=wrote)
         except CommitStateUnknownError:
             raise  # what was made may be somebody's by now
         except HiveAcidError:
-            for name in made:
-                self.drop_table(name)
+            again.unmake(self, made)
             raise
         self._forget_txn(txn_id)
+
+    def _before_commit(
+        self,
+        txn_id: TxnId,
+        changes: CatalogChanges,
+        written: Sequence[Written],
+        made: list[TableDefinition],
+    ) -> None:
+        """Do what comes before the commit itself; an answer that is lost here leaves no doubt about that."""
+        for table in changes.altered:
+            again.repeated(partial(self.alter_table, table.name, table))
+        for table in changes.tables:
+            again.make(self, table, made)
+        self._add_new(txn_id, changes)
+        self.add_written(txn_id, written)
+        self._announce(txn_id, changes)
+        self._forget(txn_id, written)  # late: who begins to count from here on may miss these rows
+        self._compacted(txn_id)
 
     def _forget_txn(self, txn_id: TxnId) -> None:
         with self._guard:
@@ -350,7 +358,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         ordered = sorted(changes.partitions, key=lambda new: new.table)
         try:
             for name, news in groupby(ordered, key=lambda new: new.table):
-                self.add_written_partitions(name, [new.partition for new in news])
+                again.repeated(partial(self.add_written_partitions, name, [new.partition for new in news]))
         except WriteConflictError as error:
             self.abort_txns([txn_id], str(error))
             raise
@@ -360,10 +368,11 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         with self._guard:
             plain = sorted(self._plain.get(txn_id, ()))
         for name in plain:
-            self.forget_statistics(name, None)
+            again.repeated(partial(self.forget_statistics, name, None))
         for name in sorted({one.table for one in written}):
             partitions = sorted({one.partition for one in written if one.table == name and one.partition})
-            self.forget_statistics(name, partitions, partial(self._own_write_id, txn_id, name))
+            own = partial(self._own_write_id, txn_id, name)
+            again.repeated(partial(self.forget_statistics, name, partitions, own))
 
     def _own_write_id(self, txn_id: TxnId, table: TableName) -> WriteId:
         (write_id,) = self.allocate_write_ids([txn_id], table)
