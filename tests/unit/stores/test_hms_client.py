@@ -31,7 +31,6 @@ from hiveacid.stores.hms.layout import Struct
 from hiveacid.stores.hms.protocol import METHODS
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.txns import commit
-from hiveacid.stores.hms.versions import HIVE4
 from hiveacid.testing.clock import ManualClock
 from hiveacid.testing.samples import ORDERS
 from hiveacid.testing.samples import table as sample
@@ -198,12 +197,12 @@ def test_a_lost_commit_is_asked_for_again(start: Callable[[Answer], Server]) -> 
     answers = iter([HANG_UP, {}, HANG_UP, gone, HANG_UP, gone, HANG_UP, HANG_UP])
     server = start(lambda *_: next(answers))
     one = client(server.port)
-    commit(one, HIVE4, TxnId(7), wrote=True)
+    commit(one, TxnId(7), wrote=True)
     with pytest.raises(CommitStateUnknownError):
-        commit(one, HIVE4, TxnId(7), wrote=True)
-    commit(one, HIVE4, TxnId(7), wrote=False)
+        commit(one, TxnId(7), wrote=True)
+    commit(one, TxnId(7), wrote=False)
     with pytest.raises(CommitStateUnknownError):
-        commit(one, HIVE4, TxnId(7), wrote=False)
+        commit(one, TxnId(7), wrote=False)
     assert server.calls == ["commit_txn"] * 8
 
 
@@ -217,7 +216,7 @@ def test_a_lost_commit_and_nobody_to_ask(start: Callable[[Answer], Server]) -> N
     server = start(answer)
     one = client(server.port)
     with pytest.raises(CommitStateUnknownError):
-        commit(one, HIVE4, TxnId(7), wrote=True)
+        commit(one, TxnId(7), wrote=True)
     assert server.calls == ["commit_txn"]
 
 
@@ -233,8 +232,8 @@ def test_a_forgotten_transaction_has_not_committed(start: Callable[[Answer], Ser
 
     one = client(start(answer).port)
     with pytest.raises(NoSuchTransactionError):
-        commit(one, HIVE4, TxnId(7), wrote=True)
-    commit(one, HIVE4, TxnId(7), wrote=False)
+        commit(one, TxnId(7), wrote=True)
+    commit(one, TxnId(7), wrote=False)
 
 
 def test_a_plain_port_is_no_tls_server(start: Callable[[Answer], Server]) -> None:

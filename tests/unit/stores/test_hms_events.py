@@ -127,3 +127,13 @@ def test_a_table_that_is_called_like_a_directory_of_rows() -> None:
     assert place[2].paths == ("/wh/base_camp/x/000000_0",)
     assert announcements._acid_directory("/wh/base_camp/x/000000_0") is None
     assert announcements._acid_directory("/wh/base_camp/delta_1_1_0/sub/000000_0") == "delta_1_1_0"
+
+
+@pytest.mark.parametrize("version", ["3.1.3", "3.1.3000.7.1.9.0-387", "4.0.1"])
+def test_whoever_knows_of_it_is_told_to_look_for_conflicts(
+    start: Callable[[Answer], Server], version: str
+) -> None:
+    """Vendors' builds of "3.1" look for none where they are not told."""
+    metastore = Metastore(version, "false")
+    _committed(start(metastore))
+    assert [request.exclWriteEnabled for name, request in metastore.said if name == "commit_txn"] == [False]

@@ -19,7 +19,6 @@ from hiveacid.stores.hms.address import parse_address
 from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.sasl import SaslTransport
 from hiveacid.stores.hms.txns import commit
-from hiveacid.stores.hms.versions import HIVE4
 from hiveacid.testing.clock import ManualClock
 from thrift_server import Answer, Server
 
@@ -98,7 +97,7 @@ def client(*places: str, patience: float = 20) -> MetastoreClient:
 
 
 def commit_with(one: MetastoreClient) -> None:
-    commit(one, HIVE4, TxnId(7), wrote=True)
+    commit(one, TxnId(7), wrote=True)
 
 
 def test_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ def seed_txns(store: MetastoreStore, who: Client, high_watermark: TxnId) -> None
         )
     store.client.call("seed_txn_id", protocol.SeedTxnIdRequest(seedTxnId=high_watermark))
     (first,) = store.open_txns(who)
-    txns.commit(store.client, store.can, first, wrote=False)
+    txns.commit(store.client, first, wrote=False)
     for _ in range(_TURNS):
         if not any(one <= high_watermark for one in store.valid_txns().open):
             return

@@ -291,7 +291,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         try:
             self._before_commit(txn_id, changes, written, made)
             wrote = bool(written) or bool(self._noted.get(txn_id))
-            txns.commit(self.client, self.can, txn_id, wrote=wrote)
+            txns.commit(self.client, txn_id, wrote=wrote)
         except CommitStateUnknownError:
             raise  # what was made may be somebody's by now
         except HiveAcidError:

@@ -198,16 +198,16 @@ def _runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield low, high
 
 
-def commit(client: MetastoreClient, can: Capabilities, txn_id: TxnId, *, wrote: bool) -> None:
+def commit(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
     """Commit. A lost answer is asked for again: a metastore tells who committed already that all is well.
 
     Conflicts are always looked for: who waited for a lock may be refused although it saw everything, and tries
-    again; without being asked, a metastore of Hive 4 looks for none. ``wrote``: whether there is anything to lose; a
-    metastore that has forgotten the transaction may have aborted it and cleaned up.
+    again; without being asked, a metastore that knows ``exclWriteEnabled`` looks for none: Hive 4, and vendors' builds
+    that call themselves 3.1. Hive 3.1 itself always looks, and passes over fields that it does not know.
+    ``wrote``: whether there is anything to lose; a metastore that has forgotten the transaction may have aborted it and
+    cleaned up.
     """
-    request = protocol.CommitTxnRequest(txnid=txn_id)
-    if can.txn_types:
-        request.exclWriteEnabled = False
+    request = protocol.CommitTxnRequest(txnid=txn_id, exclWriteEnabled=False)
     try:
         client.call("commit_txn", request)
     except CommitStateUnknownError as lost:

@@ -18,8 +18,7 @@ _LOCK_NUMBERS = MappingProxyType(
 class Capabilities:
     """A generation of metastores.
 
-    ``locks``: lock types as numbers on the wire. ``txn_types``: transactions say what they are for, and commits
-    whether the metastore has to look for conflicts (``exclWriteEnabled``; left out it does not!).
+    ``locks``: lock types as numbers on the wire. ``txn_types``: transactions say what they are for.
     ``dynamic_rows``: a lock for partitions that are not known yet keeps its transaction from being forgotten.
     ``requests``: create_table_req and alter_table_req with the client's capabilities. ``shared_inserts``: writers
     that replace rows lock out readers, so that an insert needs no more than a reader's lock.
