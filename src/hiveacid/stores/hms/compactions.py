@@ -26,6 +26,7 @@ _KINDS = {"minor": 1, "major": 2, "rebalance": 3}  # CompactionType
 _NAMES = {number: name for name, number in _KINDS.items()}
 _LENGTH = re.compile(r"(\d+):")
 _LONGEST_ERROR = 500  # characters
+_LOST = "the answer that gave it to a worker was lost, and with it buckets and properties: ask for it again"
 _JOB_OF_OURS = "hiveacid"
 """What SHOW COMPACTIONS says in place of a Hadoop job."""
 
@@ -106,7 +107,8 @@ def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | No
     try:
         found = client.call("find_next_compact2", request).ci
     except CommitStateUnknownError:
-        return next((job for job in show(client) if job.state == "working" and job.worker == worker), None)
+        _fail_lost(client, worker)
+        return None
     if found is None or not found.id:
         return None
     if found.type not in _NAMES:
@@ -127,6 +129,13 @@ def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | No
         worker=worker,
         claims=1,
     )
+
+
+def _fail_lost(client: MetastoreClient, worker: str) -> None:
+    """End a job that nobody heard of: the queue's list does not show what it was to be done with."""
+    for job in show(client):
+        if job.state == "working" and job.worker == worker:
+            mark(client, "mark_failed", told_of(job), _LOST)
 
 
 def start(

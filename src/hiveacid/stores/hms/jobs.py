@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,9 @@ class MetastoreQueue:
     owner: str
     get_table: Callable[[TableName], TableDefinition | None]
     _jobs: dict[TxnId, Compaction]  # what is at work here; whose it is, the queue is asked
+    _claimed: dict[
+        int, CompactionRequest
+    ]  # as the queue gave them, which shows neither buckets nor properties
 
     def upkeep_is_ours(self) -> bool:
         """Tell that Hive's initiator and cleaner look after the tables."""
@@ -75,6 +79,8 @@ class MetastoreQueue:
         if job is not None and job.request.kind == "rebalance":
             compactions.mark(self.client, "mark_refused", compactions.told_of(job), _REBALANCE)
             return None
+        if job is not None:
+            self._claimed[job.id] = job.request
         return job
 
     def start_compaction(
@@ -104,6 +110,7 @@ class MetastoreQueue:
         if job is not None:
             self._mine(job.id, (job.worker or "").removeprefix(_OURS))
             compactions.mark(self.client, "mark_compacted", compactions.told_of(job))
+            self._claimed.pop(job.id, None)
 
     def _forget_job(self, txn_id: TxnId) -> None:
         self._jobs.pop(txn_id, None)
@@ -114,12 +121,12 @@ class MetastoreQueue:
     def release_compaction(self, compaction_id: int, worker: str) -> None:
         """Queue the same job anew; no call gives one back, so that this one counts as failed."""
         job = self._mine(compaction_id, worker)
+        asked = self._claimed.pop(compaction_id, job.request)
         compactions.mark(
             self.client, "mark_failed", compactions.told_of(job), "its worker was stopped; queued again"
         )
-        pool = DEFAULT_POOL if job.request.pool.startswith(OWN_POOLS) else job.request.pool
-        again = CompactionRequest(job.request.table, job.request.partition, job.request.kind, pool=pool)
-        compactions.enqueue(self.client, self.can, again, job.initiator or worker)
+        pool = DEFAULT_POOL if asked.pool.startswith(OWN_POOLS) else asked.pool
+        compactions.enqueue(self.client, self.can, replace(asked, pool=pool), job.initiator or worker)
 
     def end_compaction(
         self,
@@ -136,6 +143,7 @@ class MetastoreQueue:
         calls = {"ready for cleaning": "mark_compacted", "failed": "mark_failed", "refused": "mark_refused"}
         if state not in calls or not self.can.remote_workers:
             raise _workers(compaction_id)
+        self._claimed.pop(compaction_id, None)
         job = self._mine(compaction_id, worker)
         compactions.mark(self.client, calls[state], compactions.told_of(job), error)
 

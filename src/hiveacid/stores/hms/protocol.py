@@ -367,7 +367,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "show_compact": _call(
             (1, "rqst", of(queue_protocol.ShowCompactRequest)), answer=of(queue_protocol.ShowCompactResponse)
         ),
-        # A job that was given to nobody who heard of it is found again by its worker's name.
+        # A job that was given to nobody who heard of it is found by its worker's name, and has failed.
         "find_next_compact2": _call(
             (1, "rqst", of(queue_protocol.FindNextCompactRequest)),
             answer=of(queue_protocol.OptionalCompactionInfo),

@@ -76,7 +76,7 @@ class MetastoreStore(MetastoreQueue, MetastoreCatalog):
         self._told_of_events: bool | None = None
         self._who = Client(owner, "localhost", "hiveacid")
         self._guard = threading.Lock()
-        self._jobs = {}
+        self._jobs, self._claimed = {}, {}
         self._noted: dict[
             TxnId, dict[_Place, str]
         ] = {}  # what the metastore was told already; saves telling it twice
