@@ -17,6 +17,7 @@ from cutting_proxy import Cut, CuttingProxy
 from hive_server import HiveServers
 
 import hiveacid
+from hiveacid.core.model import TableName
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -139,6 +140,35 @@ def test_a_cut_at_each_call(cutting: Cutting, name: str) -> None:
     for cut in cuts:
         cutting.run(name, cut)
     assert cutting.proxy.cuts > before
+
+
+def test_a_cut_leaves_no_table_without_rows(cutting: Cutting) -> None:
+    """CREATE TABLE AS SELECT makes the table just before its commit."""
+
+    def run(name: str, cut: Cut | None) -> None:
+        cutting.proxy.arm(cut)
+        error = None
+        try:
+            cutting.through.sql(
+                f"CREATE TABLE {name} TBLPROPERTIES ('transactional'='true') AS SELECT 1 AS id"
+            )
+        except HiveAcidError as raised:
+            error = raised
+        cutting.proxy.mend()
+        what = f"{name} {cut}: {error!r}, calls {cutting.proxy.calls}"
+        cutting.end_what_is_left(cut, what)
+        there = cutting.past.context.catalog.get_table(TableName("default", name)) is not None
+        assert there == (error is None), what
+        if there:
+            assert cutting.past.sql(f"SELECT id FROM {name}").collect() == [(1,)], what
+
+    run("made", None)
+    calls = list(cutting.proxy.calls)
+    at = [n for n, call in enumerate(calls, 1) if call.startswith("create_table") or call == "commit_txn"]
+    assert len(at) > 1
+    for number in at:
+        for after in (False, True):
+            run(f"made_{number}_{'after' if after else 'before'}", Cut(number, after))
 
 
 def test_a_metastore_that_stays_away(cutting: Cutting) -> None:
