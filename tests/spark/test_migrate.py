@@ -122,14 +122,14 @@ def test_what_was_interrupted_is_brought_to_its_end(spark: SparkSession, tmp_pat
     """Marked in both stores nobody uses it; the same command again ends it, at whichever point it stopped."""
     here, there = str(tmp_path / "here"), str(tmp_path / "there")
     url = f"sqlite:///{there}/.hiveacid/store.db"
+    begun = {MIGRATION: f"the store of {here}"}
     with hiveacid.connect(spark, warehouse=here) as acid, hiveacid.connect(spark, warehouse=there) as other:
         before = _filled(acid)
         acid.context.snapshots.close()
         table = acid.table("shop.orders").definition
-        marked = table.with_properties({MIGRATION: "the other"})
-        acid.context.catalog.alter_table(NAME, marked)
+        acid.context.catalog.alter_table(NAME, table.with_properties({MIGRATION: url}))
         other.sql("CREATE DATABASE shop")
-        other.context.catalog.create_table(marked)
+        other.context.catalog.create_table(table.with_properties(begun))
         for one in (acid, other):
             with pytest.raises(CatalogError, match="hiveacid migrate"):
                 one.sql("INSERT INTO shop.orders PARTITION (p='x') VALUES (5, 'no')")
@@ -139,9 +139,7 @@ def test_what_was_interrupted_is_brought_to_its_end(spark: SparkSession, tmp_pat
     with hiveacid.connect(spark, warehouse=there) as other:
         assert [tuple(row) for row in other.sql(_QUERY).collect()] == before
         other.context.snapshots.close()
-        other.context.catalog.alter_table(
-            NAME, other.table("shop.orders").definition.with_properties({MIGRATION: "x"})
-        )
+        other.context.catalog.alter_table(NAME, other.table("shop.orders").definition.with_properties(begun))
     assert _run("-w", here, "--to-warehouse", there, "shop.orders", to=url).exit_code == 0
     with hiveacid.connect(spark, warehouse=there) as other:
         assert [tuple(row) for row in other.sql(_QUERY).collect()] == before
