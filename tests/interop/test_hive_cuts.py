@@ -82,7 +82,7 @@ class Cutting:
             assert seen == after, what
         elif isinstance(error, CommitStateUnknownError):
             assert cut is not None, what
-            assert self.proxy.calls[cut.number - 1] == "commit_txn", what
+            assert self.proxy.calls[cut.number - 1 :][:1] == ["commit_txn"], what
             assert seen in (before, after), what
         else:
             assert seen == before, what
@@ -95,7 +95,8 @@ class Cutting:
         store = self.past.context.store
         left = [row.txn_id for row in store.show_transactions() if row.state == "OPEN"]
         gone = cut is not None and (not cut.blink or cut.also is not None)
-        unheard = cut is not None and (self.proxy.calls[cut.number - 1], cut.after) == ("open_txns", True)
+        # a call fewer than the first time (a heartbeat), and the last cut strikes none
+        unheard = cut is not None and cut.after and self.proxy.calls[cut.number - 1 :][:1] == ["open_txns"]
         assert left == [] or gone or unheard, what
         store.abort_txns(left, "silent")
         assert store.show_locks() == (), what
