@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NOTHING = Start()  # a snapshot and nothing else
+_LONGEST_ENDING = 10.0  # seconds for another thread's transactions to end: a store may never answer
 
 
 class Holder(Protocol):
@@ -47,6 +48,7 @@ class Snapshots:
         self._transactions = transactions
         self._lock = threading.Lock()
         self._held: list[tuple[Transaction, list[Holder]]] = []
+        self._ending = threading.Lock()  # of whoever takes snapshots out of the list, until they have ended
         transactions.heartbeats.on_turn(self.sweep)
 
     @contextmanager
@@ -93,21 +95,29 @@ class Snapshots:
 
     def sweep(self) -> int:
         """End read transactions without a living holder; return how many go on."""
-        with self._lock:
-            held = [(txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._held]
-            self._held = [(txn, alive) for txn, alive in held if alive]
-        for txn, alive in held:
-            if not alive and not _end_read(txn):
-                with self._lock:  # the store did not answer: the next turn tries again
-                    self._held.insert(0, (txn, []))
+        with self._ending:
+            with self._lock:
+                held = [
+                    (txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._held
+                ]
+                self._held = [(txn, alive) for txn, alive in held if alive]
+            for txn, alive in held:
+                if not alive and not _end_read(txn):
+                    with self._lock:  # the store did not answer: the next turn tries again
+                        self._held.insert(0, (txn, []))
         return sum(bool(alive) for _, alive in held)
 
     def close(self) -> None:
-        """End all of them."""
-        with self._lock:
-            held, self._held = self._held, []
-        for txn, _ in held:
-            _end_read(txn)
+        """End all of them; what a turn of the heartbeat is just ending is waited for, as long as it is worth it."""
+        waited = self._ending.acquire(timeout=_LONGEST_ENDING)
+        try:
+            with self._lock:
+                held, self._held = self._held, []
+            for txn, _ in held:
+                _end_read(txn)
+        finally:
+            if waited:
+                self._ending.release()
 
 
 def _end_read(txn: Transaction) -> bool:

@@ -287,3 +287,33 @@ def test_closed_sessions_free_the_cleaner(store: Cut, transactions: Transactions
     assert store.min_open_txn_id() == reader.txn_id
     snapshots.close()
     assert store.min_open_txn_id() == reader.txn_id + 1
+
+
+def test_a_closed_session_leaves_nothing_to_a_turn_that_goes_wrong(
+    store: Cut, transactions: Transactions
+) -> None:
+    """A turn of the heartbeat is just ending a reader, and does not reach the store: the session's end does it."""
+    snapshots, ending, cut = Snapshots(transactions), threading.Event(), threading.Event()
+    commit: Callable[..., object] = store.commit_txn
+
+    def lost(*given: object, **more: object) -> object:
+        if ending.is_set():
+            return commit(*given, **more)
+        ending.set()
+        assert cut.wait(timeout=30)
+        raise StoreUnavailableError("gone")
+
+    store.commit_txn = lost  # type: ignore[assignment,method-assign]
+    with snapshots.taken(SETTINGS) as reader:
+        snapshots.hold(reader, holder := Holding())
+    holder.runs = False
+    turn = threading.Thread(target=snapshots.sweep)
+    turn.start()
+    assert ending.wait(timeout=30)
+    closing = threading.Thread(target=snapshots.close)
+    closing.start()
+    closing.join(timeout=0.2)
+    cut.set()
+    for thread in (turn, closing):
+        thread.join(timeout=30)
+    assert open_ids(store) == []
