@@ -24,6 +24,7 @@ EXCEPTIONS = {
     "spark/test_pruning.py::test_ten_thousand_partitions_take_no_time": "Spark judges all conditions there",
     "spark/test_sql_session.py::test_what_the_user_cached_stays_cached": "the server drops what is cached with its view",
     "spark/test_sql_session.py::test_small_results_need_no_job": "counts jobs: " + JVM,
+    "spark/test_side_by_side.py": "the properties of a thread, and Ctrl-C of a shell: " + JVM,
     "spark/test_narrowing.py::test_what_is_known_of_the_target": "no target is narrowed there: " + JVM,
     "spark/test_narrowing.py::test_columns_that_every_update_sets": "optimised plans: " + JVM,
     "spark/test_text.py::test_any_line_is_read_as_hive_reads_it": "asks Hive's class: " + JVM,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import TransactionAbortedError
@@ -20,7 +22,23 @@ _ABORTED = "was aborted (timed out, or by ABORT TRANSACTIONS)"
 _MISSING = "is not known to the store any more"
 # Who ends silent transactions may go by a hive.txn.timeout of its own: half of Hive's default is safe with most of them.
 _LONGEST_INTERVAL = 150.0
+_BEGINNER: ContextVar[int | None] = ContextVar("hiveacid_beginner", default=None)
 _BEATS = 3  # in the time-out of a store that says its own: one of them may be lost
+
+
+def beginner() -> int:
+    """Return the thread (its ident) that stands for what this one begins: itself, or whom it helps."""
+    return _BEGINNER.get() or threading.get_ident()
+
+
+@contextmanager
+def on_behalf_of(thread: int) -> Iterator[None]:
+    """Let another thread stand for what this one begins in the block: one statement may need several."""
+    before = _BEGINNER.set(thread)
+    try:
+        yield
+    finally:
+        _BEGINNER.reset(before)
 
 
 class Heartbeats:
@@ -36,7 +54,7 @@ class Heartbeats:
         self.interval = interval  # may change: SET hive.txn.timeout
         self._longest = _LONGEST_INTERVAL
         self._lock = threading.Lock()
-        self._open: dict[TxnId, int] = {}  # the thread that began it
+        self._open: dict[TxnId, int] = {}  # the thread that `beginner` said
         self._lost: dict[TxnId, str] = {}
         self._told: list[Callable[[], None]] = []
         self._sweepers: list[Callable[[], object]] = []
@@ -46,7 +64,7 @@ class Heartbeats:
     def track(self, txn_id: TxnId) -> None:
         """Beat for a transaction from now on."""
         with self._lock:
-            self._open[txn_id] = threading.get_ident()
+            self._open[txn_id] = beginner()
             self._start(self._run, "hiveacid-heartbeat")
             if self._sweepers:
                 self._start(self._sweep, "hiveacid-sweep")

@@ -308,6 +308,12 @@ COMPACT_HERE = flag(
     "With a Hive Metastore (4.x): COMPACT is done by this session at once. false: by whoever takes the request from the "
     "metastore's queue, Hive's workers or `hiveacid services`.",
 )
+COMPACT_THREADS = count(
+    "hiveacid.compactor.threads",
+    "4",
+    "How many partitions a COMPACT of several works at once, each in a job of its own.",
+    minimum=1,
+)
 TARGET_FILE_SIZE = size(
     "hiveacid.compactor.target.file.size",
     "268435456",
@@ -406,6 +412,7 @@ SECTIONS: tuple[Section, ...] = (
             AUTO_COMPACT,
             PRIORITY,
             COMPACT_HERE,
+            COMPACT_THREADS,
             TARGET_FILE_SIZE,
             UNSORTED_FILE_SIZE,
         ),

@@ -37,7 +37,7 @@ class Worker:
         self._stopping = True
         job = self._job
         if job is not None:
-            cancel_jobs(self.context.facts, job_group(job))
+            cancel_jobs(self.context.facts, job_group(job.id))
 
     def step(self) -> CompactionReport | None:
         """Carry out the next job, if there is one; a failed one is kept in the queue's history, and returned."""

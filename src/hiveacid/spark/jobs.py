@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
+from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
@@ -61,6 +63,13 @@ def cancel_tagged(facts: SparkFacts, tag: str) -> None:
     """Stop the jobs with a tag that run now; whoever waits for them gets an error. Classic only."""
     with suppress(Py4JError, PySparkException, OSError):
         facts.spark.sparkContext.cancelJobsWithTag(tag)
+
+
+def thread_like_this(facts: SparkFacts, run: Callable[[], None], name: str) -> threading.Thread:
+    """Return a thread whose Spark jobs have the tags, pool and other properties of this one; not started yet."""
+    if facts.classic:  # with a session Spark 4 copies its tags, which are among the properties anyway
+        return InheritableThread(target=run, name=name, daemon=True)
+    return InheritableThread(target=run, name=name, daemon=True, session=facts.spark)
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def place_of(facts: SparkFacts, table: TableDefinition, group: FileGroup, frame:
     own = group.location
     if own is not None:
         return Place(facts, table, group, lambda value, kind: F.lit(value(own)).cast(kind))
-    if not table.partition_columns or not facts.classic or len(group.files) > _MOST_FILES:
+    if not table.partition_columns or not can_look_up(facts, group):
         return Place(facts, table, group, None)
     places: list[tuple[str, Location]] = []
 
@@ -133,11 +133,17 @@ def _by_path(
     facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame
 ) -> list[tuple[str, Location]]:
     """Return the path of each file, spelled as ``_metadata`` has it, with its location."""
-    depth = group.depth + len(table.partition_columns)
-    wanted = {
-        _tail(file, depth): group.locations[number]
-        for file, number in zip(group.files, group.numbers, strict=True)
-    }
+    found = spelled(facts, table, group, frame)
+    return [(path, group.locations[group.numbers[nth]]) for path, nth in found.items()]
+
+
+def spelled(facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame) -> dict[str, int]:
+    """Return which of a group's files it is by its path as ``_metadata`` spells it; ``frame`` is the scan of the files.
+
+    Classic sessions only. Raises FormatError where Spark reads other files.
+    """
+    depth = depth_of(table, group)
+    wanted = {_tail(file, depth): nth for nth, file in enumerate(group.files)}
     inside: Any = frame._jdf  # noqa: SLF001 - a classic session's
     found = {path: _tail(unquote(path), depth) for path in texts_of(facts, inside.inputFiles())}
     if set(found.values()) != wanted.keys():
@@ -145,7 +151,17 @@ def _by_path(
         raise FormatError(f"Spark reads other files of {table.name} than it was told", path=other[0])
     # Hadoop's paths lose the empty authority of file:///, in whichever version of Spark
     short = {_EMPTY_AUTHORITY.sub(r"\1:/", path): tail for path, tail in found.items()}
-    return [(path, wanted[tail]) for path, tail in (found | short).items()]
+    return {path: wanted[tail] for path, tail in (found | short).items()}
+
+
+def can_look_up(facts: SparkFacts, group: FileGroup) -> bool:
+    """Tell whether what the rows of a file have in common is looked up by its path; on Connect nothing is."""
+    return facts.classic and len(group.files) <= _MOST_FILES
+
+
+def depth_of(table: TableDefinition, group: FileGroup) -> int:
+    """Return how many of the last components of its path tell a file from all others of its group."""
+    return group.depth + (len(table.partition_columns) if group.location is None else 0)
 
 
 def _tail(path: str, depth: int) -> str:

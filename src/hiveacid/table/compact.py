@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
@@ -22,14 +24,16 @@ from hiveacid.errors import (
     TransactionStateError,
 )
 from hiveacid.spark.failures import translated
+from hiveacid.spark.jobs import cancel_jobs
 from hiveacid.spark.lease import let_go
 from hiveacid.spark.rebalance import MOST_BUCKETS, check_order
 from hiveacid.table.cleaning import clean_after, clean_job
-from hiveacid.table.compaction_job import run_job
+from hiveacid.table.compaction_job import job_group, never, run_job
 from hiveacid.table.insert import static_values
 from hiveacid.table.layout import partition_name
 from hiveacid.table.read import partitions_of
 from hiveacid.table.report import CompactionReport
+from hiveacid.table.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +67,7 @@ def compact(
     *,
     wait: bool = True,
 ) -> list[CompactionReport]:
-    """Compact a table, a partition, or every partition that has something to do.
+    """Compact a table, a partition, or every partition that has something to do (``hiveacid.compactor.threads`` at once).
 
     With a full ``spec``, or on an unpartitioned table, CompactionRefusedError says that there is nothing to
     do. Where a service with a worker for the pool is there, the job is left to it: ``wait`` waits for its end
@@ -77,7 +81,7 @@ def compact(
     _check(context, table, options)
     targets = _targets(context, table, spec)
     requests = [_request(context, table, partition, wanted, options) for partition in targets]
-    reports = [_one(context, request, wait=wait, alone=len(targets) == 1) for request in requests]
+    reports = _all(context, requests, wait=wait)
     reports = [replace(report, removed=removed) for report, removed in clean_after(context, reports)]
     refused = [report for report in reports if report.state == "refused"]
     if len(targets) == 1 and refused:
@@ -152,7 +156,41 @@ def _own_pool(context: Context) -> str | None:
     return OWN_POOLS + secrets.token_hex(8)
 
 
-def _one(context: Context, request: CompactionRequest, *, wait: bool, alone: bool) -> CompactionReport:
+@dataclass(frozen=True)
+class _AtWork:
+    """The jobs that a statement has under way, to stop them with it: they go back into the queue."""
+
+    context: Context
+    jobs: set[int] = field(default_factory=set)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, job: Compaction) -> CompactionReport | None:
+        """Take a job and do it; None if somebody else has it, or the statement is being stopped."""
+        if self.stopping.is_set():
+            return None
+        self.jobs.add(job.id)
+        try:
+            return _run_here(self.context, job, interrupted=self.stopping.is_set)
+        finally:
+            self.jobs.discard(job.id)
+
+    def stop(self) -> None:
+        """Begin no other job, and stop those under way. For another thread to call."""
+        self.stopping.set()
+        for job_id in tuple(self.jobs):
+            cancel_jobs(self.context.facts, job_group(job_id))
+
+
+def _all(context: Context, requests: Sequence[CompactionRequest], *, wait: bool) -> list[CompactionReport]:
+    at_work = _AtWork(context)
+    alone = len(requests) == 1
+    works = [partial(_one, context, request, at_work, wait=wait, alone=alone) for request in requests]
+    return side_by_side(context.facts, works, context.settings.get(keys.COMPACT_THREADS), at_work.stop)
+
+
+def _one(
+    context: Context, request: CompactionRequest, at_work: _AtWork, *, wait: bool, alone: bool
+) -> CompactionReport:
     try:
         job = _queued_at_last(context, request)
     except CompactionRefusedError as error:
@@ -162,11 +200,11 @@ def _one(context: Context, request: CompactionRequest, *, wait: bool, alone: boo
     if _is_served(context, request.pool):
         if not wait:
             return _as_report(job)
-        job = _waited(context, job)
+        job = _waited(context, job, at_work.stopping)
         if job.state != "initiated":
             return _as_report(job)
-    done = _run_here(context, job)
-    return done or _as_report(_waited(context, job) if wait else job)
+    done = at_work.run(job)
+    return done or _as_report(_waited(context, job, at_work.stopping) if wait else job)
 
 
 def compact_place(
@@ -184,8 +222,13 @@ def compact_place(
     return _run_here(context, job, writing) or _as_report(job)
 
 
-def _run_here(context: Context, job: Compaction, writing: Writing | None = None) -> CompactionReport | None:
-    """Take a job and do it; None if somebody else has it.
+def _run_here(
+    context: Context,
+    job: Compaction,
+    writing: Writing | None = None,
+    interrupted: Callable[[], bool] = never,
+) -> CompactionReport | None:
+    """Take a job and do it, as ``run_job``; None if somebody else has it.
 
     The worker's name tells this call from any other; in a simulation, where seeds repeat runs, names do anyway.
     """
@@ -194,7 +237,7 @@ def _run_here(context: Context, job: Compaction, writing: Writing | None = None)
     if writing is None:
         worker += f".{secrets.token_hex(4)}"
     claimed = context.store.claim_compaction(worker, job.id)
-    return None if claimed is None else run_job(context, claimed, worker, writing=writing)
+    return None if claimed is None else run_job(context, claimed, worker, interrupted, writing)
 
 
 def _is_served(context: Context, pool: str) -> bool:
@@ -261,8 +304,8 @@ def _is_at_work(context: Context, job: Compaction) -> bool:
     return job.txn_id is not None and context.store.txn_state(job.txn_id) == "open"
 
 
-def _waited(context: Context, job: Compaction) -> Compaction:
-    """Return a job when it has ended, or as it is when the time is over.
+def _waited(context: Context, job: Compaction, stopping: threading.Event) -> Compaction:
+    """Return a job when it has ended, or as it is when the time is over or the statement is being stopped.
 
     One that nobody takes is returned after ``hive.compactor.worker.max.sleep.time`` at most: workers that are
     alive and have nothing else to do look at the queue more often than that.
@@ -271,6 +314,8 @@ def _waited(context: Context, job: Compaction) -> Compaction:
     patience = min(timeout / 2, context.settings.get(keys.WORKER_MAX_SLEEP))
     waited, pause, now = 0.0, _FIRST_PAUSE, job
     while now.state in _UNDER_WAY and waited < (patience if now.state == "initiated" else timeout):
+        if stopping.is_set():
+            break
         context.clock.sleep(pause)
         waited += pause
         pause = min(2 * pause, _LONGEST_PAUSE)

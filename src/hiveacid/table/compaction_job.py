@@ -79,20 +79,21 @@ class _Job:
         return self.context.layout_level(self.table)
 
 
-def _never() -> bool:
+def never() -> bool:
+    """Tell that nobody has told a worker to stop."""
     return False
 
 
-def job_group(job: Compaction) -> str:
+def job_group(job_id: int) -> str:
     """Return the name under which a job's Spark jobs run (``spark.jobs``)."""
-    return f"hiveacid-compaction-{job.id}"
+    return f"hiveacid-compaction-{job_id}"
 
 
 def run_job(
     context: Context,
     job: Compaction,
     worker: str,
-    interrupted: Callable[[], bool] = _never,
+    interrupted: Callable[[], bool] = never,
     writing: Writing | None = None,
 ) -> CompactionReport:
     """Carry out a job that ``worker`` has claimed; return what became of it.
@@ -107,7 +108,7 @@ def run_job(
     try:
         named: AbstractContextManager[None] = nullcontext()
         if writing is None:
-            named = named_jobs(context.facts, job_group(job), f"{job.request.kind} compaction of {place}")
+            named = named_jobs(context.facts, job_group(job.id), f"{job.request.kind} compaction of {place}")
         with named:
             report = _run(context, job, worker, writing or by_spark())
     except _RefusedError as refused:

@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StatementCancelledError
+from hiveacid.heartbeats import beginner
 from hiveacid.spark.jobs import cancel_tagged, progress, tagged_jobs
 from hiveacid.stores.clock import SystemClock
 
@@ -29,7 +30,7 @@ _LOOK = 0.1  # seconds between two looks at a statement at work
 
 
 class WakefulClock(SystemClock):
-    """The machine's clock; the thread of statements can be woken from its sleep, and raises StatementCancelledError.
+    """The machine's clock; statements can be woken from their sleep, which raises StatementCancelledError.
 
     Others, that compact in the background, sleep on.
     """
@@ -41,7 +42,7 @@ class WakefulClock(SystemClock):
 
     def sleep(self, seconds: float) -> None:
         """Wait. Raises StatementCancelledError as soon as the statement is cancelled."""
-        if threading.get_ident() != self.thread:
+        if beginner() != self.thread:
             super().sleep(seconds)
         elif self.cancelled.wait(seconds):
             raise StatementCancelledError("the statement was cancelled while it waited")
