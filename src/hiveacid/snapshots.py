@@ -101,10 +101,14 @@ class Snapshots:
                     (txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._held
                 ]
                 self._held = [(txn, alive) for txn, alive in held if alive]
-            for txn, alive in held:
-                if not alive and not _end_read(txn):
-                    with self._lock:  # the store did not answer: the next turn tries again
-                        self._held.insert(0, (txn, []))
+            dead, left = [txn for txn, alive in held if not alive], list[Transaction]()
+            try:
+                while dead:
+                    left += [] if _end_read(dead[0]) else dead[:1]
+                    dead.pop(0)
+            finally:  # where the store did not answer, or Ctrl-C came, the next turn tries again
+                with self._lock:
+                    self._held[:0] = [(txn, []) for txn in (*left, *dead)]
         return sum(bool(alive) for _, alive in held)
 
     def close(self) -> None:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyarrow import parquet
 
 from hiveacid.cli.shell.cancel import Runner
+from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.errors import CompactionError, StatementCancelledError
 from hiveacid.heartbeats import beginner
+from hiveacid.spark import flat
 from hiveacid.table import compact
+from hiveacid.table import side_by_side as beside
 from hiveacid.table.side_by_side import side_by_side
+from hiveacid.transaction import this_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,3 +208,80 @@ def test_ctrl_c_in_the_shell_reaches_all_of_them(acid: AcidSession, monkeypatch:
     assert time.monotonic() - started < PATIENCE
     assert [acid.context.store.txn_state(txn_id) for txn_id in own] == ["aborted"] * 2
     assert rows(acid) == before
+
+
+def test_parquet_is_written_as_hive_reads_it_by_all_of_them(acid: AcidSession) -> None:
+    """What makes Spark write decimals as Hive 3.1 reads them are settings of the session, made for a moment."""
+    acid.sql(
+        "CREATE TABLE money (amount DECIMAL(9,2), tags ARRAY<STRING>) PARTITIONED BY (day INT) STORED AS PARQUET "
+        "TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+    )
+    for _ in range(2):
+        acid.sql(
+            "INSERT INTO money PARTITION (day) SELECT CAST(id AS DECIMAL(9,2)), array('a'), CAST(id % 8 AS INT) "
+            "FROM range(64)"
+        )
+    reports = acid.table("money").compact("major")
+    files = [file for report in reports for path in report.written for file in Path(path).glob("[0-9]*")]
+    assert len(files) >= 8
+    for file in files:
+        shown = str(parquet.ParquetFile(file).schema)
+        assert "fixed_len_byte_array" in shown
+        assert "int32" not in shown
+        assert "bag" in shown  # how the older lists are laid out
+
+
+def test_settings_of_a_session_are_one_writers_at_a_time(acid: AcidSession) -> None:
+    spark, key = acid.context.facts.spark, "spark.sql.parquet.writeLegacyFormat"
+    before = spark.conf.get(key)
+    first, second, last = threading.Event(), threading.Event(), threading.Event()
+    seen: list[str | None] = []
+
+    def one() -> None:
+        with flat._settings(spark, {key: "true"}):
+            first.set()
+            second.wait(0.5)  # in vain
+        last.set()
+
+    def other() -> None:
+        first.wait(PATIENCE)
+        with flat._settings(spark, {key: "true"}):
+            second.set()
+            last.wait(PATIENCE)
+            seen.append(spark.conf.get(key))
+
+    threads = [threading.Thread(target=each) for each in (one, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert seen == ["true"]
+    assert spark.conf.get(key) == before
+
+
+def test_threads_that_cannot_begin_leave_their_work_to_the_one_that_waits(
+    acid: AcidSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stillborn(facts: object, run: object, name: str) -> threading.Thread:
+        del facts, run
+        return threading.Thread(target=lambda: None, name=name)
+
+    monkeypatch.setattr(beside, "thread_like_this", stillborn)
+    assert side_by_side(acid.context.facts, [lambda: 1, lambda: 2], 2, never_asked) == [1, 2]
+
+
+def test_what_waits_for_a_lock_ends_with_the_statement(acid: AcidSession) -> None:
+    """Ctrl-C comes to the main thread, while others wait for a lock that somebody else keeps."""
+    days(acid, 3)
+    store = acid.context.store
+    (other,) = store.open_txns(this_client())
+    store.lock(other, [LockComponent(LockType.EXCLUSIVE, "default", "days")])
+    presser = threading.Timer(2.0, press_ctrl_c)
+    presser.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        acid.table("days").compact("major")
+    assert time.monotonic() - started < PATIENCE / 4  # a wait is as long as half a minute
+    store.abort_txns([other], "enough")
+    assert {one.state for one in store.show_compactions()} <= {"initiated"}
+    assert len(acid.table("days").compact("major")) == 3

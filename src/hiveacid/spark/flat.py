@@ -9,6 +9,7 @@ Hive 4's default is the hybrid calendar, which no Parquet reader here can tell p
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -43,6 +44,9 @@ _PARQUET = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 _AVRO = {"spark.sql.avro.datetimeRebaseModeInWrite": "CORRECTED"}
+_ALONE = (
+    threading.Lock()
+)  # of who has these made: sessions outlive what we know of them, and several of ours share one
 
 
 def writer_format(table: TableDefinition) -> FileKind:
@@ -135,8 +139,8 @@ def write(
 ) -> None:
     """Write files of the table's kind into ``directory``, which must not exist; one level of it for each key.
 
-    ``frame``: what `file_values` makes, and the key columns. ``codec``: of ORC and Parquet, as Spark calls it. Not to be called by two threads of one session at
-    once for Parquet or Avro: some of Spark's settings for them can only be made on the session.
+    ``frame``: what `file_values` makes, and the key columns. ``codec``: of ORC and Parquet, as Spark calls it.
+    Of Parquet and Avro one is written at a time: some of Spark's settings for them can only be made on the session.
     """
     kind = writer_format(table)
     directory = spark_path(directory)
@@ -162,12 +166,14 @@ def write(
 
 @contextmanager
 def _settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
-    before = {key: spark.conf.get(key) for key in wanted}
-    changed = {key: value for key, value in wanted.items() if before[key] != value}
-    for key, value in changed.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in changed:
-            spark.conf.set(key, str(before[key]))
+    """Make settings for a block, in which nobody else is: another one's end would take them away."""
+    with _ALONE:
+        before = {key: spark.conf.get(key) for key in wanted}
+        changed = {key: value for key, value in wanted.items() if before[key] != value}
+        for key, value in changed.items():
+            spark.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key in changed:
+                spark.conf.set(key, str(before[key]))

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from py4j.clientserver import ClientServer
 from py4j.protocol import Py4JError
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
@@ -70,6 +71,13 @@ def thread_like_this(facts: SparkFacts, run: Callable[[], None], name: str) -> t
     if facts.classic:  # with a session Spark 4 copies its tags, which are among the properties anyway
         return InheritableThread(target=run, name=name, daemon=True)
     return InheritableThread(target=run, name=name, daemon=True, session=facts.spark)
+
+
+def threads_are_apart(facts: SparkFacts) -> bool:
+    """Tell whether each thread's jobs have names and tags of their own: not with PYSPARK_PIN_THREAD=false."""
+    if not facts.classic:
+        return True
+    return isinstance(facts.spark.sparkContext._gateway, ClientServer)  # noqa: SLF001
 
 
 @dataclass(frozen=True)

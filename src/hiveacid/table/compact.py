@@ -21,6 +21,7 @@ from hiveacid.errors import (
     ConfigError,
     NoSuchPartitionError,
     NotTransactionalError,
+    StatementCancelledError,
     TransactionStateError,
 )
 from hiveacid.spark.failures import translated
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hiveacid.core.queue import Compaction
+    from hiveacid.ports import Clock
     from hiveacid.table.compaction_write import Writing
     from hiveacid.table.context import Context
 
 SERVICE_IS_GONE = 60.0
 """Seconds after which a service that did not announce itself counts as gone."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0  # seconds between two looks at a job that somebody else works on
+_LOOK = 0.5  # seconds between two looks whether a statement is being stopped
 _UNDER_WAY = ("initiated", "working")
 
 
@@ -163,6 +166,8 @@ class _AtWork:
     context: Context
     jobs: set[int] = field(default_factory=set)
     stopping: threading.Event = field(default_factory=threading.Event)
+    queueing: threading.Lock = field(default_factory=threading.Lock)
+    """Of who may clean before it queues: one excludes all others from a table."""
 
     def run(self, job: Compaction) -> CompactionReport | None:
         """Take a job and do it; None if somebody else has it, or the statement is being stopped."""
@@ -181,9 +186,33 @@ class _AtWork:
             cancel_jobs(self.context.facts, job_group(job_id))
 
 
+@dataclass(frozen=True)
+class _StoppableClock:
+    """A clock whose sleepers wake up when a statement is being stopped; they are in other threads than Ctrl-C comes to."""
+
+    clock: Clock
+    stopping: threading.Event
+
+    def now(self) -> int:
+        """Return milliseconds since 1970."""
+        return self.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait. Raises StatementCancelledError as soon as the statement is being stopped."""
+        while seconds > 0:
+            if self.stopping.is_set():
+                raise StatementCancelledError("the statement was stopped while it waited")
+            self.clock.sleep(min(seconds, _LOOK))
+            seconds -= _LOOK
+
+
 def _all(context: Context, requests: Sequence[CompactionRequest], *, wait: bool) -> list[CompactionReport]:
     at_work = _AtWork(context)
     alone = len(requests) == 1
+    if not alone:
+        clock = _StoppableClock(context.clock, at_work.stopping)
+        context = replace(context, clock=clock, transactions=replace(context.transactions, clock=clock))
+        at_work = replace(at_work, context=context)
     works = [partial(_one, context, request, at_work, wait=wait, alone=alone) for request in requests]
     return side_by_side(context.facts, works, context.settings.get(keys.COMPACT_THREADS), at_work.stop)
 
@@ -192,7 +221,8 @@ def _one(
     context: Context, request: CompactionRequest, at_work: _AtWork, *, wait: bool, alone: bool
 ) -> CompactionReport:
     try:
-        job = _queued_at_last(context, request)
+        with at_work.queueing:
+            job = _queued_at_last(context, request)
     except CompactionRefusedError as error:
         if alone:
             raise

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hiveacid.heartbeats import beginner, on_behalf_of
-from hiveacid.spark.jobs import thread_like_this
+from hiveacid.spark.jobs import thread_like_this, threads_are_apart
 
 if TYPE_CHECKING:
     from hiveacid.spark.session import SparkFacts
@@ -31,15 +31,21 @@ def side_by_side(
 
     The threads have this one's tags, pools and other properties of Spark, and what they begin is its own.
     """
-    if most == 1 or len(works) == 1:
+    if most == 1 or len(works) == 1 or not threads_are_apart(facts):
         return [work() for work in works]
     crew = _Crew(deque(enumerate(works)), beginner())
     ended = [threading.Event() for _ in range(min(most, len(works)))]
+    threads = [thread_like_this(facts, partial(crew.run, one), "hiveacid-beside") for one in ended]
     try:
-        for one in ended:
-            thread_like_this(facts, partial(crew.run, one), "hiveacid-beside").start()
-        for one in ended:
-            one.wait()  # not Thread.join: interrupted, it takes a thread for dead (CPython 3.11)
+        for thread in threads:
+            thread.start()
+        for thread, one in zip(threads, ended, strict=True):
+            # not Thread.join: interrupted, it takes a thread for dead (CPython 3.11)
+            while not one.wait(1.0) and thread.is_alive():
+                pass
+        crew.run(
+            threading.Event()
+        )  # what threads left that could not even begin: the JVM has no more for them
     except BaseException:
         crew.waiting.clear()
         while crew.at_work:
@@ -47,6 +53,8 @@ def side_by_side(
             time.sleep(_LOOK)
         raise
     if crew.errors:
+        for other in crew.errors[1:]:
+            crew.errors[0].add_note(str(other))
         raise crew.errors[0]
     return [crew.found[number] for number in range(len(works))]
 
