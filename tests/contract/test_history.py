@@ -69,9 +69,12 @@ def test_processes_on_sqlite(tmp_path: Path) -> None:
 
 
 def test_a_planted_bug_is_caught_in_processes(tmp_path: Path) -> None:
-    """The program says what it found, and ends with 1."""
-    url = f"sqlite:///{tmp_path}/store.db"
-    code, said = history(url, "--transactions", "100", "--clients", "4", "--bug", "conflict check off")
+    """The program says what it found, and ends with 1. Within five runs: on a busy machine few transactions meet."""
+    for seed in range(5):
+        url = f"sqlite:///{tmp_path}/store{seed}.db"
+        code, said = history(url, "--transactions", "100", "--clients", "4", "--bug", "conflict check off")
+        if code:
+            break
     assert code == 1, said
     assert "lost update: transactions" in said
 
