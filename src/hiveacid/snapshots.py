@@ -101,14 +101,14 @@ class Snapshots:
                     (txn, [holder for holder in holders if holder.alive()]) for txn, holders in self._held
                 ]
                 self._held = [(txn, alive) for txn, alive in held if alive]
-            dead, left = [txn for txn, alive in held if not alive], list[Transaction]()
+            left = [txn for txn, alive in held if not alive]
             try:
-                while dead:
-                    left += [] if _end_read(dead[0]) else dead[:1]
-                    dead.pop(0)
+                for txn in tuple(left):
+                    if _end_read(txn):
+                        left.remove(txn)
             finally:  # where the store did not answer, or Ctrl-C came, the next turn tries again
                 with self._lock:
-                    self._held[:0] = [(txn, []) for txn in (*left, *dead)]
+                    self._held[:0] = [(txn, []) for txn in left]
         return sum(bool(alive) for _, alive in held)
 
     def close(self) -> None:

@@ -44,9 +44,8 @@ _PARQUET = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 _AVRO = {"spark.sql.avro.datetimeRebaseModeInWrite": "CORRECTED"}
-_ALONE = (
-    threading.Lock()
-)  # of who has these made: sessions outlive what we know of them, and several of ours share one
+# Held by who has these made. One for all: sessions of ours may share one of Spark's.
+_ALONE = threading.Lock()
 
 
 def writer_format(table: TableDefinition) -> FileKind:

@@ -164,8 +164,8 @@ class _AtWork:
     """The jobs that a statement has under way, to stop them with it: they go back into the queue."""
 
     context: Context
+    stopping: threading.Event
     jobs: set[int] = field(default_factory=set)
-    stopping: threading.Event = field(default_factory=threading.Event)
     queueing: threading.Lock = field(default_factory=threading.Lock)
     """Of who may clean before it queues: one excludes all others from a table."""
 
@@ -207,12 +207,12 @@ class _StoppableClock:
 
 
 def _all(context: Context, requests: Sequence[CompactionRequest], *, wait: bool) -> list[CompactionReport]:
-    at_work = _AtWork(context)
+    stopping = threading.Event()
     alone = len(requests) == 1
     if not alone:
-        clock = _StoppableClock(context.clock, at_work.stopping)
+        clock = _StoppableClock(context.clock, stopping)
         context = replace(context, clock=clock, transactions=replace(context.transactions, clock=clock))
-        at_work = replace(at_work, context=context)
+    at_work = _AtWork(context, stopping)
     works = [partial(_one, context, request, at_work, wait=wait, alone=alone) for request in requests]
     return side_by_side(context.facts, works, context.settings.get(keys.COMPACT_THREADS), at_work.stop)
 
