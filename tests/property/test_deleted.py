@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from acid_files import acid_bytes, deletes, inserts
 from hiveacid.core.write_ids import parse_write_id_list
 from hiveacid.errors import FormatError
+from hiveacid.orc import deleted
 from hiveacid.orc.deleted import BUCKET_STEP, DeletedRows, deleted_rows, read_events
 from hiveacid.spark.reach import spans
 
@@ -33,15 +34,17 @@ def table(keys: list[Key]) -> Any:
     return pa.table({name: pa.array(values, pa.int64()) for name, values in zip(names, columns, strict=True)})
 
 
-def bits(places: list[list[Key]]) -> DeletedRows | None:
-    return deleted_rows([table(keys) for keys in places], EVERYWHERE)
+def bits(places: list[list[Key]], at_a_time: int = 1 << 20) -> DeletedRows | None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deleted, "_BATCH", at_a_time)
+        return deleted_rows([table(keys) for keys in places], EVERYWHERE)
 
 
-@given(PLACES, st.tuples(st.integers(0, 2), KEYS, st.integers(0, 40)))
+@given(PLACES, st.tuples(st.integers(0, 2), KEYS, st.integers(0, 40)), st.sampled_from([1, 2, 7, 1 << 20]))
 def test_a_range_of_row_ids_has_as_many_deleted_as_there_are_keys(
-    places: list[list[Key]], asked: tuple[int, Key, int]
+    places: list[list[Key]], asked: tuple[int, Key, int], at_a_time: int
 ) -> None:
-    found = bits(places)
+    found = bits(places, at_a_time)
     if not any(places):
         assert found is None
         return

@@ -116,6 +116,8 @@ def test_deletes_are_joined_as_one_broadcast_of_packed_keys(
 
 def test_too_many_deletes_for_memory_are_joined_by_a_shuffle(acid: AcidSession, table: str) -> None:
     acid.sql("DELETE FROM t WHERE id IN (1, 2)")
+    acid.set(keys.EVENTS_IN_MEMORY.name, "1")
+    assert "BroadcastHashJoin" in executed_plan(acid.table(table).to_df()), "the driver reads only so many"
     acid.set(keys.BROADCAST_DELETE_EVENTS.name, "1")
     frame = acid.table(table).to_df()
     plan = executed_plan(frame)

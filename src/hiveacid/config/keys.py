@@ -154,11 +154,18 @@ LAYOUT_LEVEL = choice(
 )
 
 # --- reading ------------------------------------------------------------------------------------
+EVENTS_IN_MEMORY = count(
+    "hive.transactional.events.mem",
+    "10000000",
+    "Up to this many delete events of a snapshot are read by the driver and become bits; more are joined. Each takes "
+    "some 50 bytes while they are read.",
+    minimum=0,
+)
 BROADCAST_DELETE_EVENTS = count(
     "hiveacid.read.broadcast.delete.events",
     "2000000",
-    "Up to this many delete events are sent to every task; more are joined by a shuffle.",
-    "hive.transactional.events.mem decides the same in Hive, by another algorithm",
+    "Up to this many delete events are sent to every task where they are joined; more are joined by a shuffle.",
+    "none: Hive has no such join",
     minimum=0,
 )
 SNAPSHOT_LEASE = duration(
@@ -375,7 +382,7 @@ SECTIONS: tuple[Section, ...] = (
         "Files",
         (ORC_COMPRESS, ORC_STRIPE_SIZE, ORC_ROW_INDEX_STRIDE, WRITE_ACID_VERSION_FILE, LAYOUT_LEVEL),
     ),
-    Section("Reading", (BROADCAST_DELETE_EVENTS, SNAPSHOT_LEASE)),
+    Section("Reading", (EVENTS_IN_MEMORY, BROADCAST_DELETE_EVENTS, SNAPSHOT_LEASE)),
     Section(
         "Compaction",
         (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,8 @@ from hiveacid.errors import FormatError
 from hiveacid.orc.keys import DELETE
 from hiveacid.orc.vectors import are_valid, numbers
 
+_BATCH = 1 << 20  # events: what is computed of them takes some tens of bytes each
+_PLACE = "place"
 _OPERATION, _CURRENT = "operation", "currentTransaction"
 _KEY = ("originalTransaction", "bucket", "rowId")
 NO_EVENTS = pa.table({name: pa.array([], pa.int64()) for name in _KEY})
@@ -34,7 +36,7 @@ BUCKET_STEP = 1 << 16
 """Between the bucket properties of one bucket and the next; the statement is in the bits below."""
 _STATEMENTS = 1 << 12  # the bits between statement and bucket are reserved
 _MOST_CHUNKS = 1 << 21
-_MOST_BITS = 1 << 26
+_MOST_BITS = 1 << 28
 _WORD = 64  # bits
 _SIZES = (9, 12, 15)  # of chunks, as bits of the number of a row in one
 _CHUNK_BITS = 32  # of a chunk's place in the table of all
@@ -159,54 +161,110 @@ def deleted_rows(places: Iterable[Any], within: Sequence[Ends]) -> DeletedRows |
     Raises FormatError where a key lies in none of the boxes ``within``: files out of their reach are not looked at.
     """
     tables = list(places)
-    number = [pa.repeat(pa.scalar(nth, pa.int64()), one.num_rows) for nth, one in enumerate(tables)]
-    place = pa.chunked_array(number, pa.int64())
-    events = pa.concat_tables(tables)
-    if not events.num_rows:
+    batches = list(_batches(tables))
+    if not batches:
         return None
-    write_id, bucket, row_id = (events.column(name) for name in _KEY)
-    _require_inside((write_id, bucket, row_id), within)
-    ends = [pc.min_max(column).as_py() for column in (write_id, bucket, row_id)]
-    first, last = ((one[0], one[1], one[2]) for one in ([end[key] for end in ends] for key in ("min", "max")))
-    statement = pc.bit_wise_and(bucket, BUCKET_STEP - 1)
-    low, high = (pc.min_max(statement).as_py()[key] for key in ("min", "max"))
-    if first[1] < _V1 or high >= _STATEMENTS:
+    for batch in batches:
+        _require_inside([batch.column(name) for name in _KEY], within)
+    shell = _around(batches, len(tables))
+    if shell is None:
         return None
-    column = pc.subtract(pc.shift_right(bucket, 16), first[1] >> 16)
-    found = []
-    for size in _SIZES:
-        shell = DeletedRows(first, last, len(tables), (low, high), size, None, None)
-        if len(tables) * shell.of_place > _MOST_CHUNKS:
-            continue
-        chunk = pc.add(pc.multiply(place, shell.of_place), _times(write_id, first[0], shell.of_write_id))
-        chunk = pc.add(chunk, pc.multiply(column, shell.of_bucket))
-        chunk = pc.add(chunk, _times(statement, low, shell.of_statement))
-        chunk = pc.add(chunk, pc.subtract(pc.shift_right(row_id, size), first[2] >> size))
-        bits = (pc.count_distinct(chunk).as_py() + 1) << size
-        if bits <= _MOST_BITS:
-            found.append((bits + _CHUNK_BITS * len(tables) * shell.of_place, shell, chunk))
-    if not found:
+    used = pc.unique(pa.chunked_array([pc.unique(_chunks(shell, batch)) for batch in batches]))
+    sized = [one for size in _SIZES if (one := _sized(shell, used, size))]
+    if not sized:
         return None
-    _, shell, chunk = min(found, key=lambda one: one[0])
-    return _with_bits(shell, chunk.combine_chunks(), row_id.combine_chunks())
+    _, shell, used = min(sized, key=lambda one: one[0])
+    return _with_bits(shell, used, batches)
+
+
+def _batches(tables: Sequence[Any]) -> Iterator[Any]:
+    """Yield the events of all places, some at a time, with the number of each one's place."""
+    some, rows = [], 0
+    for nth, table in enumerate(tables):
+        numbered = table.append_column(_PLACE, pa.repeat(pa.scalar(nth, pa.int64()), table.num_rows))
+        for start in range(0, table.num_rows, _BATCH):
+            some.append(numbered.slice(start, _BATCH))
+            rows += some[-1].num_rows
+            if rows >= _BATCH:
+                yield pa.concat_tables(some).combine_chunks()
+                some, rows = [], 0
+    if rows:
+        yield pa.concat_tables(some).combine_chunks()
+
+
+def _around(batches: Sequence[Any], places: int) -> DeletedRows | None:
+    """Return what is around the keys, in the smallest chunks; None where not even the largest would do."""
+    ends = [_ends(_column(batch, name) for batch in batches) for name in _KEY]
+    first, last = (ends[0][0], ends[1][0], ends[2][0]), (ends[0][1], ends[1][1], ends[2][1])
+    statements = _ends(_statement(_column(batch, _KEY[1])) for batch in batches)
+    if first[1] < _V1 or statements[1] >= _STATEMENTS:
+        return None
+    shell = DeletedRows(first, last, places, statements, _SIZES[0], None, None)
+    largest = replace(shell, size=_SIZES[-1])
+    return None if places * largest.of_place > _MOST_CHUNKS else shell
+
+
+def _ends(columns: Iterable[Any]) -> tuple[int, int]:
+    found = [pc.min_max(column).as_py() for column in columns]
+    return min(one["min"] for one in found), max(one["max"] for one in found)
+
+
+def _column(events: Any, name: str) -> Any:
+    """Return a column of one piece as an array."""
+    column = events.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _statement(bucket: Any) -> Any:
+    return pc.bit_wise_and(bucket, BUCKET_STEP - 1)
+
+
+def _chunks(shell: DeletedRows, events: Any) -> Any:
+    """Return the number of the chunk that each event lies in."""
+    place, write_id, bucket, row_id = (_column(events, name) for name in (_PLACE, *_KEY))
+    column = pc.subtract(pc.shift_right(bucket, 16), shell.first[1] >> 16)
+    chunk = pc.add(pc.multiply(place, shell.of_place), _times(write_id, shell.first[0], shell.of_write_id))
+    chunk = pc.add(chunk, pc.multiply(column, shell.of_bucket))
+    chunk = pc.add(chunk, _times(_statement(bucket), shell.statements[0], shell.of_statement))
+    return pc.add(chunk, pc.subtract(pc.shift_right(row_id, shell.size), shell.first[2] >> shell.size))
+
+
+def _sized(smallest: DeletedRows, used: Any, size: int) -> tuple[int, DeletedRows, Any] | None:
+    """Return bits of memory, what is around the keys, and the chunks with events for a size; None: too many.
+
+    ``used``: the smallest chunks with events.
+    """
+    shell = replace(smallest, size=size)
+    chunks = shell.places * shell.of_place
+    if chunks > _MOST_CHUNKS:
+        return None
+    page = pc.divide(used, smallest.of_statement)
+    inside = pc.subtract(used, pc.multiply(page, smallest.of_statement))
+    above = pc.shift_right(pc.add(inside, smallest.first[2] >> smallest.size), size - smallest.size)
+    larger = pc.add(pc.multiply(page, shell.of_statement), pc.subtract(above, shell.first[2] >> size))
+    larger = pc.unique(larger)
+    bits = (len(larger) + 1) << size
+    return None if bits > _MOST_BITS else (bits + _CHUNK_BITS * chunks, shell, larger)
 
 
 def _times(values: Any, low: int, step: int) -> Any:
     return pc.multiply(pc.subtract(values, low), step)
 
 
-def _with_bits(shell: DeletedRows, chunk: Any, row_id: Any) -> DeletedRows:
-    """Return the bits of events, given the number of each one's chunk."""
+def _with_bits(shell: DeletedRows, used: Any, batches: Sequence[Any]) -> DeletedRows:
+    """Return the bits of events, given the chunks that have some."""
     size, words = shell.size, (1 << shell.size) // _WORD
-    used = pc.unique(chunk)
-    used = used.take(pc.array_sort_indices(used))
     begins = array("i", bytes(4 * shell.places * shell.of_place))
-    for nth, one in enumerate(used.to_pylist(), start=1):
+    for nth, one in enumerate(used.take(pc.array_sort_indices(used)).to_pylist(), start=1):
         begins[one] = nth * words
-    nth = pc.add(pc.index_in(chunk, used).cast(pa.int64()), 1)
-    at = pc.bit_wise_or(pc.shift_left(nth, size), pc.bit_wise_and(row_id, (1 << size) - 1))
     chunks = pa.Array.from_buffers(pa.int32(), len(begins), [None, pa.py_buffer(begins)])
-    return replace(shell, chunks=chunks, bits=_set(_ascending(at), (len(used) + 1) << size))
+    bits = None
+    for batch in batches:
+        begin = pc.multiply(chunks.take(_chunks(shell, batch)).cast(pa.int64()), _WORD)
+        at = pc.bit_wise_or(begin, pc.bit_wise_and(_column(batch, _KEY[2]), (1 << size) - 1))
+        some = _set(_ascending(at), (len(used) + 1) << size)
+        bits = some if bits is None else pc.or_(bits, some)
+    return replace(shell, chunks=chunks, bits=bits)
 
 
 def _require_inside(columns: Sequence[Any], within: Sequence[Ends]) -> None:

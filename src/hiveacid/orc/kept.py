@@ -30,9 +30,12 @@ class Kept(Generic[T]):
             return (self._known[key][0],)
 
     def put(self, key: Hashable, value: T, size: int) -> None:
-        """Keep a value, and let go of others."""
+        """Keep a value, and let go of others; not one that is larger than all may be."""
         with self._lock:
-            self._used += size - self._known.pop(key, (None, 0))[1]
+            self._used -= self._known.pop(key, (None, 0))[1]
+            if size > self.size:
+                return
+            self._used += size
             self._known[key] = value, size
             while self._used > self.size or len(self._known) > self.number:
                 self._used -= self._known.popitem(last=False)[1][1]

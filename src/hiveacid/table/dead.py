@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hiveacid.config import keys
 from hiveacid.core.write_ids import RangeResponse, ValidWriteIdList
 from hiveacid.orc.deleted import NO_EVENTS, deleted_rows, read_events
 from hiveacid.spark.dead import DeadRows
@@ -53,9 +54,9 @@ def dead_rows(
     That is so on Connect, for very many events, partitions or write ids, without statistics, and for what pyarrow
     can't read. Raises FormatError where statistics are wrong.
     """
-    if bounds is None or not bounds.fits_memory or not bounds.boxes or len(locations) > _MOST_PLACES:
+    if bounds is None or not bounds.boxes or len(locations) > _MOST_PLACES or not context.facts.classic:
         return None
-    if not context.facts.classic:
+    if bounds.events > context.settings.get(keys.EVENTS_IN_MEMORY):
         return None
     places = {place_name(table, at): _event_files(at, write_ids) for at in locations}
     if len(places) < len(locations):

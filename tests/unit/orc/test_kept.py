@@ -15,7 +15,11 @@ def test_what_was_used_last_is_kept_as_far_as_there_is_room() -> None:
     kept.put("a", "AA", 9)
     assert [kept.get(key) for key in "abc"] == [("AA",), None, None]
     kept.put("d", "D", 11)
-    assert [kept.get(key) for key in "ad"] == [None, None], "too large for all of it"
+    assert [kept.get(key) for key in "ad"] == [("AA",), None], (
+        "what is too large takes no room from the others"
+    )
+    kept.put("a", "AAA", 11)
+    assert kept.get("a") is None, "nor is what was there before it shown"
     for key in "wxyz":
         kept.put(key, key.upper(), 0)
     assert [kept.get(key) for key in "wxyz"] == [None, ("X",), ("Y",), ("Z",)]
