@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
@@ -54,6 +55,12 @@ def open_store(
         opened.close()
         raise
     return opened, root
+
+
+def require_there(warehouse: str | None, store: str | None) -> None:
+    """Refuse a local warehouse that is not there, where none is to be made: its path is misspelt. Raises ConfigError."""
+    if store is None and warehouse and "://" not in warehouse and not Path(absolute(warehouse)).is_dir():
+        raise ConfigError(f"there is no warehouse at {warehouse}: CREATE TABLE by hiveacid sql makes one")
 
 
 def _open_metastore(

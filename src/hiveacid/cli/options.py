@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -13,7 +12,7 @@ from click.core import ParameterSource
 
 from hiveacid.cli.visible import visible, visible_lines
 from hiveacid.core.partitions import parse_partition_values
-from hiveacid.errors import ConfigError, HiveAcidError
+from hiveacid.errors import HiveAcidError
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
@@ -84,17 +83,9 @@ class Place:
             raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
 
     def _require_existing(self) -> None:
-        from hiveacid.storage.paths import absolute  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.catalog.opening import require_there  # noqa: PLC0415 - not before --help had its say
 
-        if (
-            self.store is None
-            and self.warehouse
-            and "://" not in self.warehouse
-            and not Path(absolute(self.warehouse)).is_dir()
-        ):
-            raise ConfigError(
-                f"there is no warehouse at {self.warehouse}: CREATE TABLE by hiveacid sql makes one"
-            )
+        require_there(self.warehouse, self.store)
 
     def _conf(self) -> dict[str, str]:
         pairs = [text.partition("=") for text in self.conf]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.catalog.opening import open_store
+from hiveacid.catalog.opening import open_store, require_there
 from hiveacid.config import Settings, keys
 from hiveacid.core.changes import ChangedState, ChangeSpan, in_reach, may_be_new, plan_span
 from hiveacid.core.listing import DataFile
@@ -89,6 +89,7 @@ class ChangeSource:
                     "streams out of tables of a Hive Metastore are not supported yet: read t.changes() from time to time"
                 )
             clock = SystemClock()
+            require_there(self.reading.warehouse, self.reading.store)
             self._store, _ = open_store(self.reading.warehouse, self.reading.store, self._settings, clock)
             beats = Heartbeats(self._store, self._settings.get(keys.TXN_TIMEOUT) / 2)
             self._transactions = Transactions(

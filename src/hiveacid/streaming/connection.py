@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from hiveacid.catalog.opening import open_store, own_settings
+from hiveacid.catalog.opening import open_store, own_settings, require_there
 from hiveacid.config import Settings, keys
 from hiveacid.core.model import TableName
 from hiveacid.errors import (
@@ -95,6 +95,8 @@ class Connection:
         clock = SystemClock()
         given: Any = store
         own = given is None or isinstance(given, str)
+        if own:
+            require_there(warehouse, given)
         self._own = open_store(warehouse, given, chosen, clock)[0] if own else None
         opened: Any = self._own or given
         chosen = Settings.of(own_settings(opened, settings or {}))

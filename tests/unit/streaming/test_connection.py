@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,8 +30,9 @@ from hiveacid.errors import (
     WriteConflictError,
 )
 from hiveacid.ports import Client
-from hiveacid.streaming import DelimitedWriter, JsonWriter
+from hiveacid.streaming import Connection, DelimitedWriter, JsonWriter
 from hiveacid.streaming.batch import Batch
+from hiveacid.streaming.change_source import ChangeSource, Reading
 
 B0 = 536870912
 T = TableName("default", "t")
@@ -396,6 +398,14 @@ def test_insert_only_tables_get_a_delta_for_each_transaction(wh: Warehouse) -> N
             stream.abort()
     assert wh.files("t") == ["delta_0000001_0000001_0000/000000_0", "delta_0000003_0000003_0000/000000_0"]
     assert wh.findings("t") == []
+
+
+def test_a_misspelt_warehouse_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no warehouse at"):
+        Connection("t", warehouse=str(tmp_path / "whaerhouse"))
+    with pytest.raises(ConfigError, match="no warehouse at"):
+        ChangeSource(Reading("t", str(tmp_path / "whaerhouse"), None)).definition()
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_streamed_into_is_refused(wh: Warehouse) -> None:
