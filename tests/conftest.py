@@ -15,12 +15,13 @@ from connect_exceptions import EXCEPTIONS
 from file_order import places
 from golden_tables import Golden, unpack
 from hadoop_jars import s3a_jars
-from spark_leftovers import drop_leftovers, settings_of
+from spark_leftovers import drop_leftovers, drop_own_tables, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
+    from hiveacid.sql.native.session import NativeSession
     from hiveacid.table.acid_table import AcidTable
     from hiveacid.testing.servers import Server
 
@@ -117,6 +118,23 @@ def acid(spark: SparkSession, tmp_path: Path) -> Iterator[AcidSession]:
     connection = hiveacid.connect(spark, warehouse=str(tmp_path / "warehouse"))
     yield connection
     connection.close()
+
+
+@pytest.fixture
+def native(spark: SparkSession, tmp_path: Path) -> Iterator[NativeSession]:
+    """Return a session whose own ``spark.sql`` knows an empty warehouse; what a test made in Spark's catalog goes, too."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    import hiveacid  # noqa: PLC0415
+    from hiveacid.sql.native.session import NativeSession  # noqa: PLC0415
+
+    builder = hiveacid.configure(spark.builder, native=True, warehouse=str(tmp_path / "warehouse"))
+    session = builder.getOrCreate()
+    assert isinstance(session, NativeSession)
+    yield session
+    session.close()
+    assert type(SparkSession.builder.getOrCreate()) is SparkSession
+    drop_own_tables(spark)
 
 
 @pytest.fixture(scope="module")

@@ -25,3 +25,13 @@ def drop_leftovers(spark: SparkSession, settings: dict[str, str]) -> None:
     for key, value in settings.items():
         if now.get(key) != value:
             spark.conf.set(key, value)
+
+
+def drop_own_tables(spark: SparkSession) -> None:
+    """Drop the databases, tables and views of Spark's own catalog; its warehouse lasts as long as the process."""
+    for database in spark.catalog.listDatabases():
+        if database.name != "default":
+            spark.sql(f"DROP DATABASE `{database.name}` CASCADE")
+    for table in spark.catalog.listTables("default"):
+        if not table.isTemporary:
+            spark.sql(f"DROP {'VIEW' if table.tableType == 'VIEW' else 'TABLE'} default.`{table.name}`")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,18 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
-
-
-@pytest.fixture
-def native(spark: SparkSession, tmp_path: Path) -> Iterator[NativeSession]:
-    session = hiveacid.configure(
-        spark.builder, native=True, warehouse=str(tmp_path / "warehouse")
-    ).getOrCreate()
-    assert isinstance(session, NativeSession)
-    yield session
-    session.sql("DROP TABLE IF EXISTS own")
-    session.close()
-    assert type(SparkSession.builder.getOrCreate()) is SparkSession
 
 
 def rows(frame: DataFrame) -> list[tuple[object, ...]]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 
-import hiveacid
 from hiveacid.errors import AlreadyExistsError, ParseError, UnsupportedFeatureError
 from hiveacid.sql.native.session import NativeSession
 
@@ -18,19 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
-
-
-@pytest.fixture
-def native(spark: SparkSession, tmp_path: Path) -> Iterator[NativeSession]:
-    session = hiveacid.configure(
-        spark.builder, native=True, warehouse=str(tmp_path / "warehouse")
-    ).getOrCreate()
-    assert isinstance(session, NativeSession)
-    yield session
-    session.sql("USE default")
-    for name in ("one", "two"):
-        session.sql(f"DROP DATABASE IF EXISTS {name} CASCADE")
-    session.close()
 
 
 def rows(frame: DataFrame) -> list[tuple[object, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-import hiveacid
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
@@ -26,18 +24,6 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
-
-
-@pytest.fixture
-def native(spark: SparkSession, tmp_path: Path) -> Iterator[NativeSession]:
-    session = hiveacid.configure(
-        spark.builder, native=True, warehouse=str(tmp_path / "warehouse")
-    ).getOrCreate()
-    assert isinstance(session, NativeSession)
-    yield session
-    session.sql("DROP VIEW IF EXISTS sparks")
-    session.sql("DROP TABLE IF EXISTS own")
-    session.close()
 
 
 def rows(frame: DataFrame) -> list[tuple[object, ...]]:
