@@ -1,9 +1,12 @@
-"""Which rows delete events hide, as bits in two levels.
+"""Which rows delete events hide, as bits in three levels.
 
-A page is one write id, bucket and statement of one place (a partition); it is cut into chunks of row ids, and only
-chunks in which events lie have bits. Reading a few million events and setting their bits takes a fraction of a second,
-and may be kept as long as the files last; a look at a bit costs a row a tenth of a look into a hash table of as many
-keys.
+A place (a partition) and a write id have a page, if events lie there. It is cut into chunks of row ids, for each bucket
+and statement, and only chunks in which events lie have bits. Reading a few million events and setting their bits takes
+a fraction of a second, and may be kept as long as the files last; a look at a bit costs a row a tenth of a look into a
+hash table of as many keys.
+
+Numbers are rounded up to powers of two: Spark writes those that a look needs into the code that it generates, and Java
+compiles that anew where one of them is another. So the same query after some more deletes runs the same code.
 """
 
 from __future__ import annotations
@@ -32,93 +35,90 @@ _KEY = ("originalTransaction", "bucket", "rowId")
 NO_EVENTS = pa.table({name: pa.array([], pa.int64()) for name in _KEY})
 """What `read_events` returns of a file without events."""
 _V1 = 1 << 29  # bucket properties below are of codec version 0: the bucket alone
-BUCKET_STEP = 1 << 16
-"""Between the bucket properties of one bucket and the next; the statement is in the bits below."""
-_STATEMENTS = 1 << 12  # the bits between statement and bucket are reserved
+BUCKET_SHIFT = 16
+"""Bits of a bucket property below those of the bucket; the statement is in the lowest of them."""
+STATEMENTS = (1 << BUCKET_SHIFT) - 1
+_BUCKET_BITS, _STATEMENT_BITS = 12, 12  # the bits between statement and bucket are reserved
 _MOST_CHUNKS = 1 << 21
 _MOST_BITS = 1 << 28
 _WORD = 64  # bits
 _SIZES = (9, 12, 15)  # of chunks, as bits of the number of a row in one
 _CHUNK_BITS = 32  # of a chunk's place in the table of all
+_WRITE_ID_BITS, _FEW_PAGES = 10, 16
 Ends = tuple[Key, Key]
 """Two keys of which each part is the lowest, and the highest, of some keys."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where the keys of delete events lie: how many places, the first write id, and the bits of all other numbers.
+
+    A place has 2 ** ``write_ids`` numbers of pages, a page 2 ** ``buckets`` buckets, a bucket 2 ** ``statements``
+    statements, a statement 2 ** ``row_ids`` row ids in chunks of 2 ** ``size``.
+    """
+
+    places: int
+    first: int
+    write_ids: int
+    buckets: int
+    statements: int
+    row_ids: int
+    size: int = _SIZES[0]
+
+    @property
+    def of_statement(self) -> int:
+        """Return the number of chunks of one statement."""
+        return 1 << self.row_ids - self.size
+
+    @property
+    def of_page(self) -> int:
+        """Return the number of chunks of one page."""
+        return self.of_statement << self.buckets + self.statements
+
+    def page(self, place: int, write_id: int) -> int | None:
+        """Return the number of a page; None: no event is near."""
+        nth = write_id - self.first
+        return None if nth >> self.write_ids else (place << self.write_ids) + nth
+
+    def chunk(self, bucket: int) -> int | None:
+        """Return the number of a bucket property's first chunk in its page; None: no event is near."""
+        column, statement = (bucket ^ _V1) >> BUCKET_SHIFT, bucket & STATEMENTS
+        if column >> self.buckets or statement >> self.statements:
+            return None
+        return (column << self.statements | statement) * self.of_statement
 
 
 @dataclass(frozen=True)
 class DeletedRows:
     """The keys of delete events.
 
-    ``first``, ``last``: keys around all of them; ``places``: how many places there are; ``statements``: the lowest and
-    the highest. Chunks of 2 ** ``size`` row ids are numbered by place, write id, bucket, statement and row id, in this
-    order; ``chunks``: where the bits of each begin, in longs. The first chunk of the bits has none set: chunks without
-    events are there.
+    ``pages``: the first chunk of each page; ``chunks``: where the bits of each begin, in longs. The first page is
+    without events, those without share it; of the bits the first chunk has none set, chunks without events share it.
     """
 
-    first: Key
-    last: Key
-    places: int
-    statements: tuple[int, int]
-    size: int
+    grid: Grid
+    pages: Any = field(repr=False, compare=False)  # an Int32Array
     chunks: Any = field(repr=False, compare=False)  # an Int32Array
     bits: Any = field(repr=False, compare=False)  # a BooleanArray
 
-    @property
-    def write_ids(self) -> int:
-        """Return the number of write ids between the ends."""
-        return self.last[0] - self.first[0] + 1
-
-    @property
-    def buckets(self) -> int:
-        """Return the number of buckets between the ends."""
-        return (self.last[1] >> 16) - (self.first[1] >> 16) + 1
-
-    @property
-    def of_statement(self) -> int:
-        """Return the number of chunks of one statement."""
-        return (self.last[2] >> self.size) - (self.first[2] >> self.size) + 1
-
-    @property
-    def of_bucket(self) -> int:
-        """Return the number of chunks of one bucket."""
-        return (self.statements[1] - self.statements[0] + 1) * self.of_statement
-
-    @property
-    def of_write_id(self) -> int:
-        """Return the number of chunks of one write id."""
-        return self.buckets * self.of_bucket
-
-    @property
-    def of_place(self) -> int:
-        """Return the number of chunks of one place."""
-        return self.write_ids * self.of_write_id
-
     def chunk(self, place: int, write_id: int, bucket: int) -> int | None:
-        """Return the number of the first chunk of a page; None where no event is near."""
-        column, statement = (bucket >> 16) - (self.first[1] >> 16), bucket & (BUCKET_STEP - 1)
-        if not (self.first[0] <= write_id <= self.last[0] and 0 <= column < self.buckets):
-            return None
-        if not self.statements[0] <= statement <= self.statements[1]:
-            return None
-        return (
-            place * self.of_place
-            + (write_id - self.first[0]) * self.of_write_id
-            + column * self.of_bucket
-            + (statement - self.statements[0]) * self.of_statement
-        )
+        """Return the number of the first chunk of a bucket property; None where no event is near."""
+        page, inside = self.grid.page(place, write_id), self.grid.chunk(bucket)
+        return None if page is None or inside is None else int(self.pages[page].as_py()) + inside
 
     def count(self, place: int, write_id: int, bucket: int, low: int, high: int) -> int:
         """Return how many of these row ids, ``high`` included, are deleted."""
         start = self.chunk(place, write_id, bucket)
-        low, high = max(low, self.first[2]), min(high, self.last[2])
+        high = min(high, (1 << self.grid.row_ids) - 1)
         if start is None or low > high:
             return 0
         return self._below(start, high + 1) - self._below(start, low)
 
     def _below(self, start: int, row_id: int) -> int:
-        """Return how many events the chunks before a row id of a page have, and those before it in its own."""
-        chunk = start + (row_id >> self.size) - (self.first[2] >> self.size)
-        inside = row_id & ((1 << self.size) - 1)
-        if not inside:  # the next page may begin here, and the table may end
+        """Return how many events the chunks before a row id of a statement have, and those before it in its own."""
+        chunk = start + (row_id >> self.grid.size)
+        inside = row_id & ((1 << self.grid.size) - 1)
+        if not inside:  # the next statement may begin here, and the table may end
             return int(self._sums[chunk].as_py())
         begin = self.chunks[chunk].as_py() * _WORD
         return int(self._sums[chunk].as_py()) + int(self.bits.slice(begin, inside).true_count)
@@ -126,7 +126,7 @@ class DeletedRows:
     @cached_property
     def _sums(self) -> Any:
         """Return the number of events before each chunk, and of all, as an Int32Array."""
-        size = 1 << self.size
+        size = 1 << self.grid.size
         found = [int(self.bits.slice(at, size).true_count) for at in range(0, len(self.bits), size)]
         counts = pa.array(found, pa.int32()).take(pc.divide(self.chunks, size // _WORD))
         return pc.cumulative_sum(pa.concat_arrays([pa.array([0], pa.int32()), counts]))
@@ -139,7 +139,7 @@ class DeletedRows:
     @property
     def size_in_memory(self) -> int:
         """Return bytes, sums included."""
-        return len(self.bits) // 8 + 8 * len(self.chunks)
+        return len(self.bits) // 8 + 8 * len(self.chunks) + 4 * len(self.pages)
 
 
 def read_events(data: bytes, valid: ValidWriteIdList | None) -> Any:
@@ -166,15 +166,18 @@ def deleted_rows(places: Iterable[Any], within: Sequence[Ends]) -> DeletedRows |
         return None
     for batch in batches:
         _require_inside([batch.column(name) for name in _KEY], within)
-    shell = _around(batches, len(tables))
-    if shell is None:
+    grid = _around(batches, len(tables))
+    if grid is None:
         return None
-    used = pc.unique(pa.chunked_array([pc.unique(_chunks(shell, batch)) for batch in batches]))
-    sized = [one for size in _SIZES if (one := _sized(shell, used, size))]
+    pages = _distinct(_page_numbers(grid, batch) for batch in batches)
+    if (len(pages) + 1) * replace(grid, size=_SIZES[-1]).of_page > _MOST_CHUNKS:
+        return None
+    used = _distinct(_chunk_numbers(grid, pages, batch) for batch in batches)
+    sized = [one for size in _SIZES if (one := _sized(grid, len(pages) + 1, used, size))]
     if not sized:
         return None
-    _, shell, used = min(sized, key=lambda one: one[0])
-    return _with_bits(shell, used, batches)
+    _, grid, used = min(sized, key=lambda one: one[0])
+    return _with_bits(grid, pages, used, batches)
 
 
 def _batches(tables: Sequence[Any]) -> Iterator[Any]:
@@ -192,16 +195,26 @@ def _batches(tables: Sequence[Any]) -> Iterator[Any]:
         yield pa.concat_tables(some).combine_chunks()
 
 
-def _around(batches: Sequence[Any], places: int) -> DeletedRows | None:
-    """Return what is around the keys, in the smallest chunks; None where not even the largest would do."""
-    ends = [_ends(_column(batch, name) for batch in batches) for name in _KEY]
-    first, last = (ends[0][0], ends[1][0], ends[2][0]), (ends[0][1], ends[1][1], ends[2][1])
-    statements = _ends(_statement(_column(batch, _KEY[1])) for batch in batches)
-    if first[1] < _V1 or statements[1] >= _STATEMENTS:
+def _around(batches: Sequence[Any], places: int) -> Grid | None:
+    """Return what is around the keys, in the smallest chunks; None where numbers are such as no writer of today has."""
+    write_id, bucket, row_id = (_ends(_column(batch, name) for batch in batches) for name in _KEY)
+    statement = _ends(_statement(_column(batch, _KEY[1])) for batch in batches)[1]
+    column = (bucket[1] ^ _V1) >> BUCKET_SHIFT
+    if bucket[0] < _V1 or column >> _BUCKET_BITS or statement >> _STATEMENT_BITS or row_id[0] < 0:
         return None
-    shell = DeletedRows(first, last, places, statements, _SIZES[0], None, None)
-    largest = replace(shell, size=_SIZES[-1])
-    return None if places * largest.of_place > _MOST_CHUNKS else shell
+    # as many as cost next to nothing, so that write ids may come for a while
+    least = min(_WRITE_ID_BITS, max(0, _FEW_PAGES - places.bit_length()))
+    bits = max(least, (write_id[1] - write_id[0]).bit_length())
+    first = write_id[0] >> bits << bits
+    bits += (write_id[1] - first) >> bits
+    if places << bits > _MOST_CHUNKS:
+        return None
+    row_ids = _up(max(_SIZES[-1], row_id[1].bit_length()), 3)
+    return Grid(places, first, bits, _up(column.bit_length(), 2), _up(statement.bit_length(), 2), row_ids)
+
+
+def _up(number: int, step: int) -> int:
+    return -(-number // step) * step
 
 
 def _ends(columns: Iterable[Any]) -> tuple[int, int]:
@@ -216,55 +229,63 @@ def _column(events: Any, name: str) -> Any:
 
 
 def _statement(bucket: Any) -> Any:
-    return pc.bit_wise_and(bucket, BUCKET_STEP - 1)
+    return pc.bit_wise_and(bucket, STATEMENTS)
 
 
-def _chunks(shell: DeletedRows, events: Any) -> Any:
-    """Return the number of the chunk that each event lies in."""
-    place, write_id, bucket, row_id = (_column(events, name) for name in (_PLACE, *_KEY))
-    column = pc.subtract(pc.shift_right(bucket, 16), shell.first[1] >> 16)
-    chunk = pc.add(pc.multiply(place, shell.of_place), _times(write_id, shell.first[0], shell.of_write_id))
-    chunk = pc.add(chunk, pc.multiply(column, shell.of_bucket))
-    chunk = pc.add(chunk, _times(_statement(bucket), shell.statements[0], shell.of_statement))
-    return pc.add(chunk, pc.subtract(pc.shift_right(row_id, shell.size), shell.first[2] >> shell.size))
+def _distinct(arrays: Iterable[Any]) -> Any:
+    """Return what some arrays hold, in order and once."""
+    found = pc.unique(pa.chunked_array([pc.unique(one) for one in arrays]))
+    return found.take(pc.array_sort_indices(found))
 
 
-def _sized(smallest: DeletedRows, used: Any, size: int) -> tuple[int, DeletedRows, Any] | None:
-    """Return bits of memory, what is around the keys, and the chunks with events for a size; None: too many.
+def _page_numbers(grid: Grid, events: Any) -> Any:
+    place = pc.shift_left(_column(events, _PLACE), grid.write_ids)
+    return pc.add(place, pc.subtract(_column(events, _KEY[0]), grid.first))
+
+
+def _chunk_numbers(grid: Grid, pages: Any, events: Any) -> Any:
+    """Return the number of the chunk that each event lies in; ``pages``: the numbers of those with events."""
+    bucket, row_id = _column(events, _KEY[1]), _column(events, _KEY[2])
+    page = pc.add(pc.index_in(_page_numbers(grid, events), pages).cast(pa.int64()), 1)
+    column = pc.shift_right(pc.bit_wise_xor(bucket, _V1), BUCKET_SHIFT)
+    statement = pc.add(pc.shift_left(column, grid.statements), _statement(bucket))
+    chunk = pc.add(pc.multiply(statement, grid.of_statement), pc.shift_right(row_id, grid.size))
+    return pc.add(pc.multiply(page, grid.of_page), chunk)
+
+
+def _sized(smallest: Grid, pages: int, used: Any, size: int) -> tuple[int, Grid, Any] | None:
+    """Return bits of memory, the grid with chunks of a size, and those with events; None: too many.
 
     ``used``: the smallest chunks with events.
     """
-    shell = replace(smallest, size=size)
-    chunks = shell.places * shell.of_place
-    if chunks > _MOST_CHUNKS:
+    grid = replace(smallest, size=size)
+    if pages * grid.of_page > _MOST_CHUNKS:
         return None
-    page = pc.divide(used, smallest.of_statement)
-    inside = pc.subtract(used, pc.multiply(page, smallest.of_statement))
-    above = pc.shift_right(pc.add(inside, smallest.first[2] >> smallest.size), size - smallest.size)
-    larger = pc.add(pc.multiply(page, shell.of_statement), pc.subtract(above, shell.first[2] >> size))
-    larger = pc.unique(larger)
+    larger = pc.unique(pc.shift_right(used, size - smallest.size))  # a statement has a power of two of chunks
     bits = (len(larger) + 1) << size
-    return None if bits > _MOST_BITS else (bits + _CHUNK_BITS * chunks, shell, larger)
+    return None if bits > _MOST_BITS else (bits + _CHUNK_BITS * pages * grid.of_page, grid, larger)
 
 
-def _times(values: Any, low: int, step: int) -> Any:
-    return pc.multiply(pc.subtract(values, low), step)
-
-
-def _with_bits(shell: DeletedRows, used: Any, batches: Sequence[Any]) -> DeletedRows:
-    """Return the bits of events, given the chunks that have some."""
-    size, words = shell.size, (1 << shell.size) // _WORD
-    begins = array("i", bytes(4 * shell.places * shell.of_place))
-    for nth, one in enumerate(used.take(pc.array_sort_indices(used)).to_pylist(), start=1):
-        begins[one] = nth * words
-    chunks = pa.Array.from_buffers(pa.int32(), len(begins), [None, pa.py_buffer(begins)])
+def _with_bits(grid: Grid, pages: Any, used: Any, batches: Sequence[Any]) -> DeletedRows:
+    """Return the bits of events, given the pages and the chunks that have some."""
+    size, words = grid.size, (1 << grid.size) // _WORD
+    firsts = _filled(grid.places << grid.write_ids, pages, grid.of_page)
+    chunks = _filled((len(pages) + 1) * grid.of_page, used, words)
     bits = None
     for batch in batches:
-        begin = pc.multiply(chunks.take(_chunks(shell, batch)).cast(pa.int64()), _WORD)
+        begin = pc.multiply(chunks.take(_chunk_numbers(grid, pages, batch)).cast(pa.int64()), _WORD)
         at = pc.bit_wise_or(begin, pc.bit_wise_and(_column(batch, _KEY[2]), (1 << size) - 1))
         some = _set(_ascending(at), (len(used) + 1) << size)
         bits = some if bits is None else pc.or_(bits, some)
-    return replace(shell, chunks=chunks, bits=bits)
+    return DeletedRows(grid, firsts, chunks, bits)
+
+
+def _filled(length: int, places: Any, step: int) -> Any:
+    """Return an array of ints: at ascending places one step, two steps, …, else 0."""
+    values = array("i", bytes(4 * length))
+    for nth, place in enumerate(places.to_pylist(), start=1):
+        values[place] = nth * step
+    return pa.Array.from_buffers(pa.int32(), length, [None, pa.py_buffer(values)])
 
 
 def _require_inside(columns: Sequence[Any], within: Sequence[Ends]) -> None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from hiveacid.orc.deleted import BUCKET_STEP, DeletedRows
-from hiveacid.spark.deletes import ROOT_KEY
+from hiveacid.orc.deleted import BUCKET_SHIFT, STATEMENTS, DeletedRows
 from hiveacid.spark.expressions import Expression, as_column
 from hiveacid.spark.jvm import ints, longs
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from hiveacid.spark.session import SparkFacts
 
+_VERSION_SHIFT = 29  # of a bucket property; its version is 1
 _WORD_BITS = 6  # bits of the number of a bit in a long
 _ELSEWHERE = (
     "raise_error('[HIVEACID_INTERNAL] a row lies in none of the places whose delete events were read')"
@@ -32,45 +32,45 @@ class DeadRows:
     """Bits, and the same as literals of a session."""
 
     rows: DeletedRows
-    _bits: Any = field(repr=False, compare=False)
+    _pages: Any = field(repr=False, compare=False)
     _chunks: Any = field(repr=False, compare=False)
+    _bits: Any = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, facts: SparkFacts, rows: DeletedRows) -> DeadRows:
         """Hand the bits over to the session's JVM."""
-        chunks = rows.chunks.buffers()[1].to_pybytes()
-        return cls(rows, longs(facts, rows.words), ints(facts, chunks))
+        pages, chunks = (ints(facts, one.buffers()[1].to_pybytes()) for one in (rows.pages, rows.chunks))
+        return cls(rows, pages, chunks, longs(facts, rows.words))
 
     def flag(self, place: Expression) -> Column:
         """Return whether a row is deleted, over the root columns of an ACID file; ``place``: the number of its place.
 
-        Short, and no part named twice: Spark computes each as often as it is named, and long methods are not compiled.
+        Short, because Spark computes each part as often as it is named, and its generated code is compiled anew for
+        each query that is not word for word the same. NULL is not asked for in between: a key of NULL lies nowhere. Of
+        AND the right side is computed only where the left one holds. Nothing here is pushed down to ORC: COALESCE is
+        around all of it.
         """
-        rows, (write_id, bucket, row_id) = self.rows, ROOT_KEY
-        low, high, (first, last) = rows.first, rows.last, rows.statements
-        inside = [
-            _within(value, *ends) for value, ends in zip(ROOT_KEY, zip(low, high, strict=True), strict=True)
-        ]
-        parts = [f"shiftright({row_id}, {rows.size}) - {low[2] >> rows.size}L"]
-        if rows.write_ids > 1:
-            parts.append(f"({write_id} - {low[0]}L) * {rows.of_write_id}L")
-        if low[1] < high[1]:
-            inside.append(_within(f"({bucket} & {BUCKET_STEP - 1})", first, last))
-        if rows.buckets > 1:
-            parts.append(f"CAST(shiftright({bucket}, 16) - {low[1] >> 16} AS BIGINT) * {rows.of_bucket}L")
-        if first < last:
-            parts.append(f"CAST(({bucket} & {BUCKET_STEP - 1}) - {first} AS BIGINT) * {rows.of_statement}L")
-        chunk = F.expr(" + ".join(parts))
-        if rows.places > 1:
-            chunk = chunk + as_column(place).cast("bigint") * rows.of_place
-        within = F.expr(
-            f"CAST(shiftright({row_id}, {_WORD_BITS}) & {(1 << rows.size - _WORD_BITS) - 1}L AS INT)"
+        grid = self.rows.grid
+        nth = f"(originalTransaction - {grid.first}L)" if grid.first else "originalTransaction"
+        near = (
+            f"shiftright({nth}, {grid.write_ids}) = 0L"
+            f" AND shiftright(bucket, {BUCKET_SHIFT + grid.buckets}) = {1 << _VERSION_SHIFT - BUCKET_SHIFT - grid.buckets}"
+            f" AND shiftright(bucket & {STATEMENTS}, {grid.statements}) = 0"
+            f" AND shiftright(rowId, {grid.row_ids}) = 0L"
         )
-        word = F.get(self._bits, F.get(self._chunks, chunk.cast("int")) + within)
-        bit = F.call_function("shiftright", word, F.expr(f"CAST({row_id} & {(1 << _WORD_BITS) - 1}L AS INT)"))
-        dead = F.coalesce(bit.bitwiseAND(F.lit(1)) == 1, F.expr(_ELSEWHERE).cast("boolean"))
-        return F.when(F.expr(" AND ".join(inside)), dead).otherwise(F.lit(False))  # noqa: FBT003 - a value
-
-
-def _within(value: str, low: int, high: int) -> str:
-    return f"{value} = {low}" if low == high else f"{value} >= {low} AND {value} <= {high}"
+        page = F.expr(nth)
+        if grid.places > 1:
+            number = F.coalesce(as_column(place).cast("bigint"), F.expr(_ELSEWHERE).cast("bigint"))
+            page = page + number * (1 << grid.write_ids)
+        inside = f"CAST(shiftright(rowId, {grid.size}) AS INT)"
+        if grid.buckets or grid.statements:
+            column = f"shiftright(bucket, {BUCKET_SHIFT}) & {(1 << grid.buckets) - 1}"
+            statement = f"(shiftleft({column}, {grid.statements}) | (bucket & {STATEMENTS}))"
+            inside = f"(shiftleft({statement}, {grid.row_ids - grid.size}) | {inside})"
+        of_chunk = (1 << grid.size - _WORD_BITS) - 1
+        within = f"CAST(shiftright(rowId, {_WORD_BITS}) & {of_chunk}L AS INT)"
+        begin = F.get(self._chunks, F.get(self._pages, page) + F.expr(inside))
+        word = F.get(self._bits, begin + F.expr(within))
+        bit = F.call_function("shiftright", word, F.expr(f"CAST(rowId & {(1 << _WORD_BITS) - 1}L AS INT)"))
+        dead = F.expr(near) & (bit.bitwiseAND(F.lit(1)) == 1)
+        return F.coalesce(dead, F.lit(False))  # noqa: FBT003 - a value

@@ -22,6 +22,7 @@ from hiveacid.core.storage_formats import FileKind, file_kind
 from hiveacid.core.types import LOCAL_TIMESTAMP, quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark import avro, recipes, text
+from hiveacid.spark.checksums import without_checksums
 from hiveacid.spark.expressions import Expression, as_column, cast, named, selected
 from hiveacid.spark.timezone import from_file, is_moved, moves, to_file
 from hiveacid.spark.types import column_type
@@ -29,7 +30,7 @@ from hiveacid.spark.views import analysed
 from hiveacid.storage.paths import spark_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 
     from hiveacid.core.evolution import Recipe
     from hiveacid.core.model import TableDefinition
@@ -142,13 +143,24 @@ def write(
     Of Parquet and Avro one is written at a time: some of Spark's settings for them can only be made on the session.
     """
     kind = writer_format(table)
-    directory = spark_path(directory)
     if kind is FileKind.TEXTFILE:
         line = text.format_line(facts, text.text_layout(table), table.columns)
         frame = frame.select(line.alias("value"), *keys)
     writer = frame.write.mode("error").option("maxRecordsPerFile", 0)
     if keys:
         writer = writer.partitionBy(*keys)
+    with without_checksums(frame, directory):
+        _save(facts, table, writer, kind, spark_path(directory), codec)
+
+
+def _save(
+    facts: SparkFacts,
+    table: TableDefinition,
+    writer: DataFrameWriter,
+    kind: FileKind,
+    directory: str,
+    codec: str,
+) -> None:
     match kind:
         case FileKind.ORC:
             writer.option("compression", codec).format(recipes.ORC).save(directory)

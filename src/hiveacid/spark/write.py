@@ -21,6 +21,7 @@ from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, Tabl
 from hiveacid.core.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark import flat
+from hiveacid.spark.checksums import without_checksums
 from hiveacid.spark.expressions import Expression, cast, named, selected
 from hiveacid.spark.hashing import bucket_number
 from hiveacid.spark.recipes import ORC
@@ -57,6 +58,14 @@ class Kind(IntEnum):
     DELETE = 0
     UPDATED = 1  # the new version of an updated row
     INSERTED = 2
+
+
+def _apart(write_id: WriteId) -> str:
+    """Return a write id that Spark does not write into the code it generates: of each statement Java compiled it anew.
+
+    An array is handed over beside the code; that its only value is asked for Spark does not see.
+    """
+    return f"get(array({int(write_id)}L), shiftright(spark_partition_id(), 31))"
 
 
 class Action(IntEnum):
@@ -143,7 +152,7 @@ def stage_insert(
         keys.append(BUCKET)
     values = selected(frame, [*_values(target), *columns])
     placed = _place(target, values, keys, bucketed=table.bucketing is not None, small=small)
-    write_id = f"{int(target.write_id)}L"
+    write_id = _apart(target.write_id)
     bucket = BUCKET if table.bucketing else _TASK
     staged = [
         "0 AS operation",
@@ -198,7 +207,7 @@ def stage_changes(
 
 def _change_columns(target: Target, frame: DataFrame, keys: Sequence[str]) -> DataFrame:
     # Texts, not functions: each call of one is several round trips to the JVM.
-    write_id, live = f"{int(target.write_id)}L", f"{KIND} != {int(Kind.DELETE)}"
+    write_id, live = _apart(target.write_id), f"{KIND} != {int(Kind.DELETE)}"
     updated, inserted = (target.statements.get(kind, 0) for kind in (Kind.UPDATED, Kind.INSERTED))
     own = bucket_property(BUCKET, f"if({KIND} = {int(Kind.UPDATED)}, {updated}, {inserted})")
     values = [value_name(i) for i in range(len(target.table.columns))]
@@ -269,7 +278,10 @@ def _keyed_events(frame: DataFrame, *keys: str, operation: int, columns: int) ->
 def write_orc(frame: DataFrame, directory: str, keys: Sequence[str], codec: str) -> None:
     """Write a staged frame with Spark's ORC writer, one directory level a key."""
     writer = frame.write.mode("error").options(compression=codec, maxRecordsPerFile=0)
-    (writer.partitionBy(*keys) if keys else writer).format(ORC).save(spark_path(directory))
+    if keys:
+        writer = writer.partitionBy(*keys)
+    with without_checksums(frame, directory):
+        writer.format(ORC).save(spark_path(directory))
 
 
 def stage_empty(target: Target, directory: str) -> None:

@@ -1,0 +1,36 @@
+"""Staged files on a local disk have no checksum files beside them; what Spark writes by itself keeps them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hiveacid.spark.checksums import without_checksums
+from hiveacid.spark.write import write_orc
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def checksums(directory: Path) -> int:
+    assert any(directory.rglob("part-*")), "nothing was written"
+    return len(list(directory.rglob(".part-*.crc")))
+
+
+def test_files_have_no_checksums_while_one_of_ours_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(10)
+    ours, within, after, remote = (tmp_path / name for name in ("ours", "within", "after", "remote"))
+    with without_checksums(frame, str(ours)):
+        frame.write.orc(str(ours))
+        with without_checksums(frame, str(within)):
+            frame.write.orc(str(within))
+        frame.write.orc(str(within / "more"))
+    frame.write.orc(str(after))
+    with without_checksums(frame, "s3a://bucket/table"):
+        frame.write.orc(str(remote))
+    assert [checksums(one) > 0 for one in (ours, within, after, remote)] == [False, False, True, True]
+
+
+def test_staged_files_are_written_so(spark: SparkSession, tmp_path: Path) -> None:
+    write_orc(spark.range(3).selectExpr("id AS c0", "id AS k"), str(tmp_path / "staged"), ["k"], "zlib")
+    assert not checksums(tmp_path / "staged")
