@@ -11,6 +11,7 @@ from pyarrow import orc
 from pyspark.sql import functions as F
 
 from acid_files import acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
+from generated_code import generated
 from hiveacid.config import keys
 from hiveacid.core.model import TableName
 from hiveacid.spark import located
@@ -146,15 +147,6 @@ def test_only_partitions_with_deletes_pay_for_a_look_at_bits(acid: AcidSession) 
     assert acid.sql("SELECT count(*) FROM p").collect() == [(40 - len(gone),)]
 
 
-def largest_method(frame: DataFrame) -> int:
-    """Return the bytes of the longest method that Spark makes for a plan; the JVM compiles none of more than 8,000."""
-    frame.collect()
-    inside: Any = frame._jdf
-    debug = getattr(frame.sparkSession._jvm.org.apache.spark.sql.execution.debug, "package$")
-    found = getattr(debug, "MODULE$").codegenStringSeq(inside.queryExecution().executedPlan())
-    return max(int(found.apply(nth)._3().maxMethodCodeSize()) for nth in range(found.size()))
-
-
 @pytest.mark.parametrize("most", [1000, 0])
 def test_a_look_at_bits_and_partitions_stays_short(
     acid: AcidSession, most: int, monkeypatch: pytest.MonkeyPatch
@@ -175,7 +167,7 @@ def test_a_look_at_bits_and_partitions_stays_short(
     assert ".apply" in plan
     assert ("substring_index" in plan) == (not most), "cut only where there are very many files"
     assert "Join" not in plan
-    assert largest_method(frame) < (4000 if most else 8000)
+    assert max(code.longest for code in generated(frame)) < (4000 if most else 8000)
     live = [id_ for id_ in range(60) if id_ not in (0, 10, 20)]
     expected = [
         (
