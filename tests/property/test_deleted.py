@@ -116,7 +116,7 @@ def test_files_without_gaps_are_counted() -> None:
 
 def test_what_would_take_too_many_bits_is_left_to_a_join() -> None:
     assert bits([[(1, FIRST, 0), (1, FIRST, 1 << 40)]]) is None
-    assert bits([[(1, FIRST, 0), (1 << 22, FIRST, 0)]]) is None
+    assert bits([[(1, FIRST, 0), (1 << 24, FIRST, 0)]]) is None
     assert bits([[(1, FIRST + (1 << 12), 0)]]) is None, "bits that no writer sets"
     assert bits([[(1, 7, 0)]]) is None, "a bucket as Hive 2 wrote it"
     assert bits([[(nth, FIRST, nth << 15) for nth in range(1, 3000)]]) is None

@@ -81,6 +81,26 @@ def test_odd_column_names(acid: AcidSession) -> None:
     assert sorted(tuple(row) for row in acid.sql("SELECT * FROM odd").collect()) == expected
 
 
+def test_names_of_the_file_format_in_files_from_before(acid: AcidSession) -> None:
+    """Files without row ids: what numbers their rows has names of its own."""
+    # ORC takes a file with the six alone for one with row ids
+    names = ("x", "operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row")
+    columns = ", ".join(f"`{name}` BIGINT" for name in names)
+    acid.sql(f"CREATE TABLE before ({columns}) PARTITIONED BY (p INT) STORED AS ORC")
+    values = ", ".join(f"id * 10 + {nth}" for nth in range(len(names)))
+    acid.sql(f"INSERT INTO before PARTITION (p) SELECT {values}, CAST(id % 2 AS INT) FROM range(6)")
+    acid.sql("ALTER TABLE before SET TBLPROPERTIES ('transactional'='true')")
+    rows = [[*range(start * 10, start * 10 + len(names)), start % 2] for start in range(6)]
+    assert sorted(map(list, acid.sql("SELECT * FROM before").collect())) == rows
+    acid.sql("DELETE FROM before WHERE rowid = 24")
+    acid.sql("UPDATE before SET currenttransaction = -1 WHERE bucket = 43")
+    rows[4][names.index("currenttransaction")] = -1
+    del rows[2]
+    assert sorted(map(list, acid.sql("SELECT * FROM before").collect())) == rows
+    acid.table("before").compact("major")
+    assert sorted(map(list, acid.sql("SELECT * FROM before").collect())) == rows
+
+
 ODD_VALUES = ("a/b", "a=b", "50%", "%41", "*", "?", "[x]", "{y,z}", "line\nbreak", "tab\t", "sp ace", " lead", "trail ", ".", "..", "_x", ".y", "quo'te", 'dou"ble', "back\\slash", "a+b", "a&b#c", "ünï😀", "null", "__HIVE_X__", "x" * 200)  # fmt: skip
 
 

@@ -39,7 +39,7 @@ BUCKET_SHIFT = 16
 """Bits of a bucket property below those of the bucket; the statement is in the lowest of them."""
 STATEMENTS = (1 << BUCKET_SHIFT) - 1
 _BUCKET_BITS, _STATEMENT_BITS = 12, 12  # the bits between statement and bucket are reserved
-_MOST_CHUNKS = 1 << 21
+_MOST_CHUNKS = 1 << 23
 _MOST_BITS = 1 << 28
 _WORD = 64  # bits
 _SIZES = (9, 12, 15)  # of chunks, as bits of the number of a row in one

@@ -35,10 +35,10 @@ def without_checksums(frame: DataFrame, directory: str) -> Iterator[None]:
     conf = session._jsc.hadoopConfiguration()  # noqa: SLF001
     me = object()
     files = session._jvm.org.apache.hadoop.fs.Path(_LOCAL).getFileSystem(conf)  # noqa: SLF001
-    with _lock:
-        _writers.add(me)
-        files.setWriteChecksum(False)
     try:
+        with _lock:
+            _writers.add(me)
+            files.setWriteChecksum(False)
         yield
     finally:
         with _lock:

@@ -76,10 +76,18 @@ class _Files:
         )
 
 
+def raw_name(index: int) -> str:
+    """Return what a column of the table is called in `raw_frames`."""
+    return f"__hiveacid_c{index}"
+
+
 def raw_frames(
     source: RawSource, locations: Sequence[Location], numbered: Numbered
 ) -> Iterable[tuple[FileGroup, DataFrame]]:
-    """Yield scans: user and partition columns, ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``; `PLACED` if wanted."""
+    """Yield scans: ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``; `PLACED` if wanted.
+
+    User and partition columns are called `raw_name`, in the table's order: their own names may be those.
+    """
 
     def files_of(location: Location) -> Iterable[tuple[DataFile, Reading, None]]:
         for one in numbered.get(location.root, ()):
@@ -132,6 +140,8 @@ def _found(source: RawSource, facts: SparkFacts, group: FileGroup, files: _Files
             "monotonically_increasing_id() AS __hiveacid_order",
         ],
     )
+    own = len(table.columns) + len(table.partition_columns)
+    rows = rows.toDF(*map(raw_name, range(own)), *rows.columns[own:])
     return rows if files is None else _with_facts(facts, rows, files)
 
 

@@ -26,7 +26,7 @@ from hiveacid.spark.dead import DeadRows
 from hiveacid.spark.deletes import ROOT_KEY, DeleteBounds, delete_key
 from hiveacid.spark.expressions import Expression, cast, named, selected
 from hiveacid.spark.located import Located, Place, place_of
-from hiveacid.spark.originals import PLACED, Numbered, RawSource, raw_frames
+from hiveacid.spark.originals import PLACED, Numbered, RawSource, raw_frames, raw_name
 from hiveacid.spark.paths import (
     FileFacts,
     FileGroup,
@@ -378,7 +378,8 @@ def _select(source: Source, frame: DataFrame, at: Place, more: Sequence[Expressi
 
 
 def _select_raw(source: Source, frame: DataFrame, more: Sequence[Expression]) -> DataFrame:
-    names = [quote_name(c.name) for c in (*source.table.columns, *source.table.partition_columns)]
+    columns = (*source.table.columns, *source.table.partition_columns)
+    names = [named(raw_name(nth), column.name) for nth, column in enumerate(columns)]
     identity = [_ROW_ID, named("__hiveacid_file", FILE_NAME), named("originalTransaction", CURRENT)]
     return selected(frame, [*names, *identity, *more])
 
