@@ -14,7 +14,7 @@ TESTS ?= tests
 ARGS ?=
 # Processes that share the machine; every one of them that needs Spark starts its own JVM.
 WORKERS ?= 3
-# Whole files to each, the longest first (tests/file_order.py); xdist itself would begin with those of many tests.
+# Whole files to each, the longest first (tests/support/file_order.py); xdist itself would begin with those of many tests.
 SHARED := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help
@@ -29,11 +29,11 @@ demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real fli
 
 .PHONY: test
 test: java $(STAMPS)/test $(STAMPS)/project  ## run all tests (TESTS=path ARGS="pytest options" narrow it)
-	@$(BIN)/python tests/hadoop_jars.py
+	@$(BIN)/python tests/support/servers/hadoop_jars.py
 	@echo "== pytest $(TESTS) $(ARGS)"
 	@$(BIN)/python -m pytest $(SHARED) --durations=40 $(if $(filter tests,$(TESTS)),--ignore=tests/interop) $(TESTS) $(ARGS)
 
-# Not in CI, whose tests run a chosen part of it (tests/connect). What is left out: tests/connect_exceptions.py
+# Not in CI, whose tests run a chosen part of it (tests/connect). What is left out: tests/support/connect_exceptions.py
 .PHONY: test-connect
 test-connect: java $(STAMPS)/test $(STAMPS)/project  ## the tests with Spark, on a Spark Connect server (20 minutes)
 	@HIVEACID_TEST_CONNECT=1 $(BIN)/python -m pytest $(SHARED) --durations=10 \
@@ -50,7 +50,7 @@ smoke: java $(OLD)/stamp  ## run the smoke test and all SQL scripts on an older 
 	    $(OLD)/bin/python -m pytest -q -p no:cacheprovider -k {} tests/smoke tests/sql $(ARGS)
 
 .PHONY: lint
-lint: $(STAMPS)/lint $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules
+lint: $(STAMPS)/lint $(STAMPS)/test $(STAMPS)/project  ## ruff, mypy, import-linter and the style rules
 	@echo "== ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -78,8 +78,8 @@ bench-quick: java .venv-bench/stamp  ## the same in a few minutes, with a tenth 
 .PHONY: stress
 stress: $(STAMPS)/test $(STAMPS)/project  ## long checks: histories on each store, kills, simulation (half an hour)
 	@tools/servers.sh
-	@$(BIN)/python tests/hadoop_jars.py
-	@$(BIN)/python tools/stress.py $(ARGS)
+	@$(BIN)/python tests/support/servers/hadoop_jars.py
+	@PYTHONPATH=tests $(BIN)/python tools/stress.py $(ARGS)
 
 .PHONY: bench-files
 bench-files: java $(STAMPS)/test $(STAMPS)/project  ## measure 10,000 original files and 1,000 deltas (ARGS="--sizes 1000,3000")
@@ -95,10 +95,10 @@ bench-ingest: $(STAMPS)/test $(STAMPS)/project  ## measure streams: Arrow and JS
 
 .PHONY: bench-stores
 bench-stores: $(STAMPS)/test $(STAMPS)/project  ## measure the transaction stores against bare inserts (ARGS="--json FILE")
-	@$(BIN)/python bench/stores.py $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python bench/stores.py $(ARGS)
 
 .PHONY: interop
-interop: interop-corpus interop-hive  ## tables that Hive and Trino wrote gone on with; real Hive beside us (see README)
+interop: interop-corpus interop-hive  ## tables that Hive and Trino wrote gone on with; real Hive beside us (see CONTRIBUTING)
 
 .PHONY: interop-corpus
 interop-corpus: java $(STAMPS)/test $(STAMPS)/project

@@ -14,7 +14,7 @@ from sales import NARROW, SALES, narrow, sales
 
 from hiveacid.core.model import TxnId
 from hiveacid.streaming import Connection
-from hiveacid.transaction import this_client
+from hiveacid.transactions.transaction import this_client
 
 STEEPEST = 1.15  # n log n looks like this power over two decades
 _BATCH = 1000  # transactions opened at once: hive.txn.max.open.batch

@@ -28,8 +28,8 @@ import pyarrow as pa
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import Column, TableDefinition, TableName
-from hiveacid.core.storage_formats import ORC
-from hiveacid.orc.stored import arrow_schema
+from hiveacid.core.schema.storage_formats import ORC
+from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.stores.clock import SystemClock
 from hiveacid.streaming import Connection, JsonWriter
 

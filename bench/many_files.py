@@ -92,7 +92,7 @@ def measure(acid: AcidSession, scratch: Path, originals: int, *, touched: bool) 
     table = acid.table(name)
     context, spark = acid.context, acid.context.facts.spark
     paths = [str(path) for path in sorted(root.glob("0*"))]
-    with context.snapshots.taken(context.settings) as reader:
+    with context.read_leases.acquire(context.settings) as reader:
         write_ids = reader.valid_write_ids(table.name)
         listing = seconds(
             lambda: list_locations(context.fs, table.definition, None, write_ids, reader.snapshot())

@@ -29,15 +29,15 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import insert
 
-from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.ports import Client, Operation, Start, Written
-from hiveacid.stores.sql.address import parse_address
+from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.ports.transactions import Client, Operation, Start, Written
 from hiveacid.stores.sql.dialects import dialect_of
+from hiveacid.stores.sql.schema import txns
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.stores.sql.tables import txns
-from hiveacid.testing.servers import MariadbServer, PostgresServer, Server
-from hiveacid.testing.wire import Wire
+from hiveacid.stores.sql.store_url import parse_store_url
+from support.servers.databases import MariadbServer, PostgresServer, Server
+from support.servers.wire import Wire
 
 TABLE = TableName("shop", "orders")
 START = Start((LockComponent(LockType.SHARED_WRITE, "shop", "orders"),), (TABLE,), (TABLE,))
@@ -87,7 +87,7 @@ def writer(url: str, kind: Operation) -> Callable[[], None]:
 
 def bare(url: str) -> Callable[[], None]:
     """Return what inserts one row and commits, in the driver's own words."""
-    address = parse_address(url, os.environ)
+    address = parse_store_url(url, os.environ)
     connection = dialect_of(address.url).engine(address.url).connect()
     driver: Any = connection.connection.driver_connection
     if address.url.get_backend_name() == "sqlite":
@@ -130,7 +130,7 @@ def together(url: str, what: str, clients: int, seconds: float) -> float:
 def snapshot_ms(url: str) -> float:
     """Fill a store with open and aborted transactions; return the median of a snapshot's time."""
     store = SqlStore(url)
-    engine = dialect_of(parse_address(url, {}).url).engine(parse_address(url, {}).url)
+    engine = dialect_of(parse_store_url(url, {}).url).engine(parse_store_url(url, {}).url)
     now = time.time_ns() // 1_000_000
     row = {"kind": "default", "started": now, "heartbeat": now, "moment": 0, "min_open": 1,
            "user_name": "", "host": "", "agent": ""}  # fmt: skip
@@ -190,7 +190,7 @@ def places(only: str | None) -> Iterator[list[tuple[str, str, Server | None]]]:
 
 def make_bare(url: str) -> None:
     """Make the table for the bare inserts."""
-    address = parse_address(url, {})
+    address = parse_store_url(url, {})
     SqlStore(url).close()
     engine = dialect_of(address.url).engine(address.url)
     with engine.connect() as connection:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from connect_exceptions import EXCEPTIONS
-from file_order import places
-from golden_tables import Golden, unpack
-from hadoop_jars import s3a_jars
-from spark_leftovers import drop_leftovers, drop_own_tables, settings_of
+from support.connect_exceptions import EXCEPTIONS
+from support.corpus.golden_tables import Golden, unpack
+from support.file_order import places
+from support.servers.hadoop_jars import s3a_jars
+from support.spark_leftovers import drop_leftovers, drop_own_tables, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
     from hiveacid.sql.native.session import NativeSession
     from hiveacid.table.acid_table import AcidTable
-    from hiveacid.testing.servers import Server
+    from support.servers.databases import Server
 
 # The same examples in every run on CI, so that a red run can be repeated; fresh ones elsewhere.
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,6 +32,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 ON_CONNECT = bool(os.environ.get("HIVEACID_TEST_CONNECT"))
 _SESSION: pytest.StashKey[tuple[SparkSession, dict[str, str]]] = pytest.StashKey()
+
+
+def pytest_configure() -> None:
+    """Let the processes that tests start import `support`, too."""
+    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    if path[0] not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(path)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -74,7 +81,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def _connect_session(scratch: Path) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    from connect_server import connect_server  # noqa: PLC0415
+    from support.servers.spark_connect import connect_server  # noqa: PLC0415
 
     with connect_server(scratch) as address:
         session = SparkSession.builder.remote(address).getOrCreate()
@@ -186,7 +193,7 @@ def _server(kind: type[Server]) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Server]:
     """Return a PostgreSQL server; each test module uses a database of its own in it."""
-    from hiveacid.testing.servers import PostgresServer  # noqa: PLC0415
+    from support.servers.databases import PostgresServer  # noqa: PLC0415
 
     yield from _server(PostgresServer)
 
@@ -194,6 +201,6 @@ def postgres_server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def mariadb_server() -> Iterator[Server]:
     """Return a MariaDB server; each test module uses a database of its own in it."""
-    from hiveacid.testing.servers import MariadbServer  # noqa: PLC0415
+    from support.servers.databases import MariadbServer  # noqa: PLC0415
 
     yield from _server(MariadbServer)

@@ -1,4 +1,4 @@
-"""Write the documentation pages that are made from code: settings, errors, findings, life cycles, command line.
+"""Write the documentation pages that are generated from code: settings, table properties, errors, findings, life cycles, commands.
 
 python tools/generated_pages.py          writes them
 python tools/generated_pages.py --check  only compares, exit code 1 where one is out of date
@@ -6,55 +6,64 @@ python tools/generated_pages.py --check  only compares, exit code 1 where one is
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import click
 
 from hiveacid import errors
 from hiveacid.cli.main import main as command_line
-from hiveacid.config import keys
+from hiveacid.config import keys, table_properties
 from hiveacid.config.keys import Section
+from hiveacid.config.table_properties import PropertySection, TableProperty
 from hiveacid.config.values import AnySetting
-from hiveacid.core.findings import Kind
-from hiveacid.core.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
+from hiveacid.core.snapshot.findings import FindingKind
+from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
 from hiveacid.errors import HiveAcidError
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-CODE = DOCS.parent / "src/hiveacid"
 NOTE = "<!-- made by tools/generated_pages.py; do not edit -->\n"
 
 SETTINGS_HEAD = """# Settings
 
-Names and defaults are Hive's (4.2), so that a script written for Hive means the same here. Keys that
-begin with `hiveacid.` are our own; there are few, where Hive has none.
+Names and defaults are those of Hive 4.2, so that a script written for Hive means the same here. Keys that begin with
+`hiveacid.` are our own; they exist only where Hive has none.
 
 Set one for the session with `acid.sql("SET hive.txn.timeout=10min")`, with
 `hiveacid.connect(spark, warehouse="wh", settings={"hive.txn.timeout": "10min"})`, or on the command
-line with `-e "SET …"`. `SET` (or `SET -v`) shows all of them; `RESET` takes back what was set, that of
-`connect` included. *No effect yet* stands behind a setting that is taken and shown, but that nothing asks.
+line with `-e "SET …"`. `SET` (or `SET -v`) shows all of them. `RESET` restores the defaults, also of settings given to
+`connect`.
 
-Durations may have a unit (`ms`, `s`, `min`, `h`, `d`), sizes too (`kb`, `mb`, `gb`). A value that does
-not fit its type is refused with a `ConfigError`. A name that means nothing here is kept and ignored,
-with a logged warning, unless it begins with `hiveacid.`: that is an error.
+Durations may have a unit (`ms`, `s`, `min`, `h`, `d`), and so may sizes (`kb`, `mb`, `gb`). A value that does not fit its type
+is refused with a `ConfigError`. An unknown name is kept and ignored, with a logged warning. An unknown name that begins
+with `hiveacid.` is an error.
+"""
+
+PROPERTIES_HEAD = """# Table properties
+
+`TBLPROPERTIES` of `CREATE TABLE` and `ALTER TABLE … SET TBLPROPERTIES` that change what hiveacid does. Keys are compared
+without case. All other keys are kept with the table, shown by `SHOW TBLPROPERTIES`, and have no effect. Keys that begin
+with `hiveacid.` are our own; the others are those of Hive or of the engine named.
+
+[Settings](settings.md) apply to a session. A table property of the same meaning takes precedence.
 """
 
 ERRORS_HEAD = """# Errors
 
-Everything that hiveacid raises on purpose is a `hiveacid.HiveAcidError`. Each class has a stable
-`code` (Hive's number where Hive has one) and says with `retryable` whether the same statement may
-succeed if it is simply tried again. The message names what happened and what to do.
+All errors that hiveacid raises are a `hiveacid.HiveAcidError`. Each class has a stable `code`, which is Hive's number if Hive
+has one. `retryable` says whether the same statement may succeed when it is repeated. The message says what happened
+and what to do.
 
-A statement on a transactional table that raises has changed nothing: what it wrote belongs to an aborted
-transaction, and no reader believes it. The one exception says so in its name: `CommitStateUnknownError`.
-(DROP … CASCADE and COMPACT of several partitions are several steps: those before the error stay done. Plain
-tables have no transactions.)
+A statement on a transactional table that raises an error has changed nothing: its files belong to an aborted transaction,
+which no reader sees. There are three exceptions:
 
-A DataFrame runs when you ask for its rows, outside of our verbs: what goes wrong then (a corrupt file, a
-division by zero) is Spark's own exception, with the file's path in its text.
+- `CommitStateUnknownError`: the outcome is unknown.
+- DROP … CASCADE and COMPACT of several partitions have several steps; finished steps stay done.
+- Plain tables have no transactions.
+
+A DataFrame runs when its rows are requested, after the verb has returned. Errors of that time (a corrupt file, a division by
+zero) are Spark's own exceptions, with the file's path in the text.
 
 The command line prints code and message on standard error and ends with exit code 1 (2 for a wrong
 call).
@@ -65,19 +74,23 @@ call).
 
 CHECK_HEAD = """# Check
 
-`hiveacid check TABLE` looks at a table's invariants, from the names of its directories down to every row: names,
-side files, footers, order and uniqueness of row ids, the bucket of each row, delete events without a row, files
-that cannot be read, what was left behind, partitions on disk and in the catalog. It changes nothing.
+`hiveacid check TABLE` verifies a table, from the names of its directories down to every row. It changes nothing. It checks:
 
-- `--quick` looks at names, side files and footers only: no Spark, no row is read.
-- `--partition p=1` looks at one partition (or those of the first columns).
-- Exit code 1 where there is damage, 0 otherwise; warnings and notes do not count.
-- `-o json` prints one object a finding: severity, code, partition, path, message, advice.
+- directory names, side files, footers, unreadable and leftover files;
+- order and uniqueness of row ids, the bucket of each row, delete events without a row;
+- partitions on disk and in the catalog.
+
+Options and output:
+
+- `--quick` checks names, side files and footers only. It needs no Spark and reads no row.
+- `--partition p=1` checks one partition (or those of the first columns).
+- The exit code is 1 if there is damage, otherwise 0; warnings and notes do not count.
+- `-o json` prints one object for each finding: severity, code, partition, path, message, advice.
 
 In Python: `acid.table("t").inspect.check()` returns the findings, worst first.
 
-**damage**: rows are wrong, lost or unreadable. **warning**: another engine goes wrong, or rows may be missing.
-**note**: harmless; upkeep, or worth knowing.
+**damage**: rows are wrong, lost or unreadable. **warning**: another engine fails or reads wrong rows, or rows may be
+missing. **note**: harmless; maintenance, or information.
 
 | severity | code | what it means | what to do |
 |---|---|---|---|
@@ -85,20 +98,20 @@ In Python: `acid.table("t").inspect.check()` returns the findings, worst first.
 
 CLI_HEAD = """# Command line
 
-`hiveacid` has a command for each job; all of them have `--help`. `-w` names the warehouse directory; without
-it `HIVEACID_WAREHOUSE` counts. `--store` names a store on a server; without it `HIVEACID_STORE` counts, and
-without both the store is a file in the warehouse. A password is never taken from `--store`, because everybody
-on the machine could read it there: see [Operate](operate.md).
+`hiveacid` has a command for each job; all of them have `--help`.
 
-- Exit code 0; 1 on an error; 2 on a wrong call.
+- `-w` names the warehouse directory; the default is `HIVEACID_WAREHOUSE`.
+- `--store` names a store on a server; the default is `HIVEACID_STORE`, and without it a file in the warehouse. `--store`
+  refuses passwords, because all users of the machine can read command lines ([Operate](operate.md)).
+- The exit code is 0, 1 on an error, 2 on a wrong call.
 - Results go to standard output, everything else to standard error. Errors carry a [code](errors.md) and,
   for SQL, line and column.
-- `-o json` prints one JSON object a row (JSON lines) with the column names as keys, and nothing else.
+- `-o json` prints one JSON object for each row (JSON lines) with the column names as keys, and nothing else.
 """
 STATES_HEAD = """# Life cycles
 
-What states a transaction, a lock request and a compaction go through. These tables are the ones that the
-program itself goes by (`src/hiveacid/core/states.py`): what is not in them does not happen.
+The states of transactions, lock requests and compactions, and the events between them. The program uses the same tables
+(`src/hiveacid/core/transactions/states.py`) and rejects every other transition.
 """
 WIDTH = 100  # of the help texts
 
@@ -107,22 +120,26 @@ def setting_row(setting: AnySetting) -> str:
     """Return a row of the settings table."""
     kind = setting.kind.replace("|", "\\|")
     relation = f" ({setting.hive}.)" if setting.hive else ""
-    effect = "" if setting.name in asked_for() else " *No effect yet.*"
-    return f"| `{setting.name}` | {kind} | `{setting.default}` | {setting.doc}{relation}{effect} |"
-
-
-@cache
-def asked_for() -> frozenset[str]:
-    """Return the names of the settings whose constants (``keys.NAME``) stand somewhere in the code."""
-    texts = (path.read_text(encoding="utf-8") for path in CODE.rglob("*.py"))
-    constants = {found for text in texts for found in re.findall(r"\bkeys\.([A-Z_]+)\b", text)}
-    return frozenset(getattr(keys, constant).name for constant in constants)
+    return f"| `{setting.name}` | {kind} | `{setting.default}` | {setting.doc}{relation} |"
 
 
 def section_text(section: Section) -> str:
     """Return a section of the settings page."""
     rows = "\n".join(setting_row(setting) for setting in section.settings)
     return f"\n## {section.title}\n\n| name | type | default | meaning |\n|---|---|---|---|\n{rows}\n"
+
+
+def property_row(one: TableProperty) -> str:
+    """Return a row of the table of table properties."""
+    kind = one.kind.replace("|", "\\|")
+    return f"| `{one.name}` | {kind} | {one.default} | {one.doc} | {one.origin} |"
+
+
+def property_section(section: PropertySection) -> str:
+    """Return a section of the page of table properties."""
+    rows = "\n".join(map(property_row, section.properties))
+    head = "| name | type | without it | meaning | of |\n|---|---|---|---|---|"
+    return f"\n## {section.title}\n\n{head}\n{rows}\n"
 
 
 def error_rows(cls: type[HiveAcidError], depth: int = 0) -> list[str]:
@@ -148,7 +165,7 @@ def help_texts(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
                     yield from help_texts(found, f"{name} {child}")
 
 
-def finding_row(kind: Kind) -> str:
+def finding_row(kind: FindingKind) -> str:
     """Return a row of the table of findings."""
     return f"| {kind.severity} | `{kind.code}` | {kind.meaning} | {kind.advice} |"
 
@@ -173,9 +190,12 @@ def pages() -> dict[str, str]:
     """Return the content of every generated page by its file name."""
     return {
         "settings.md": NOTE + SETTINGS_HEAD + "".join(section_text(section) for section in keys.SECTIONS),
+        "table-properties.md": NOTE
+        + PROPERTIES_HEAD
+        + "".join(map(property_section, table_properties.SECTIONS)),
         "cli.md": NOTE + cli_page(),
         "states.md": NOTE + STATES_HEAD + "".join(map(machine_text, (TRANSACTION, LOCK, COMPACTION))),
-        "check.md": NOTE + CHECK_HEAD + "\n".join(map(finding_row, Kind)) + "\n",
+        "check.md": NOTE + CHECK_HEAD + "\n".join(map(finding_row, FindingKind)) + "\n",
         "errors.md": NOTE + ERRORS_HEAD + "\n".join(error_rows(HiveAcidError)) + "\n",
     }
 

@@ -18,9 +18,9 @@ from sqlalchemy import create_engine, text
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.dialects.postgres import PostgresDialect
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.history.client import Workload
-from hiveacid.testing.history.processes import Misfortune, ProcessRun
-from hiveacid.testing.history.verdict import judge
+from support.history.client import Workload
+from support.history.processes import Misfortune, ProcessRun
+from support.history.verdict import judge
 
 FUNCTION = """CREATE FUNCTION slow_opening() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN PERFORM pg_sleep(CASE WHEN random() < 0.5 THEN 0.15 ELSE 0 END); RETURN NEW; END $$"""

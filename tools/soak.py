@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import hiveacid
 from hiveacid.services import Services
-from hiveacid.spark.launch import local_session
+from hiveacid.spark.session.launch import local_session
 from soak_model import Model, Stream, WrongError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid import AcidSession
-    from hiveacid.core.queue import Compaction
+    from hiveacid.core.compaction.queue import Compaction
 
 STREAMS = 2
 SMALL_JVM = {

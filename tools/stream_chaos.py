@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from hiveacid.core.model import TableName
-from hiveacid.ports import Client
+from hiveacid.ports.transactions import Client
 from hiveacid.stores.sql.store import SqlStore
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
@@ -138,7 +138,7 @@ class Model:
 
 def read(place: Path, store: SqlStore) -> list[tuple[int, int]]:
     """Return the rows of a snapshot that its transaction keeps from the cleaner."""
-    from sort_merge_reader import read_table  # type: ignore[import-not-found] # noqa: PLC0415 - of the tests
+    from support.corpus.sort_merge_reader import read_table  # noqa: PLC0415 - of the tests
 
     (txn_id,) = store.open_txns(CLIENT)
     try:

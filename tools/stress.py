@@ -20,12 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from hiveacid.testing.servers import MariadbServer, PostgresServer, Server
+from support.servers.databases import MariadbServer, PostgresServer, Server
 
 HISTORY = (
-    "-m", "hiveacid.testing.history", "--clients", "8", "--longest", "{seconds}", "--transactions",
+    "-m", "support.history", "--clients", "8", "--longest", "{seconds}", "--transactions",
 )  # fmt: skip
-SIMULATION = ("-m", "hiveacid.testing.simulation", "--seeds")
+SIMULATION = ("-m", "support.simulation", "--seeds")
 CHAOS = ("tools/stream_chaos.py", "{count}", "--kind")
 PYTEST = ("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider")
 SLOW_OPENINGS = ("tools/slow_openings.py", "{count}")

@@ -5,6 +5,7 @@
       UnsupportedFeatureError             this Spark, store or table kind cannot do it
       StatementError                      SQL text; carries line and column
         ParseError                        outside the grammar
+          StatementTooLargeError          more characters, words or nested parentheses than a statement may have
         OutputTwiceError                  10087: two legs of a multi-insert write to the same place
       CatalogError
         NoSuchDatabaseError   NoSuchTableError   NoSuchColumnError   NoSuchPartitionError
@@ -21,19 +22,22 @@
       StorageError                        the file system refused (read-only, full, no rights)
       TransactionError
         NoSuchTransactionError   TransactionAbortedError   TransactionStateError
+        FailedTransactionError            a statement of the transaction failed: it can only roll back
         WriteConflictError (retryable)    first committer won
         StreamFencedError                 another copy of a streaming query has taken over
         StreamReplayedError               a batch of a stream is in the table already
-        StreamCheckpointError             a stream's batch ids begin anew, and nobody said that they may
+        StreamCheckpointError             a stream's batch ids begin again, without restart=True
         LockTimeoutError   (retryable)    10307
         StatementCancelledError           its user cancelled it (hiveacid shell: Ctrl-C)
       MergeCardinalityError               a target row matched several source rows
       DataError                           a value does not fit its column; the statement wrote nothing
+        ConstraintViolationError          a new row violates an enabled constraint of its table
         BadRecordError                    a record of a stream does not fit; carries number and content
       CompactionError
         CompactionRefusedError            10432
       StoreError
         StoreUnavailableError (retryable)   StoreVersionError   CommitStateUnknownError
+        MisplacedStoreError               an earlier version put the warehouse's store into another file
 
 Every class has a stable ``code`` (Hive's number where Hive has one) and ``retryable``;
 the message says what happened and what to do.
@@ -88,6 +92,12 @@ class ParseError(StatementError):
     """The text is not a statement of the grammar; nothing was changed."""
 
     code = "40000"
+
+
+class StatementTooLargeError(ParseError):
+    """The text has more characters, words or nested parentheses than a statement may have (docs/sql.md)."""
+
+    code = "STATEMENT_TOO_LARGE"
 
 
 class OutputTwiceError(StatementError):
@@ -262,6 +272,23 @@ class TransactionStateError(TransactionError):
     code = "10264"
 
 
+class FailedTransactionError(TransactionStateError):
+    """A statement of the transaction failed, so all of it was rolled back: ROLLBACK, then begin again.
+
+    ``failure``: the statement (its first characters) and its error.
+    """
+
+    code = "TXN_FAILED"
+
+    def __init__(self, txn_id: int, failure: str) -> None:
+        """Say which transaction, and what failed in it."""
+        self.failure = failure
+        super().__init__(
+            f"transaction {txn_id} was rolled back, because a statement in it failed: {failure}; "
+            "ROLLBACK ends it, then begin it anew"
+        )
+
+
 class WriteConflictError(TransactionAbortedError):
     """Another transaction changed the same table or partition and committed first."""
 
@@ -312,6 +339,12 @@ class DataError(HiveAcidError):
     code = "DATA"
 
 
+class ConstraintViolationError(DataError):
+    """A new row violates an enabled constraint of its table (Hive's DataConstraintViolationError); nothing was written."""
+
+    code = "CONSTRAINT"
+
+
 class BadRecordError(DataError):
     """A record of a stream does not fit its table; ``number`` counts from 1, ``record`` is its text."""
 
@@ -349,6 +382,12 @@ class StoreUnavailableError(StoreError):
     retryable = True
 
 
+class StorePermissionError(StoreError):
+    """The database role of the store's URL lacks a privilege; docs/security.md lists what readers and writers need."""
+
+    code = "STORE_PERMISSION"
+
+
 class StoreVersionError(StoreError):
     """The store was made by a newer version of hiveacid."""
 
@@ -359,3 +398,9 @@ class CommitStateUnknownError(StoreError):
     """The answer to a commit was lost; ask the store before trying again."""
 
     code = "COMMIT_UNKNOWN"
+
+
+class MisplacedStoreError(StoreError):
+    """An earlier version of hiveacid put the warehouse's SQLite store into another file; the message says which."""
+
+    code = "STORE_MISPLACED"

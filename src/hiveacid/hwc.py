@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hiveacid.config.table_properties import TRANSACTIONAL
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
+from hiveacid.sql.binding.parameters import literal
 from hiveacid.sql.session import AcidSession, connect
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ STORE_KEY = "spark.hiveacid.store"
 
 
 class HiveWarehouseSession:
-    """Where HWC's users begin: ``HiveWarehouseSession.session(spark).build()``.
+    """Entry point of HWC: ``HiveWarehouseSession.session(spark).build()``.
 
     The constants are names of data sources for ``df.write.format(...)`` and ``writeStream``: here all the same.
     """
@@ -175,7 +177,7 @@ class CreateTableBuilder:
     _columns: list[str] = field(default_factory=list)
     _partitions: list[str] = field(default_factory=list)
     _buckets: str = ""
-    _properties: dict[str, str] = field(default_factory=lambda: {"transactional": "true"})
+    _properties: dict[str, str] = field(default_factory=lambda: {TRANSACTIONAL.name: "true"})
 
     def ifNotExists(self) -> CreateTableBuilder:  # noqa: N802 - HWC's name
         """Do nothing where the table exists."""
@@ -209,7 +211,7 @@ class CreateTableBuilder:
         """Return the statement."""
         exists = "IF NOT EXISTS " if self._if_not_exists else ""
         partitions = f" PARTITIONED BY ({', '.join(self._partitions)})" if self._partitions else ""
-        properties = ", ".join(f"{_text(key)}={_text(value)}" for key, value in self._properties.items())
+        properties = ", ".join(f"{literal(key)}={literal(value)}" for key, value in self._properties.items())
         return (
             f"CREATE TABLE {exists}{self.name} ({', '.join(self._columns)}){partitions}{self._buckets} "
             f"STORED AS ORC TBLPROPERTIES ({properties})"
@@ -277,9 +279,3 @@ class MergeBuilder:
         extra = f" AND ({condition})" if condition else ""
         self._clauses[name] = f"WHEN {match}{extra} THEN {action}"
         return self
-
-
-def _text(text: str) -> str:
-    """Return a string literal."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import functions as F
 
 import hiveacid
-from hiveacid.core.buckets import decode
-from hiveacid.core.hashing import bucket_number
-from hiveacid.core.types import parse_type
+from hiveacid.core.format.bucket_property import decode
+from hiveacid.core.schema.bucket_hash import bucket_number
+from hiveacid.core.schema.types import parse_type
 from hiveacid.errors import NoSuchColumnError, ParseError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def test_a_temporary_view_holds_its_snapshot(stock: AcidSession) -> None:
     stock.sql("CREATE TEMPORARY VIEW Old AS SELECT id FROM t")
     stock.sql("UPDATE t SET id = id + 10")
     stock.table("t").compact("major", partition={"p": 1})
-    stock.context.snapshots.sweep()
+    stock.context.read_leases.sweep()
     stock.clean()
     assert rows(spark.table("old")) == [(1,), (2,), (3,)]
     assert rows(stock.sql("SELECT o.id FROM old o JOIN t ON t.id = o.id + 10")) == [(1,), (2,), (3,)]

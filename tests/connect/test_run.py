@@ -11,6 +11,7 @@ TESTS = Path(__file__).parents[1]
 CHOSEN = [
     "connect/test_connect.py",
     "spark/test_data_source.py",
+    "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[false]",
     "sql/test_scripts.py::test_script[change]",
     "sql/test_scripts.py::test_script[merge]",
     "sql/test_scripts.py::test_script[query]",

@@ -11,11 +11,11 @@ import random
 import sys
 import time
 
-from hiveacid.core.locks import LockType
+from hiveacid.core.transactions.locks import LockType
 from hiveacid.errors import WriteConflictError
-from hiveacid.ports import Client, Operation, Written
+from hiveacid.ports.transactions import Client, Operation, Written
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.samples import ORDERS, lock_on
+from support.samples import ORDERS, lock_on
 
 PARTITIONS = ("p=1", "p=2", "p=3")
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hiveacid.core.write_ids import parse_txn_list, parse_write_id_list
+from hiveacid.core.format.write_id_lists import parse_txn_list, parse_write_id_list
 
 CLIENT = Path(__file__).parent / "client_process.py"
 
@@ -32,8 +32,8 @@ def run_clients(url: str, processes: int, transactions: int) -> list[dict[str, A
 
 
 def history(url: str, *arguments: str) -> tuple[int, str]:
-    """Let ``python -m hiveacid.testing.history`` run clients in processes; return its exit code and words."""
-    command = [sys.executable, "-m", "hiveacid.testing.history", *arguments]
+    """Let ``python -m support.history`` run clients in processes; return its exit code and words."""
+    command = [sys.executable, "-m", "support.history", *arguments]
     environment = {**os.environ, "HIVEACID_STORE": url}
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300, env=environment)
     return ended.returncode, ended.stdout + ended.stderr

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from hiveacid.core.locks import LockState, LockType
+from hiveacid.core.compaction.queue import CompactionRequest
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.queue import CompactionRequest
-from hiveacid.core.streams import StreamBatch, StreamKey
+from hiveacid.core.transactions.locks import LockState, LockType
+from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
 from hiveacid.errors import (
     HiveAcidError,
     StoreUnavailableError,
@@ -25,17 +25,18 @@ from hiveacid.errors import (
     TransactionAbortedError,
     WriteConflictError,
 )
-from hiveacid.ports import Clock, Operation, TxnKind
+from hiveacid.ports.clock import Clock
+from hiveacid.ports.transactions import Operation, Start, TxnKind
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
+from hiveacid.stores.sql.schema import METADATA
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.stores.sql.tables import METADATA
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.contracts import CatalogContract, TransactionStoreContract
-from hiveacid.testing.samples import CLIENT, ORDERS, Store, database, lock_on, table, wrote
-from hiveacid.testing.servers import PASSWORD, Server
-from hiveacid.testing.store_machine import StoreMachine
+from support.clock import ManualClock
+from support.contract.suites import CatalogContract, TransactionStoreContract
+from support.samples import CLIENT, ORDERS, Store, database, lock_on, table, wrote
+from support.servers.databases import PASSWORD, Server
+from support.store_machine import StoreMachine
 
 SERIALS = ("hiveacid_txns", "hiveacid_lock_requests", "hiveacid_compactions")
 USED = """SELECT table_name FROM information_schema.tables
@@ -102,7 +103,7 @@ class ServerContract(TransactionStoreContract, CatalogContract):
     @pytest.fixture
     def store(self, clock: ManualClock, place: Place) -> Iterator[SqlStore]:
         place.empty()
-        made = SqlStore(place.url, clock=clock, own_time=False)
+        made = SqlStore(place.url, clock=clock, server_time=False)
         yield made
         made.close()
 
@@ -113,7 +114,7 @@ def walk(place: Place) -> None:
     class Machine(StoreMachine):
         def make_store(self, clock: Clock) -> Store:
             place.empty()
-            self.opened = SqlStore(place.url, clock=clock, own_time=False)
+            self.opened = SqlStore(place.url, clock=clock, server_time=False)
             return self.opened
 
         def teardown(self) -> None:
@@ -166,6 +167,27 @@ def committed(store: SqlStore, txn_id: TxnId, batch: StreamBatch) -> bool:
     return True
 
 
+class _OutageClock(ManualClock):
+    """A clock whose sleepers wait, in its own time, until a server that was stopped is started again."""
+
+    def __init__(self, server: Server, outage: float) -> None:
+        super().__init__()
+        self._server = server
+        self._outage = outage
+        self._until: int | None = None
+
+    def stop(self, outage: float | None = None) -> None:
+        """Stop the server for so many seconds of this clock."""
+        self._server.stop(signal.SIGQUIT)
+        self._until = self.now() + int(1000 * (outage or self._outage))
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self._until is not None and self.now() >= self._until:
+            self._until = None
+            self._server.start()
+
+
 class ServerRules:
     """What the contract cannot show: several at once, the server's own time, a server that goes away."""
 
@@ -184,12 +206,12 @@ class ServerRules:
         place.empty()
         store = SqlStore(place.url, clock=ManualClock(5), txn_timeout=60)
         hasty = SqlStore(place.url, clock=ManualClock(5), txn_timeout=0.3)
-        (txn_id,) = store.open_txns(CLIENT)
+        (txn_id,) = hasty.open_txns(CLIENT)
         (row,) = store.show_transactions()
+        store.open_txns(CLIENT)
         assert abs(row.started - time.time() * 1000) < 60_000  # the server runs on this machine
-        assert store.abort_timed_out() == ()
         time.sleep(0.4)
-        assert hasty.abort_timed_out() == (txn_id,)
+        assert store.abort_timed_out() == (txn_id,)
         for one in (store, hasty):
             one.close()
 
@@ -371,6 +393,27 @@ class ServerRules:
             store.heartbeat([txn_id])
         store.commit_txn(txn_id)
         assert store.txn_state(txn_id) == "committed"
+        place.engine.dispose()
+
+    def test_an_outage_shorter_than_the_timeout_of_the_transaction(self, place: Place) -> None:
+        """A statement goes on after 200 s without a server, and gives up shortly before its 300 s are over."""
+        clock = _OutageClock(place.server, 200)
+        store = SqlStore(place.url, clock=clock)
+        begun = store.begin_txn(CLIENT, Start(writes=(ORDERS,)))
+        clock.stop()
+        store.commit_txn(begun.txn_id, written=[wrote(ORDERS, Operation.INSERT)])
+        assert store.txn_state(begun.txn_id) == "committed"
+        store.begin_txn(CLIENT)
+        clock.stop(1_000_000)
+        stopped = clock.now()
+        with pytest.raises(StoreUnavailableError):
+            store.get_database("shop")
+        assert 265_000 <= clock.now() - stopped <= 275_000
+        with pytest.raises(StoreUnavailableError):
+            store.list_databases()
+        assert clock.now() - stopped <= 300_000
+        place.server.start()
+        store.close()
         place.engine.dispose()
 
     def test_a_server_that_says_no(self, place: Place) -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from pyarrow import fs as arrow_fs
 
-from hdfs_server import WHY_NOT as NO_HDFS
-from hdfs_server import Hdfs, hdfs_server
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
-from hiveacid.ports import FileSystem
-from hiveacid.spark.hadoop import open_hadoop
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.spark.session.hadoop_file_systems import open_hadoop
 from hiveacid.storage.arrow import BLOCK, ArrowFileSystem
-from hiveacid.storage.finishing import FinalNames
 from hiveacid.storage.local import LocalFileSystem
-from hiveacid.storage.paths import place_of
-from s3_server import WHY_NOT, S3Server, s3_server
+from hiveacid.storage.paths import parse_uri
+from hiveacid.storage.publishing import FinalNames
+from support.servers.hdfs import WHY_NOT as NO_HDFS
+from support.servers.hdfs import Hdfs, hdfs_server
+from support.servers.object_store import WHY_NOT, S3Server, s3_server
 
 
 @dataclass
@@ -52,7 +52,7 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
 def room(request: pytest.FixtureRequest, tmp_path: Path) -> Room:
     if request.param == "hdfs":
         hdfs: Hdfs = request.getfixturevalue("hdfs")
-        within = open_hadoop(hdfs.jvm, hdfs.conf, place_of(hdfs.uri))
+        within = open_hadoop(hdfs.jvm, hdfs.conf, parse_uri(hdfs.uri))
         root = f"{hdfs.uri}/{uuid.uuid4().hex}"
         within.make_directory(root)
         return Room(within, root, renames=True)

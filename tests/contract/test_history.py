@@ -1,4 +1,4 @@
-"""Histories of random clients under misfortune, judged by the checker of ``hiveacid.testing.history``.
+"""Histories of random clients under misfortune, judged by the checker of ``support.history``.
 
 Short versions of what ``make stress`` runs; those on servers stand in ``server_rules.py``.
 """
@@ -13,18 +13,18 @@ from random import Random
 import pytest
 from histories import history
 
-from hiveacid.ports import Begun, Client, Start, TxnKind
+from hiveacid.ports.transactions import Begun, Client, Start, TxnKind
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.memory import MemoryStore
-from hiveacid.testing.history.__main__ import main
-from hiveacid.testing.history.anomalies import AnomalyKind
-from hiveacid.testing.history.client import HistoryClient, Workload
-from hiveacid.testing.history.planted import with_bug
-from hiveacid.testing.history.records import Outcome
-from hiveacid.testing.history.tables import Tables
-from hiveacid.testing.history.threads import ThreadedRun
-from hiveacid.testing.history.verdict import Verdict, judge
-from hiveacid.testing.history.wire import address_of, through
+from hiveacid.stores.memory.store import MemoryStore
+from support.history.__main__ import main
+from support.history.anomalies import AnomalyKind
+from support.history.client import HistoryClient, Workload
+from support.history.planted import with_bug
+from support.history.records import Outcome
+from support.history.tables import Tables
+from support.history.threads import ThreadedRun
+from support.history.verdict import Verdict, judge
+from support.history.wire import address_of, through
 
 
 def threaded(directory: Path, transactions: int, bug: str = "", seed: int = 0) -> Verdict:

@@ -9,16 +9,16 @@ import pytest
 from server_rules import Place
 from sqlalchemy import text
 
-from hiveacid.core.locks import LockState, LockType
+from hiveacid.core.compaction.queue import Compaction, CompactionRequest
 from hiveacid.core.model import Partition, TableName, WriteId
-from hiveacid.core.queue import Compaction, CompactionRequest
-from hiveacid.core.streams import StreamBatch, StreamKey
-from hiveacid.ports import Operation
+from hiveacid.core.transactions.locks import LockState, LockType
+from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
+from hiveacid.ports.transactions import Operation
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.samples import CLIENT, ORDERS, STOCK, database, lock_on, table, wrote
-from hiveacid.testing.servers import Server
-from hiveacid.testing.wire import Cut, Wire
+from support.clock import ManualClock
+from support.samples import CLIENT, ORDERS, STOCK, database, lock_on, table, wrote
+from support.servers.databases import Server
+from support.servers.wire import Cut, Wire
 
 OTHER = TableName("shop", "other")
 P = Partition(("1", "oslo"), "file:/x")
@@ -215,7 +215,7 @@ def test_a_verb_is_done_once(place: Place, lines: tuple[Wire, SqlStore, SqlStore
 def test_marks_do_not_stay(place: Place) -> None:
     """Housekeeping drops them."""
     clock = ManualClock()
-    store = SqlStore(place.url, clock=clock, own_time=False)
+    store = SqlStore(place.url, clock=clock, server_time=False)
     fresh(place, store, VERBS["create table"])
     assert count(store, "hiveacid_done") == 2
     clock.advance(299)

@@ -10,8 +10,8 @@ from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.samples import CLIENT
-from hiveacid.testing.servers import Server
+from support.samples import CLIENT
+from support.servers.databases import Server
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.stores.memory import MemoryStore
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.contracts import CatalogContract, TransactionStoreContract
+from hiveacid.stores.memory.store import MemoryStore
+from support.clock import ManualClock
+from support.contract.suites import CatalogContract, TransactionStoreContract
 
 
 class TestMemory(TransactionStoreContract, CatalogContract):

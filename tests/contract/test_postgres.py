@@ -9,11 +9,11 @@ import pytest
 from server_rules import Place, ServerContract, ServerRules
 from sqlalchemy import text
 
+from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import TxnId
-from hiveacid.core.write_ids import ValidTxnList
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.samples import CLIENT
-from hiveacid.testing.servers import Server
+from support.samples import CLIENT
+from support.servers.databases import Server
 
 
 @pytest.fixture(scope="module")

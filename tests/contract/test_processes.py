@@ -12,18 +12,18 @@ from pathlib import Path
 from histories import anomalies, needless_conflicts, run_clients
 from sqlalchemy import create_engine, text
 
-from hiveacid.core.locks import LockState, LockType
+from hiveacid.core.transactions.locks import LockState, LockType
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.migrations import MIGRATIONS
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.samples import CLIENT, lock_on
+from support.clock import ManualClock
+from support.samples import CLIENT, lock_on
 
 HOLDER = """
 import sys
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.samples import CLIENT, lock_on
-from hiveacid.core.locks import LockType
+from support.samples import CLIENT, lock_on
+from hiveacid.core.transactions.locks import LockType
 store = SqlStore(sys.argv[1])
 (txn_id,) = store.open_txns(CLIENT)
 store.lock(txn_id, [lock_on(LockType.EXCLUSIVE, "orders")])
@@ -80,11 +80,11 @@ def test_a_killed_client_is_in_nobodys_way(tmp_path: Path) -> None:
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     clock = ManualClock(SystemClock().now())
-    store = SqlStore(url, clock=clock, txn_timeout=30)
+    store = SqlStore(url, clock=clock)
     (mine,) = store.open_txns(CLIENT)
     answer = store.lock(mine, [lock_on(LockType.SHARED_READ, "orders")])
     assert answer.state is LockState.WAITING
-    clock.advance(60)
+    clock.advance(301)
     store.heartbeat([mine])
     assert store.abort_timed_out() == (lost,)
     assert store.check_lock(answer.lock_id).state is LockState.ACQUIRED
@@ -94,15 +94,15 @@ def test_a_killed_client_is_in_nobodys_way(tmp_path: Path) -> None:
 READER = """
 import sys
 from hiveacid.config import Settings
-from hiveacid.heartbeats import Heartbeats
-from hiveacid.snapshots import Snapshots
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.samples import CLIENT
-from hiveacid.transaction import Transactions
+from support.samples import CLIENT
+from hiveacid.transactions.transaction import Transactions
 store = SqlStore(sys.argv[1])
-snapshots = Snapshots(Transactions(store, Heartbeats(store, 0.1), SystemClock(), CLIENT))
-with snapshots.taken(Settings()) as reader:
+leases = ReadLeases(Transactions(store, Heartbeats(store, 0.1), SystemClock(), CLIENT))
+with leases.acquire(Settings()) as reader:
     print(reader.txn_id, flush=True)
     sys.stdin.read()
 """
@@ -111,35 +111,36 @@ with snapshots.taken(Settings()) as reader:
 def test_a_killed_reader_frees_the_cleaner(tmp_path: Path) -> None:
     """As long as it lives, its heartbeat holds what it reads; killed, for the time-out and no longer."""
     url = f"sqlite:///{tmp_path}/store.db"
-    store = SqlStore(url, txn_timeout=0.5)
+    clock = ManualClock(SystemClock().now())
+    store = SqlStore(url, clock=clock)
     reader = subprocess.Popen(
         [sys.executable, "-c", READER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert reader.stdout is not None
     held = int(reader.stdout.readline())
-    patient = SqlStore(url, txn_timeout=30)
-    time.sleep(0.8)
-    assert patient.abort_timed_out() == ()
+    while (row := store.show_transactions()[0]).last_heartbeat == row.started:
+        assert reader.poll() is None
+        time.sleep(0.05)
+    assert store.abort_timed_out() == ()
     assert store.min_open_txn_id() == held
     reader.send_signal(signal.SIGKILL)
     reader.wait()
-    time.sleep(0.6)
+    clock.advance(400)  # the reader's clock is the machine's, which went on
     assert store.abort_timed_out() == (held,)
     assert store.min_open_txn_id() == held + 1
-    for one in (store, patient):
-        one.close()
+    store.close()
 
 
 WAITER = """
 import sys
 from hiveacid.config import Settings
-from hiveacid.core.locks import LockType
-from hiveacid.heartbeats import Heartbeats
-from hiveacid.ports import Start
+from hiveacid.core.transactions.locks import LockType
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.ports.transactions import Start
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.samples import CLIENT, lock_on
-from hiveacid.transaction import Transactions
+from support.samples import CLIENT, lock_on
+from hiveacid.transactions.transaction import Transactions
 store = SqlStore(sys.argv[1])
 transactions = Transactions(store, Heartbeats(store, 150.0), SystemClock(), CLIENT)
 transactions.begin(Settings(), start=Start((lock_on(LockType.EXCLUSIVE, "orders"),)))

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import Connection, create_engine, event, inspect, text
 from sqlalchemy.exc import OperationalError
 
-from hiveacid.core.locks import LockType
-from hiveacid.core.queue import CompactionRequest
+from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.transactions.locks import LockType
 from hiveacid.errors import (
     CommitStateUnknownError,
     ConfigError,
@@ -18,16 +18,16 @@ from hiveacid.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hiveacid.ports import Operation, Start
+from hiveacid.ports.transactions import Operation, Start
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
-from hiveacid.stores.sql.dialects import Durability, Trouble, mariadb
+from hiveacid.stores.sql.dialects import Durability, ErrorKind, mariadb
 from hiveacid.stores.sql.migrations import MIGRATIONS, migrate
+from hiveacid.stores.sql.schema import METADATA
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.stores.sql.tables import METADATA
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.samples import CLIENT, ORDERS, lock_on, wrote
+from support.clock import ManualClock
+from support.samples import CLIENT, ORDERS, lock_on, wrote
 
 
 def url_in(directory: Path) -> str:
@@ -143,7 +143,7 @@ def test_no_password_is_said() -> None:
     pytest.importorskip("psycopg", reason="psycopg is not installed (pip install 'hiveacid[postgres]')")
     database = Database("postgresql+psycopg://u:hu%2Fsh@host/name", SystemClock())
     assert "hu" not in str(database)
-    error = database._described(StoreError, RuntimeError("cannot log in with hu/sh or hu%2Fsh"))
+    error = database._store_error(StoreError, RuntimeError("cannot log in with hu/sh or hu%2Fsh"))
     assert "sh" not in str(error).split("failed", 1)[1].replace("***", "")
 
 
@@ -201,7 +201,7 @@ class _LosesAnswers:
         dialect = store._database.dialect
         self.run = dialect.run
         dialect.run = self.lose  # type: ignore[method-assign]
-        dialect.trouble = lambda _error: Trouble.LOST  # type: ignore[method-assign]
+        dialect.classify_error = lambda _error: ErrorKind.LOST  # type: ignore[method-assign]
 
     def lose(self, connection: Connection, statement: str) -> None:
         if statement != "COMMIT" or self.losses == 0:
@@ -229,7 +229,7 @@ def test_a_commit_in_doubt(store: SqlStore) -> None:
     """If the store cannot be asked, nobody pretends to know."""
     (txn_id,) = store.open_txns(CLIENT)
     store._database.tries = 3
-    _LosesAnswers(store, losses=3, happens=False)
+    _LosesAnswers(store, losses=1_000_000, happens=False)
     with pytest.raises(CommitStateUnknownError, match="wire was cut"):
         store.commit_txn(txn_id)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.contracts import CatalogContract, TransactionStoreContract
+from support.clock import ManualClock
+from support.contract.suites import CatalogContract, TransactionStoreContract
 
 
 class TestSqlite(TransactionStoreContract, CatalogContract):

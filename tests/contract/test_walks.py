@@ -7,10 +7,10 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-from hiveacid.ports import Clock
+from hiveacid.ports.clock import Clock
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.samples import Store
-from hiveacid.testing.store_machine import StoreMachine
+from support.samples import Store
+from support.store_machine import StoreMachine
 
 
 class SqliteMachine(StoreMachine):

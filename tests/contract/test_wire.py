@@ -10,14 +10,16 @@ from dataclasses import dataclass
 import pytest
 from server_rules import Place
 
-from hiveacid.core.locks import LockType
+from hiveacid.config import Settings
 from hiveacid.core.model import Partition, TxnId
+from hiveacid.core.transactions.locks import LockType
 from hiveacid.errors import CommitStateUnknownError, StoreUnavailableError
-from hiveacid.ports import CatalogChanges, NewPartition, Operation, Start
+from hiveacid.ports.catalog import CatalogChanges, NewPartition
+from hiveacid.ports.transactions import Operation, Start
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.samples import CLIENT, ORDERS, database, lock_on, table, wrote
-from hiveacid.testing.servers import Server
-from hiveacid.testing.wire import Cut, Wire
+from support.samples import CLIENT, ORDERS, database, lock_on, table, wrote
+from support.servers.databases import Server
+from support.servers.wire import Cut, Wire
 
 START = Start((lock_on(LockType.SHARED_WRITE, "orders", "p=1"),), (ORDERS,), (ORDERS,))
 NEW = CatalogChanges((), (NewPartition(ORDERS, Partition(("1", "oslo"), "file:/x")),))
@@ -133,6 +135,9 @@ def _restart(server: Server) -> None:
 
 def test_a_commit_whose_answer_is_lost_and_nobody_to_ask(line: Line) -> None:
     """Then nobody pretends to know; for a beginning it does not matter."""
+    line.store.apply_settings(
+        Settings.of({"hive.txn.timeout": "1s"})
+    )  # for as long as that it is asked again
     one, other = line.store.begin_txn(CLIENT, START), line.store.begin_txn(CLIENT, START)
     line.wire.start()
     line.store.commit_txn(one.txn_id, written=[wrote(ORDERS, Operation.INSERT, "p=1")])

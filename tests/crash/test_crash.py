@@ -1,6 +1,6 @@
 """A driver that dies at any named point between begin and commit: the table is as before or as after.
 
-Most points are met by a simulated death (``hiveacid.testing.faults``): from there on the dead session can
+Most points are met by a simulated death (``support.crash.faults``): from there on the dead session can
 reach neither disk nor store. Its store's clock runs an hour late, so that to everybody else it has been silent
 for long: whoever waits for its locks ends its transactions. `test_kill.py` kills real processes.
 """
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import crash_statements as st
 from hiveacid.errors import TransactionAbortedError
-from hiveacid.spark.lease import let_go
+from hiveacid.spark.session.plan_lease import release_unused_plans
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.faults import Faults, Moment, Pause, Point, SimulatedCrash, crash, faulty
+from support.crash import statements as st
+from support.crash.faults import Faults, Moment, Pause, Point, SimulatedCrash, crash, faulty
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -206,7 +206,7 @@ def test_a_cleaner_that_dies_leaves_the_rest_to_the_next(scene: Scene) -> None:
     del reader
     context = scene.acid.context
     for _ in range(20):  # the JVM collects its garbage when it likes
-        let_go(context.facts, context.snapshots.sweep)
+        release_unused_plans(context.facts, context.read_leases.sweep)
         if all(row.state != "OPEN" for row in context.store.show_transactions()):
             break
     deaths = 0

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from acid_files import orc_bytes
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.faults import Faults, Moment, SimulatedCrash, crash, faulty
+from support.clock import ManualClock
+from support.corpus.acid_files import orc_bytes
+from support.crash.faults import Faults, Moment, SimulatedCrash, crash, faulty
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,13 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-import crash_statements as st
-import crash_victim
+from support.crash import statements as st
+from support.crash import victim as crash_victim
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,9 +49,7 @@ def dead(acid: AcidSession) -> int:
     for name in DEATHS:
         st.create(acid, name)
     environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [str(Path(crash_victim.__file__).parent), *filter(None, sys.path)]
-    )
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         [sys.executable, crash_victim.__file__, acid.context.warehouse, json.dumps(DEATHS)],
         env=environment,

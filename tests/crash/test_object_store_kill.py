@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import s3_kill_victim
-from hadoop_jars import s3a_jars
 from hiveacid.core.model import TableName
 from hiveacid.errors import CompactionRefusedError
-from hiveacid.spark.lease import let_go
-from s3_kill_statements import COMPACTIONS, TABLES, Rows, Story, kind_of, run
-from s3_server import WHY_NOT, S3Server, reached_by, s3_server
+from hiveacid.spark.session.plan_lease import release_unused_plans
+from support.crash import object_store_victim as s3_kill_victim
+from support.crash.object_store_statements import COMPACTIONS, TABLES, Rows, Story, kind_of, run
+from support.servers.hadoop_jars import s3a_jars
+from support.servers.object_store import WHY_NOT, S3Server, reached_by, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,10 +59,13 @@ class Victim:
 
     @classmethod
     def started(cls, warehouse: str, seed: int, store: str, settings: Mapping[str, str]) -> Victim:
-        path = [str(Path(s3_kill_victim.__file__).parent), *filter(None, sys.path)]
         process = subprocess.Popen(
             [sys.executable, s3_kill_victim.__file__, warehouse, str(seed), json.dumps(settings)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "HIVEACID_STORE": store},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "HIVEACID_STORE": store,
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -220,7 +223,7 @@ class Scene:
             while left := self.leftovers(table):
                 assert time.monotonic() < deadline, left
                 time.sleep(0.5)
-                let_go(self.acid.context.facts, self.acid.context.snapshots.sweep)
+                release_unused_plans(self.acid.context.facts, self.acid.context.read_leases.sweep)
                 self.acid.clean()
             assert self.look(table) == self.commits[table]
 
@@ -244,7 +247,7 @@ def test_what_drivers_leave_that_are_killed_at_any_moment(spark: SparkSession, t
     if WHY_NOT:
         pytest.skip(WHY_NOT)
     if not s3a_jars():
-        pytest.skip("the jars of s3a:// were not fetched: python tests/hadoop_jars.py")
+        pytest.skip("the jars of s3a:// were not fetched: python tests/support/servers/hadoop_jars.py")
     given = os.environ.get("HIVEACID_TEST_SEED", "1" if os.environ.get("CI") else "")
     seed = int(given) if given else SystemRandom().randrange(10**6)
     store = f"sqlite:///{tmp_path}/store.db"

@@ -19,16 +19,16 @@ import pytest
 
 import hiveacid
 import hiveacid.services
-from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.compaction.queue import Compaction, CompactionRequest
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.queue import Compaction, CompactionRequest
-from hiveacid.testing.samples import CLIENT
+from hiveacid.core.transactions.locks import LockComponent, LockType
+from support.samples import CLIENT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
-    from hiveacid.testing.servers import Server
+    from support.servers.databases import Server
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 TIMEOUT = {"hive.txn.timeout": "10s"}

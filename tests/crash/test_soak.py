@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hiveacid.testing.servers import Server
+    from support.servers.databases import Server
 
 SOAK = Path(__file__).parents[2] / "tools" / "soak.py"
 _PATIENCE = 900  # seconds

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import crash_statements as st
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.faults import Faults, Moment, Point, SimulatedCrash, crash, faulty
+from support.crash import statements as st
+from support.crash.faults import Faults, Moment, Point, SimulatedCrash, crash, faulty
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid import AcidSession
-    from hiveacid.table.stream_writer import StreamWriter
+    from hiveacid.table.write.stream_writer import StreamWriter
 
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hiveacid
-from hiveacid.testing.servers import Server
+from support.servers.databases import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hiveacid.testing.servers import free_port
+from support.servers.databases import free_port
 
 _STRICT = b"\x80\x01\x00\x01"  # how a call of Thrift's binary protocol begins; the method's name follows
 

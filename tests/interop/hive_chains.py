@@ -20,8 +20,8 @@ from hive_files import write_file
 from hive_server import HiveServers
 from hive_types import TYPES, literal, mine, sample, theirs
 
-from hiveacid.core.findings import Kind as Found
-from hiveacid.core.findings import Severity
+from hiveacid.core.snapshot.findings import FindingKind as Found
+from hiveacid.core.snapshot.findings import Severity
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -333,7 +333,7 @@ class Chain:
     def _clean(self, engine: str) -> None:
         del engine
         gc.collect()
-        self.acid.context.snapshots.close()
+        self.acid.context.read_leases.close()
         Compactions(self.servers).clean(Path(self.acid.table(self.name).definition.location))
 
     # --- looks ------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ import time
 from types import MappingProxyType
 from typing import Any
 
-from hiveacid.stores.hms.address import Address
-from hiveacid.stores.hms.layout import (
+from hiveacid.stores.hms.address import MetastoreAddress
+from hiveacid.stores.hms.thrift.connection import ThriftConnection
+from hiveacid.stores.hms.thrift.structs import (
     BOOL,
     BYTE,
     BYTES,
@@ -23,10 +24,9 @@ from hiveacid.stores.hms.layout import (
     Method,
     list_of,
     map_of,
-    of,
     struct,
+    struct_of,
 )
-from hiveacid.stores.hms.wire import Wire
 
 _DOUBLE = Kind(4)
 _Status = struct(
@@ -37,57 +37,73 @@ _Status = struct(
     (5, "errorMessage", TEXT),
 )
 _Identifier = struct("THandleIdentifier", (1, "guid", BYTES), (2, "secret", BYTES))
-_Session = struct("TSessionHandle", (1, "sessionId", of(_Identifier)))
+_Session = struct("TSessionHandle", (1, "sessionId", struct_of(_Identifier)))
 _OpenReq = struct(
     "TOpenSessionReq",
     (1, "client_protocol", I32),
     (2, "username", TEXT),
     (4, "configuration", map_of(TEXT, TEXT)),
 )
-_OpenResp = struct("TOpenSessionResp", (1, "status", of(_Status)), (3, "sessionHandle", of(_Session)))
-_CloseReq = struct("TCloseSessionReq", (1, "sessionHandle", of(_Session)))
-_OnlyStatus = struct("TResp", (1, "status", of(_Status)))
+_OpenResp = struct(
+    "TOpenSessionResp", (1, "status", struct_of(_Status)), (3, "sessionHandle", struct_of(_Session))
+)
+_CloseReq = struct("TCloseSessionReq", (1, "sessionHandle", struct_of(_Session)))
+_OnlyStatus = struct("TResp", (1, "status", struct_of(_Status)))
 _ExecuteReq = struct(
-    "TExecuteStatementReq", (1, "sessionHandle", of(_Session)), (2, "statement", TEXT), (4, "runAsync", BOOL)
+    "TExecuteStatementReq",
+    (1, "sessionHandle", struct_of(_Session)),
+    (2, "statement", TEXT),
+    (4, "runAsync", BOOL),
 )
 _Operation = struct(
     "TOperationHandle",
-    (1, "operationId", of(_Identifier)),
+    (1, "operationId", struct_of(_Identifier)),
     (2, "operationType", I32),
     (3, "hasResultSet", BOOL),
 )
 _ExecuteResp = struct(
-    "TExecuteStatementResp", (1, "status", of(_Status)), (2, "operationHandle", of(_Operation))
+    "TExecuteStatementResp",
+    (1, "status", struct_of(_Status)),
+    (2, "operationHandle", struct_of(_Operation)),
 )
-_StateReq = struct("TGetOperationStatusReq", (1, "operationHandle", of(_Operation)))
+_StateReq = struct("TGetOperationStatusReq", (1, "operationHandle", struct_of(_Operation)))
 _StateResp = struct(
     "TGetOperationStatusResp",
-    (1, "status", of(_Status)),
+    (1, "status", struct_of(_Status)),
     (2, "operationState", I32),
     (5, "errorMessage", TEXT),
 )
 _FetchReq = struct(
-    "TFetchResultsReq", (1, "operationHandle", of(_Operation)), (2, "orientation", I32), (3, "maxRows", I64)
+    "TFetchResultsReq",
+    (1, "operationHandle", struct_of(_Operation)),
+    (2, "orientation", I32),
+    (3, "maxRows", I64),
 )
 _KINDS = (BOOL, BYTE, I16, I32, I64, _DOUBLE, TEXT)
 _Value = struct(
     "TColumnValue",
-    *((place, f"v{place}", of(struct("TValue", (1, "value", kind)))) for place, kind in enumerate(_KINDS, 1)),
+    *(
+        (place, f"v{place}", struct_of(struct("TValue", (1, "value", kind))))
+        for place, kind in enumerate(_KINDS, 1)
+    ),
 )
-_Row = struct("TRow", (1, "colVals", list_of(of(_Value))))
-_RowSet = struct("TRowSet", (1, "startRowOffset", I64), (2, "rows", list_of(of(_Row))))
+_Row = struct("TRow", (1, "colVals", list_of(struct_of(_Value))))
+_RowSet = struct("TRowSet", (1, "startRowOffset", I64), (2, "rows", list_of(struct_of(_Row))))
 _FetchResp = struct(
-    "TFetchResultsResp", (1, "status", of(_Status)), (2, "hasMoreRows", BOOL), (3, "results", of(_RowSet))
+    "TFetchResultsResp",
+    (1, "status", struct_of(_Status)),
+    (2, "hasMoreRows", BOOL),
+    (3, "results", struct_of(_RowSet)),
 )
 _FINISHED, _LAST_WAITING = 2, 1
 
 
 def _method(request: Any, answer: Any) -> Method:
     return Method(
-        struct("Arguments", (1, "req", of(request))),
-        struct("Answer", (0, "success", of(answer))),
+        struct("Arguments", (1, "req", struct_of(request))),
+        struct("Answer", (0, "success", struct_of(answer))),
         MappingProxyType({}),
-        again=False,
+        retryable=False,
     )
 
 
@@ -112,7 +128,7 @@ class Hive:
 
     def __init__(self, port: int) -> None:
         server = ("127.0.0.1", port)
-        self._wire = Wire(server, Address((server,), timeout=300), _METHODS)
+        self._wire = ThriftConnection(server, MetastoreAddress((server,), timeout=300), _METHODS)
         answer = self._wire.call("OpenSession", _OpenReq(client_protocol=0, username="interop"))
         _check(answer.status)
         self._session = answer.sessionHandle

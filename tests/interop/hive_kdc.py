@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from hiveacid.testing.servers import free_port
+from support.servers.databases import free_port
 
 REALM = "INTEROP.TEST"
 _PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local")

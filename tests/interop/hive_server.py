@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 import psycopg
 from hive_install import home, java_home
 
-from hiveacid.testing.servers import PASSWORD, PostgresServer, free_port
+from support.servers.databases import PASSWORD, PostgresServer, free_port
 
 _METASTORE = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 _CLEANER, _NEVER = 300, 36_000_000  # milliseconds between two turns of the metastore's cleaner

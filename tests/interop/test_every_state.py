@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continued_tables import continued, go_on, go_on_insert_only, read_together
-from engine_rows import assert_as_the_engine_read
-from golden_tables import Golden, find, scenarios
-from hiveacid.core.findings import Finding, Kind, Severity
+from hiveacid.core.snapshot.findings import Finding, FindingKind, Severity
+from support.corpus.continued_tables import continued, go_on, go_on_insert_only, read_together
+from support.corpus.engine_rows import assert_as_the_engine_read
+from support.corpus.golden_tables import Golden, find, scenarios
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -78,7 +78,7 @@ def is_of_hive(found: Finding) -> bool:
     Hive 3.1.3 left the row of ``INSERT OVERWRITE … SELECT 100 + id`` in the bucket that its source has: 4 belongs
     to bucket 2 of 3, and 104 does not.
     """
-    return found.kind is Kind.WRONG_HASH_BUCKET and found.partition == "p=y/q=1"
+    return found.kind is FindingKind.WRONG_HASH_BUCKET and found.partition == "p=y/q=1"
 
 
 @pytest.mark.parametrize("which", of_kind("full"), ids="/".join)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from hive_server import HiveServers
 
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Bucketing, Column, DatabaseDefinition, Partition, TableDefinition, TableName
-from hiveacid.core.write_ids import ValidWriteIdList
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
@@ -18,13 +18,15 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
     WriteConflictError,
 )
-from hiveacid.ports import CatalogChanges, NewPartition, Operation, Start
-from hiveacid.stores.hms import definitions, protocol
-from hiveacid.stores.hms.layout import TEXT, Method, of, struct
+from hiveacid.ports.catalog import CatalogChanges, NewPartition
+from hiveacid.ports.transactions import Operation, Start
+from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.stores.hms.wire import Wire
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.samples import CLIENT, ORC, ORDERS, STOCK, wrote
+from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.hms.thrift.connection import ThriftConnection
+from hiveacid.stores.hms.thrift.structs import TEXT, Method, struct, struct_of
+from support.clock import ManualClock
+from support.samples import CLIENT, ORC, ORDERS, STOCK, wrote
 
 
 @pytest.fixture
@@ -229,16 +231,16 @@ def test_other_catalogs_have_no_transactions_of_their_own(hive: HiveServers, sto
         )
     place = f"{hive.place}/warehouse/other"
     catalog = struct("Catalog", (1, "name", TEXT), (2, "description", TEXT), (3, "locationUri", TEXT))
-    request = struct("CreateCatalogRequest", (1, "catalog", of(catalog)))
+    request = struct("CreateCatalogRequest", (1, "catalog", struct_of(catalog)))
     create = Method(
-        struct("create_catalog_args", (1, "catalog", of(request))),
+        struct("create_catalog_args", (1, "catalog", struct_of(request))),
         struct("create_catalog_result"),
         {},
-        again=False,
+        retryable=False,
     )
     client = store.client
     (server,) = client._address.servers
-    wire = Wire(server, client._address, {"create_catalog": create})
+    wire = ThriftConnection(server, client._address, {"create_catalog": create})
     try:
         wire.call(
             "create_catalog",

@@ -10,11 +10,11 @@ import pytest
 from hive_client import Hive
 from hive_server import HiveServers
 
+from hiveacid.core.compaction.queue import CompactionRequest
 from hiveacid.core.model import TableName
-from hiveacid.core.queue import CompactionRequest
 from hiveacid.errors import CompactionRefusedError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.services import Services
-from hiveacid.stores.hms import compactions
+from hiveacid.stores.hms.compaction import queue
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -175,13 +175,13 @@ def test_a_job_that_was_taken_away_counts_for_nothing(
     assert again is not None
     assert again.id > job.id
     store.end_compaction(again.id, "failed", "that is enough", worker="w1")
-    assert compactions.find(store.client, again.id).error == "that is enough"  # type: ignore[attr-defined,union-attr]
+    assert queue.find_job(store.client, again.id).error == "that is enough"  # type: ignore[attr-defined,union-attr]
     assert _rows(session, "taken") == before
 
 
 def test_nothing_stays_behind(acid: AcidSession, session: Hive) -> None:
     del session
-    acid.context.snapshots.close()
+    acid.context.read_leases.close()
     until = time.monotonic() + _PATIENCE
     while acid.context.store.show_locks() and time.monotonic() < until:
         time.sleep(0.5)

@@ -30,7 +30,7 @@ from hive_server import HiveServers
 from hive_writers import CREATE, FILL, Account, Task, ended, next_statement, settings, worker
 
 import hiveacid
-from hiveacid.testing.servers import Server
+from support.servers.databases import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -200,7 +200,7 @@ def undisturbed(read: Callable[[], list[Any]]) -> list[Any]:
 
 
 def left_open(acid: AcidSession) -> list[object]:
-    acid.context.snapshots.close()
+    acid.context.read_leases.close()
     store = acid.context.store
     return [row for row in store.show_transactions() if row.state == "OPEN"] + list(store.show_locks())
 

@@ -10,16 +10,16 @@ import pytest
 from hive_server import HiveServers
 
 from hiveacid.config import Settings
-from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import TableName
+from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import TransactionError, WriteConflictError
-from hiveacid.ports import Operation, Start
+from hiveacid.ports.transactions import Operation, Start
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.contracts import TransactionStoreContract
-from hiveacid.testing.samples import CLIENT, ORDERS, wrote
-from hiveacid.transaction import Heartbeats, Transactions
+from hiveacid.transactions.transaction import Heartbeats, Transactions
+from support.clock import ManualClock
+from support.contract.suites import TransactionStoreContract
+from support.samples import CLIENT, ORDERS, wrote
 
 _TIME = "the metastore's own clock cannot be turned"
 _NUMBERS = "the commit numbers in Hive's message are transaction ids; see test_conflicts_in_hives_words"
@@ -44,6 +44,7 @@ _FORGETS = "a metastore does not tell a committed transaction from one it forgot
 
 CANNOT = {
     "test_the_silent_are_aborted": _TIME,
+    "test_a_transaction_keeps_the_timeout_of_its_client": _TIME,
     "test_limits_can_change": _LIMIT,
     "test_show_transactions": _TIME,
     "test_show_locks": _NAMES,
@@ -184,7 +185,7 @@ def test_a_wait_for_a_lock_is_not_in_vain(store: MetastoreStore, other: Operatio
     assert store.check_lock(third.lock.lock_id).state is LockState.WAITING
     assert txn.valid_write_ids(ORDERS).is_valid(1)
     txn.write_id(ORDERS)
-    txn.wrote([wrote(ORDERS, Operation.UPDATE)])
+    txn.add_written([wrote(ORDERS, Operation.UPDATE)])
     txn.commit()
     assert store.check_lock(third.lock.lock_id).state is LockState.ACQUIRED
     store.abort_txns([third.txn_id], "enough")

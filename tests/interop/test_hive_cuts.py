@@ -90,8 +90,8 @@ class Cutting:
 
     def end_what_is_left(self, cut: Cut | None, what: str) -> None:
         """Check that nothing is left open that could be ended; abort the rest, as the metastore's time-out does."""
-        self.past.context.snapshots.close()
-        self.through.context.snapshots.close()
+        self.past.context.read_leases.close()
+        self.through.context.read_leases.close()
         store = self.past.context.store
         left = [row.txn_id for row in store.show_transactions() if row.state == "OPEN"]
         gone = cut is not None and (not cut.blink or cut.also is not None)

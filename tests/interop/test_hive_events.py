@@ -13,7 +13,7 @@ from hive_install import VERSIONS, is_installed, java_home
 from hive_server import HiveServers
 
 import hiveacid
-from hiveacid.testing.servers import Server
+from support.servers.databases import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,10 +10,10 @@ from hive_install import VERSIONS, is_installed, java_home
 from hive_server import HiveServers
 
 from hiveacid.core.model import TxnId
-from hiveacid.heartbeats import Heartbeats
-from hiveacid.ports import Client, TransactionRow
+from hiveacid.ports.transactions import Client, TransactionRow
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.testing.servers import Server
+from hiveacid.transactions.heartbeats import Heartbeats
+from support.servers.databases import Server
 
 TIMEOUT = 15  # seconds
 

@@ -18,10 +18,10 @@ from hive_server import HiveServers
 import hiveacid
 from hiveacid.core.model import TableName
 from hiveacid.errors import StoreError
-from hiveacid.ports import Client
-from hiveacid.stores.hms.sasl import SaslTransport
+from hiveacid.ports.transactions import Client
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.testing.servers import Server
+from hiveacid.stores.hms.thrift.sasl import SaslTransport
+from support.servers.databases import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

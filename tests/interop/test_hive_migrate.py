@@ -14,22 +14,22 @@ from click.testing import CliRunner, Result
 from hive_client import Hive, HiveError, row_id
 from hive_server import HiveServers
 
-from hiveacid.catalog.migrate import Migration, Side
+from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.catalog.opening import open_store
 from hiveacid.cli.main import main
 from hiveacid.config import Settings
+from hiveacid.config.table_properties import MIGRATION
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, TableDefinition, TableName, TxnId
-from hiveacid.core.write_ids import ValidWriteIdList
-from hiveacid.storage.listing import MIGRATION
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.hms.client import MetastoreClient
 from hiveacid.stores.hms.store import MetastoreStore
+from hiveacid.stores.hms.thrift.client import MetastoreClient
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection
-from hiveacid.testing.faults import SimulatedCrash
-from hiveacid.testing.samples import CLIENT, ORC
-from sort_merge_reader import read_table
+from support.corpus.sort_merge_reader import read_table
+from support.crash.faults import SimulatedCrash
+from support.samples import CLIENT, ORC
 
 SETTING = "hive.compute.query.using.stats=true"  # a count from statistics would show wrong ones
 NAME = TableName("trade", "orders")
@@ -175,7 +175,9 @@ def test_a_stand_in_that_a_killed_run_left_is_brought_to_its_end(
         assert store.allocate_write_ids([txn], name) == (1,)
         store.commit_txn(txn)
     metastore.drop_table(name)
-    work = Migration(Side(own, "own"), Side(metastore, "hive"), LocalFileSystem(), SystemClock())
+    work = Migration(
+        MigrationStore(own, "own"), MigrationStore(metastore, "hive"), LocalFileSystem(), SystemClock()
+    )
     real = MetastoreClient.call
 
     def killed(client: MetastoreClient, method: str, *values: Any) -> Any:
@@ -198,7 +200,7 @@ def test_a_stand_in_that_a_killed_run_left_is_brought_to_its_end(
     assert work.move(name) is not None
     there = metastore.get_table(name)
     assert there is not None
-    assert (there.location.removeprefix("file:"), there.property(MIGRATION)) == (table.location, None)
+    assert (there.location.removeprefix("file:"), MIGRATION.of(there)) == (table.location, None)
     assert metastore.valid_write_ids(metastore.valid_txns(), [name])[name].high_watermark == 1
     assert own.get_table(name) is None
     own.close()

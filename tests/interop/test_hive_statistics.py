@@ -11,10 +11,12 @@ from hive_client import Hive
 from hive_server import HiveServers
 
 from hiveacid.core.model import Partition, TableName
-from hiveacid.ports import Begun, CatalogChanges, NewPartition, Operation, Start
-from hiveacid.stores.hms import definitions, protocol
+from hiveacid.ports.catalog import CatalogChanges, NewPartition
+from hiveacid.ports.transactions import Begun, Operation, Start
+from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.testing.samples import CLIENT, table, wrote
+from hiveacid.stores.hms.thrift import protocol
+from support.samples import CLIENT, table, wrote
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession

@@ -16,7 +16,7 @@ import hiveacid
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import StoreError
 from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.testing.servers import Server
+from support.servers.databases import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

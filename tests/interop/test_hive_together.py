@@ -181,7 +181,7 @@ def test_views_of_ours_in_hive(acid: AcidSession, session: Hive) -> None:
 @pytest.mark.usefixtures("session")
 def test_nothing_stays_behind(acid: AcidSession) -> None:
     """No lock, and no transaction but those of data frames that still live."""
-    acid.context.snapshots.close()
+    acid.context.read_leases.close()
     store = acid.context.store
     assert store.show_locks() == ()
     assert [row for row in store.show_transactions() if row.state == "OPEN"] == []

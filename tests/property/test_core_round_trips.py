@@ -3,20 +3,26 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.buckets import BucketProperty, decode
-from hiveacid.core.key import RecordKey, format_key_index, parse_key_index
-from hiveacid.core.model import TableName, TxnId, WriteId
-from hiveacid.core.names import BaseName, DeltaName, format_bucket_file, parse_bucket_file, parse_directory
-from hiveacid.core.partitions import escape, format_partition, parse_partition, unescape
-from hiveacid.core.snapshot import select
-from hiveacid.core.write_ids import (
+from hiveacid.core.format.bucket_property import BucketProperty, decode
+from hiveacid.core.format.names import (
+    BaseName,
+    DeltaName,
+    format_bucket_file,
+    parse_bucket_file,
+    parse_directory,
+)
+from hiveacid.core.format.row_key import RecordKey, format_key_index, parse_key_index
+from hiveacid.core.format.write_id_lists import (
     RangeResponse,
     ValidTxnList,
     ValidWriteIdList,
     parse_txn_list,
     parse_write_id_list,
 )
-from hiveacid.ports import FileEntry
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.schema.partitions import escape, format_partition, parse_partition, unescape
+from hiveacid.core.snapshot.selection import select
+from hiveacid.ports.file_system import FileEntry
 
 IDS = st.integers(0, 10**10).map(WriteId)
 TXN_IDS = st.integers(0, 10**10).map(TxnId)

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiveacid.testing.history.anomalies import AnomalyKind
-from hiveacid.testing.history.check import anomalies
-from hiveacid.testing.history.records import (
+from support.history.anomalies import AnomalyKind
+from support.history.check import anomalies
+from support.history.records import (
     Append,
     Element,
     History,

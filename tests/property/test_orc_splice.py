@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from hiveacid.core.model import Column
 from hiveacid.errors import BadFileError
-from hiveacid.orc.nest import acid_metadata, nest
-from hiveacid.orc.splice import HEADER, Placed, cut, place, spliced_tail
-from hiveacid.orc.stored import arrow_schema
+from hiveacid.orc.nesting import acid_metadata, nest
+from hiveacid.orc.splicing import HEADER, PlacedStripes, merged_tail, place_stripes, read_stripes
+from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import parse_tail
-from hiveacid.orc.write import CODECS, Keys, write_rows
+from hiveacid.orc.writing import CODECS, RecordKeys, write_rows
 
 COLUMNS = (
     Column("n", "bigint"),
@@ -58,13 +58,13 @@ def random_row(random: Random) -> dict[str, Any]:
 def spliced(batches: list[Any], codec: str, torn: bytes = b"") -> tuple[bytes, list[int]]:
     """Return the file after all batches, each with a footer of its own, and its lengths after each."""
     data = bytearray(HEADER)
-    pieces: list[Placed] = []
+    pieces: list[PlacedStripes] = []
     lengths = []
     for number, batch in enumerate(batches):
-        piece = write_rows(batch, COLUMNS, Keys(number + 1, BUCKET, 0), codec)
-        pieces.append(place(piece, len(data)))
+        piece = write_rows(batch, COLUMNS, RecordKeys(number + 1, BUCKET, 0), codec)
+        pieces.append(place_stripes(piece, len(data)))
         data += piece.body
-        tail, flat = spliced_tail(pieces, len(data), "x")
+        tail, flat = merged_tail(pieces, len(data), "x")
         start, rest = nest(tail, COLUMNS, acid_metadata(tail, "x", deletes=False))
         data += flat[: start - len(data)] + rest
         lengths.append(len(data))
@@ -145,10 +145,10 @@ def test_large_pieces_with_several_stripes_go_together() -> None:
     )
     pieces, data = [], bytearray(HEADER)
     for number in (4, 5):
-        piece = write_rows(batch, columns, Keys(number, BUCKET, 0))
-        pieces.append(place(piece, len(data)))
+        piece = write_rows(batch, columns, RecordKeys(number, BUCKET, 0))
+        pieces.append(place_stripes(piece, len(data)))
         data += piece.body + b"what a failed transaction left"
-    tail, flat = spliced_tail(pieces, len(data), "x")
+    tail, flat = merged_tail(pieces, len(data), "x")
     start, rest = nest(tail, columns, acid_metadata(tail, "x", deletes=False))
     data += flat[: start - len(data)] + rest
     table = pyarrow.orc.ORCFile(pa.BufferReader(bytes(data))).read()
@@ -160,13 +160,13 @@ def test_large_pieces_with_several_stripes_go_together() -> None:
 def test_stripes_of_different_codecs_are_refused() -> None:
     columns = (Column("n", "int"),)
     batch = pa.RecordBatch.from_pydict({"n": [1]}, arrow_schema(columns))
-    pieces = [place(write_rows(batch, columns, None, codec), 3) for codec in ("zlib", "none")]
+    pieces = [place_stripes(write_rows(batch, columns, None, codec), 3) for codec in ("zlib", "none")]
     with pytest.raises(BadFileError, match="schemas or codecs"):
-        spliced_tail(pieces, 99, "x")
+        merged_tail(pieces, 99, "x")
     with pytest.raises(BadFileError, match="without any stripe"):
-        spliced_tail([], 3, "x")
+        merged_tail([], 3, "x")
     with pytest.raises(BadFileError):
-        cut(b"no ORC file, no, no")
+        read_stripes(b"no ORC file, no, no")
 
 
 def test_values_that_arrow_would_store_wrongly() -> None:
@@ -185,12 +185,12 @@ def test_values_that_arrow_would_store_wrongly() -> None:
         {"t": datetime(2024, 1, 1), "l": [], "m": [], "c": "abcdef ", "v": "", "d": Decimal(7)},  # noqa: DTZ001
     ]  # fmt: skip
     batch = pa.RecordBatch.from_pylist(rows, arrow_schema(columns))
-    plain = write_rows(batch.slice(1), columns, Keys(1, BUCKET, 0))
-    odd = write_rows(batch, columns, Keys(2, BUCKET, 0))
+    plain = write_rows(batch.slice(1), columns, RecordKeys(1, BUCKET, 0))
+    odd = write_rows(batch, columns, RecordKeys(2, BUCKET, 0))
     data = bytearray(HEADER)
-    pieces = [place(plain, 3), place(odd, 3 + len(plain.body))]
+    pieces = [place_stripes(plain, 3), place_stripes(odd, 3 + len(plain.body))]
     data += plain.body + odd.body
-    tail, flat = spliced_tail(pieces, len(data), "x")
+    tail, flat = merged_tail(pieces, len(data), "x")
     start, rest = nest(tail, columns, acid_metadata(tail, "x", deletes=False))
     data += flat[: start - len(data)] + rest
     assert tail.source is not None

@@ -7,22 +7,22 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.compaction import CompactionKind
-from hiveacid.core.model import TableKind
-from hiveacid.core.policy import (
+from hiveacid.core.compaction.plan import CompactionKind
+from hiveacid.core.compaction.policy import (
     Attempt,
-    Figures,
-    Place,
+    CompactionCandidate,
+    LocationSizes,
     Thresholds,
     decide_by_aborts,
     decide_by_files,
-    objection,
+    reason_not_to_initiate,
 )
-from hiveacid.core.states import COMPACTION
+from hiveacid.core.model import TableKind
+from hiveacid.core.transactions.states import COMPACTION
 
 BYTES = st.integers(0, 10**13)
 TIMES = st.integers(0, 10**13)
-FIGURES = st.builds(Figures, BYTES, BYTES, st.integers(0, 600), st.booleans())
+FIGURES = st.builds(LocationSizes, BYTES, BYTES, st.integers(0, 600), st.booleans())
 THRESHOLDS = st.builds(
     Thresholds,
     delta_num=st.integers(0, 50),
@@ -40,7 +40,7 @@ ATTEMPTS = st.lists(
     unique_by=lambda one: one.id,
 ).map(tuple)
 PLACES = st.builds(
-    Place,
+    CompactionCandidate,
     st.sampled_from(TableKind),
     ATTEMPTS,
     st.lists(TIMES, max_size=30).map(tuple),
@@ -50,7 +50,7 @@ PLACES = st.builds(
 
 @given(FIGURES, THRESHOLDS)
 def test_every_decision_has_a_reason_and_the_same_question_the_same_answer(
-    figures: Figures, thresholds: Thresholds
+    figures: LocationSizes, thresholds: Thresholds
 ) -> None:
     decision = decide_by_files(figures, thresholds)
     assert decision.reason
@@ -60,7 +60,7 @@ def test_every_decision_has_a_reason_and_the_same_question_the_same_answer(
 
 @given(FIGURES, THRESHOLDS, BYTES, st.integers(0, 50))
 def test_more_deltas_never_call_for_less(
-    figures: Figures, thresholds: Thresholds, size: int, more: int
+    figures: LocationSizes, thresholds: Thresholds, size: int, more: int
 ) -> None:
     """Once something is to be done, more of the same does not stop it, nor make a major one minor."""
     rank = {None: 0, CompactionKind.MINOR: 1, CompactionKind.MAJOR: 2}
@@ -72,15 +72,17 @@ def test_more_deltas_never_call_for_less(
 
 
 @given(FIGURES, THRESHOLDS)
-def test_what_a_major_compaction_leaves_calls_for_nothing(figures: Figures, thresholds: Thresholds) -> None:
+def test_what_a_major_compaction_leaves_calls_for_nothing(
+    figures: LocationSizes, thresholds: Thresholds
+) -> None:
     """A base and nothing else: the initiator does not go round in circles."""
-    left = Figures(figures.base_bytes + figures.delta_bytes, 0, 0)
+    left = LocationSizes(figures.base_bytes + figures.delta_bytes, 0, 0)
     assert decide_by_files(left, thresholds).kind is None
 
 
 @given(FIGURES, st.builds(Thresholds, delta_num=st.integers(2, 50)))
 def test_what_a_minor_compaction_leaves_calls_for_no_second_one(
-    figures: Figures, thresholds: Thresholds
+    figures: LocationSizes, thresholds: Thresholds
 ) -> None:
     """At most a delta and a delete delta, of the same bytes or fewer."""
     if decide_by_files(figures, thresholds).kind is CompactionKind.MINOR:
@@ -89,9 +91,9 @@ def test_what_a_minor_compaction_leaves_calls_for_no_second_one(
 
 @given(PLACES, THRESHOLDS, TIMES)
 def test_nothing_is_queued_twice_nor_where_it_is_forbidden(
-    place: Place, thresholds: Thresholds, now: int
+    place: CompactionCandidate, thresholds: Thresholds, now: int
 ) -> None:
-    found = objection(place, thresholds, now)
+    found = reason_not_to_initiate(place, thresholds, now)
     busy = any(one.state in ("initiated", "working") for one in place.attempts)
     if busy or place.disabled or place.kind is TableKind.PLAIN:
         assert found is not None
@@ -103,7 +105,7 @@ def test_nothing_is_queued_twice_nor_where_it_is_forbidden(
 
 @given(PLACES, THRESHOLDS, TIMES)
 def test_no_aborts_call_for_nothing_and_a_finished_job_has_seen_the_earlier_ones(
-    place: Place, thresholds: Thresholds, now: int
+    place: CompactionCandidate, thresholds: Thresholds, now: int
 ) -> None:
     assert decide_by_aborts(replace(place, aborted=()), thresholds, now) is None
     done = Attempt(100, "succeeded", now, max(place.aborted, default=0) + 1)

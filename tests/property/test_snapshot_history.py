@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiveacid.core.cleaning import plan_cleaning
-from hiveacid.core.compaction import CompactionKind, CompactionPlan, plan_compaction
-from hiveacid.core.listing import metadata_paths
+from hiveacid.core.compaction.cleaning import plan_cleaning
+from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, plan_compaction
+from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel
+from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.names import BaseName, DeltaName, LayoutLevel
-from hiveacid.core.snapshot import AcidDirectory, AcidState, select
-from hiveacid.core.write_ids import RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.core.snapshot.listing import metadata_paths
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import NotEnoughHistoryError
-from hiveacid.ports import FileEntry
+from hiveacid.ports.file_system import FileEntry
 
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 ENDS = (*[COMMITTED] * 6, ABORTED, OPEN)

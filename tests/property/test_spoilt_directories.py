@@ -22,21 +22,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acid_files import acid_bytes, flush_lengths, inserts, orc_bytes
-from directory_files import COLUMNS, write_location
-from directory_maker import make_location
-from directory_model import Ids, make_ids
 from hiveacid.config.settings import Settings
-from hiveacid.core.snapshot import AcidDirectory
+from hiveacid.config.table_properties import ADOPTED_TXN
+from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import FormatError, NotEnoughHistoryError
-from hiveacid.orc.summary import Summaries
-from hiveacid.spark.scan import data_directories
-from hiveacid.storage.listing import ADOPTED_TXN, Location, list_locations
+from hiveacid.orc.summary import SummaryCache
+from hiveacid.spark.read.scan_source import data_directories
+from hiveacid.storage.listing import Location, list_locations
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.table.context import Context
-from hiveacid.table.survey import Survey, survey
-from hiveacid.transaction import Transaction
-from shelves import definition
+from hiveacid.table.read.footers import Footers, read_footers
+from hiveacid.transactions.transaction import Transaction
+from support.corpus.acid_files import acid_bytes, flush_lengths, inserts, orc_bytes
+from support.directories.files import COLUMNS, write_location
+from support.directories.maker import make_location
+from support.directories.model import Ids, make_ids
+from support.directories.shelves import definition
 
 EXAMPLES = 150 * int(os.environ.get("HIVEACID_TEST_MORE", "1"))
 CREATE = "CREATE TABLE t (v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
@@ -48,20 +49,20 @@ class _Bare(Context):
     def __init__(self, warehouse: Path) -> None:
         self.fs = LocalFileSystem(durable=False)
         self.settings = Settings()
-        self.summaries = Summaries()
+        self.summaries = SummaryCache()
         self.warehouse = str(warehouse)
 
 
-def surveyed(root: Path, warehouse: Path, ids: Ids) -> tuple[Location, Survey]:
+def surveyed(root: Path, warehouse: Path, ids: Ids) -> tuple[Location, Footers]:
     context, table = _Bare(warehouse), definition(CREATE, str(root))
-    properties = tuple((key, value) for key, value in table.properties if key != ADOPTED_TXN)
+    properties = tuple((key, value) for key, value in table.properties if key != ADOPTED_TXN.name)
     table = replace(table, properties=properties)  # the transactions of compactions are judged by `ids`
     (at,) = list_locations(context.fs, table, None, ids.write_ids, ids.txns)
     txn = cast("Transaction", SimpleNamespace(txn_id=1))
-    return at, survey(context, table, [at], txn)
+    return at, read_footers(context, table, [at], txn)
 
 
-def live_rows(at: Location, found: Survey, ids: Ids) -> Counter[tuple[Any, ...]]:
+def live_rows(at: Location, found: Footers, ids: Ids) -> Counter[tuple[Any, ...]]:
     """Read what was chosen, as the scan does."""
 
     def events(directories: Iterator[AcidDirectory]) -> Iterator[tuple[Any, ...]]:
@@ -186,7 +187,7 @@ def test_a_spoilt_directory_is_refused_by_its_place_or_read_right(part: int, see
 
 
 def require_right(
-    at: Location, found: Survey, ids: Ids, right: Counter[tuple[Any, ...]], spoilt: Path | None
+    at: Location, found: Footers, ids: Ids, right: Counter[tuple[Any, ...]], spoilt: Path | None
 ) -> None:
     """Compare rows; a file whose tail can be read and whose rows cannot is refused by who reads it."""
     try:

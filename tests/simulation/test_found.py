@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.config import Settings
-from hiveacid.core.compaction import CompactionKind
-from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.compaction.plan import CompactionKind
+from hiveacid.core.compaction.queue import CompactionRequest
 from hiveacid.core.model import TableName
-from hiveacid.core.queue import CompactionRequest
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
     CompactionError,
     StorageError,
@@ -18,18 +18,18 @@ from hiveacid.errors import (
     TransactionAbortedError,
     WriteConflictError,
 )
-from hiveacid.ports import Operation, TxnKind
-from hiveacid.table.change import change
-from hiveacid.table.cleaning import clean
-from hiveacid.table.compact import compact_place
-from hiveacid.table.insert import lock_of
-from hiveacid.testing.simulation.planted import BUGS
-from hiveacid.testing.simulation.scheduler import Chances, Scheduler
-from hiveacid.testing.simulation.services import Compactor
-from hiveacid.testing.simulation.session import Session
-from hiveacid.testing.simulation.world import PARTED, TIMEOUT, WAREHOUSE, WHOLE, World
-from hiveacid.testing.simulation.writer import Writer
-from hiveacid.transaction import Transaction
+from hiveacid.ports.transactions import Operation, TxnKind
+from hiveacid.table.cleaning.cleaner import clean
+from hiveacid.table.compaction.compact import compact_here
+from hiveacid.table.write.insert import insert_lock
+from hiveacid.table.write.update import run_with_retry
+from hiveacid.transactions.transaction import Transaction
+from support.simulation.planted import BUGS
+from support.simulation.scheduler import Chances, Scheduler
+from support.simulation.services import Compactor
+from support.simulation.session import Session
+from support.simulation.world import PARTED, TIMEOUT, WAREHOUSE, WHOLE, World
+from support.simulation.writer import Writer
 
 
 @pytest.fixture
@@ -82,17 +82,17 @@ def test_a_reader_that_was_reaped_reads_nothing_wrong(world: World) -> None:
     insert(one, WHOLE)
     insert(one, WHOLE)
     reader = session(world, "b")
-    with reader.context.snapshots.taken(world.settings) as txn:
+    with reader.context.read_leases.acquire(world.settings) as txn:
         txn.valid_write_ids(WHOLE)
         reap(world)
         compact(one)
         clean(one.context)
         with pytest.raises(TransactionAbortedError, match="may be gone"):
-            reader.locate(WHOLE, txn)
+            reader.list_visible(WHOLE, txn)
 
 
 def compact(session: Session, kind: CompactionKind = CompactionKind.MAJOR) -> str:
-    return compact_place(
+    return compact_here(
         session.context, session.context.require(WHOLE), None, kind, Compactor(session).writing
     ).state
 
@@ -101,14 +101,14 @@ def test_a_reader_that_was_reaped_does_not_spoil_later_ones(world: World) -> Non
     """A DataFrame that is still there held a transaction that is not; every later read was refused, too."""
     reader = session(world, "a")
     insert(reader, WHOLE)
-    snapshots = reader.context.snapshots
-    with snapshots.taken(world.settings) as old:
+    snapshots = reader.context.read_leases
+    with snapshots.acquire(world.settings) as old:
         snapshots.hold(old, Always())
     reap(world)
     reader.context.transactions.heartbeats.beat()
-    with snapshots.taken(world.settings) as new:
+    with snapshots.acquire(world.settings) as new:
         assert new.txn_id != old.txn_id
-        assert reader.locate(WHOLE, new)
+        assert reader.list_visible(WHOLE, new)
 
 
 class Always:
@@ -124,9 +124,9 @@ def test_a_snapshot_that_could_not_be_taken_holds_nothing(world: World) -> None:
 
     reader.context.store.__dict__ |= {"take_snapshot": fail, "begin_txn": fail}
     for _ in range(2):
-        with pytest.raises(StoreUnavailableError), reader.context.snapshots.taken(world.settings):
+        with pytest.raises(StoreUnavailableError), reader.context.read_leases.acquire(world.settings):
             pass
-    reader.context.snapshots.sweep()
+    reader.context.read_leases.sweep()
     assert world.store.valid_txns().open == ()
 
 
@@ -154,7 +154,7 @@ def test_a_compaction_that_commits_beside_the_cleaner_is_not_settled(world: Worl
     one, cleaner = session(world, "a"), session(world, "b")
     for _ in range(3):
         insert(one, WHOLE)
-        change(one.context, WHOLE, "DELETE", None, Writer(one)._delete)
+        run_with_retry(one.context, WHOLE, "DELETE", None, Writer(one)._delete)
     compact(one, CompactionKind.MINOR)  # a job that is ready; the next one covers the same write ids
     writing = Compactor(one).writing
     reader = session(world, "c").context.transactions
@@ -172,7 +172,7 @@ def test_a_compaction_that_commits_beside_the_cleaner_is_not_settled(world: Worl
         """Commit the second job just after the cleaner has looked at the queue for the last time."""
         found = asked()
         if len(calls) == 1:
-            compact_place(
+            compact_here(
                 one.context,
                 one.context.require(WHOLE),
                 None,
@@ -257,7 +257,7 @@ def test_a_worker_that_was_reaped_says_so_and_leaves_the_job_alone(world: World)
 
     late = replace(writing, rows=slow)
     with pytest.raises(TransactionAbortedError, match="no heartbeat"):
-        compact_place(one.context, one.context.require(WHOLE), None, CompactionKind.MAJOR, late)
+        compact_here(one.context, one.context.require(WHOLE), None, CompactionKind.MAJOR, late)
     assert [job.state for job in world.store.show_compactions()] == ["initiated"]
     assert not [path for path in world.files.files if "base" in path]
 
@@ -307,5 +307,5 @@ def test_an_insert_and_an_overwrite_wait_for_each_other(
     context = session(world, "a").context
     context.settings = Settings.of({"hive.txn.xlock.write": write, "hive.txn.xlock.iow": overwrite})
     table = context.require(WHOLE)
-    assert lock_of(context, table, {}, overwrite=False).type is inserts
-    assert lock_of(context, table, {}, overwrite=True).type is overwrites
+    assert insert_lock(context, table, {}, overwrite=False).type is inserts
+    assert insert_lock(context, table, {}, overwrite=True).type is overwrites

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from hiveacid.testing.simulation.__main__ import explain
-from hiveacid.testing.simulation.planted import BUGS
-from hiveacid.testing.simulation.run import Outcome, simulate
-from hiveacid.testing.simulation.scheduler import BrokenInvariantError
+from support.simulation.__main__ import explain
+from support.simulation.planted import BUGS
+from support.simulation.run import Outcome, simulate
+from support.simulation.scheduler import BrokenInvariantError
 
 STEPS = 2000
 
@@ -55,7 +55,7 @@ def test_a_seed_replays_a_run_in_another_process() -> None:
     command = [
         sys.executable,
         "-m",
-        "hiveacid.testing.simulation",
+        "support.simulation",
         "--seed",
         "5",
         "--steps",

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathlib import Path
+import pytest
 
-    import pytest
+from hiveacid.errors import StorageError
+from hiveacid.spark.write.task_reports import TaskReport
+from support.corpus.altered_files import Altered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
 
 TRANSACTIONAL = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+INSERT_ONLY = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
 
 
 def test_the_main_job(spark: SparkSession, acid: AcidSession, caplog: pytest.LogCaptureFixture) -> None:
@@ -54,7 +62,7 @@ def test_the_main_job(spark: SparkSession, acid: AcidSession, caplog: pytest.Log
     assert rows == [(1, "TEA", Decimal("5.00"), ["hot", None]), (4, "new", None, None)]
     assert len(row_ids) == 2
 
-    caplog.set_level(logging.INFO, "hiveacid.table.in_order")
+    caplog.set_level(logging.INFO, "hiveacid.table.compaction.presorted")
     acid.set("hiveacid.compactor.unsorted.file.size", "1")
     acid.table("sales").compact("major", partition={"day": "2026-01-01"})
     if hasattr(spark, "_jsparkSession"):  # on Spark Connect a compaction sorts
@@ -80,3 +88,56 @@ def test_original_files_by_position(spark: SparkSession, acid: AcidSession, tmp_
     assert [tuple(row) for row in acid.sql("SELECT * FROM old ORDER BY a").collect()] == expected
     acid.table("old").compact("major")
     assert [tuple(row) for row in acid.sql("SELECT * FROM old ORDER BY a").collect()] == expected
+
+
+def test_tasks_report_the_rows_of_every_verb(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int | None, int | None, int]] = []
+    require = TaskReport.require_rows
+
+    def recorded(reported: TaskReport, found: int) -> None:
+        seen.append((reported.rows, reported.files, found))
+        require(reported, found)
+
+    monkeypatch.setattr(TaskReport, "require_rows", recorded)
+    acid.sql(f"CREATE TABLE t (id INT, v STRING) PARTITIONED BY (p INT) {TRANSACTIONAL}")
+
+    def staged(statement: str) -> tuple[int | None, int | None, int]:
+        acid.sql(statement)
+        (only,) = set(seen)
+        seen.clear()
+        return only
+
+    many = "SELECT CAST(id AS INT), 'v', CAST(id % 2 AS INT) FROM range(0, 1000, 1, 1)"
+    assert staged(f"INSERT INTO t {many}") == (1000, 2, 1000)
+    assert staged("UPDATE t SET v = 'w' WHERE id < 10") == (20, 4, 20)  # delete events and new rows
+    assert staged("DELETE FROM t WHERE id = 999") == (1, 1, 1)
+    merge = "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (s.id, 'n', 0)"
+    source = "(SELECT explode(array(0, 5000)) AS id) s"
+    assert staged(f"MERGE INTO t USING {source} ON t.id = s.id {merge}") == (2, 2, 2)
+    assert staged("INSERT OVERWRITE t SELECT 1, 'x', 1 WHERE false") in {(0, 0, 0), (0, 1, 0)}
+    acid.sql(f"CREATE TABLE flat (id INT, v STRING) PARTITIONED BY (p INT) {INSERT_ONLY}")
+    assert staged(f"INSERT INTO flat {many}") == (1000, 2, 1000)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda files: files[0].unlink(), "the tasks wrote 2 files into .*, but the driver finds 1 there"),
+        (
+            lambda files: shutil.copy(files[0], files[1]),
+            "the tasks wrote 101 rows into .*, but the driver finds 2 there",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["acid", "insert_only"])
+def test_staged_rows_that_are_lost_fail_the_statement(
+    acid: AcidSession, kind: str, change: Callable[[list[Path]], object], message: str
+) -> None:
+    properties = TRANSACTIONAL if kind == "acid" else INSERT_ONLY
+    acid.sql(f"CREATE TABLE t (id INT) PARTITIONED BY (p INT) {properties}")
+    fs = acid.context.fs
+    acid.context.fs = Altered(fs, change)  # type: ignore[assignment]
+    with pytest.raises(StorageError, match=message):
+        acid.sql("INSERT INTO t SELECT CAST(id AS INT), CAST(id > 99 AS INT) FROM range(0, 101, 1, 1)")
+    acid.context.fs = fs
+    assert acid.sql("SELECT * FROM t").count() == 0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiveacid import errors as e
-from untouched import files, nothing_written
+from support.corpus.untouched import files, nothing_written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

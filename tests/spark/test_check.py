@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 
 import hiveacid
-from acid_files import Event, acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
 from hiveacid.cli.main import main
-from hiveacid.core.findings import Finding, Kind, Severity
-from hiveacid.core.hashing import bucket_number
-from hiveacid.core.types import Primitive
+from hiveacid.core.schema.bucket_hash import bucket_number
+from hiveacid.core.schema.types import Primitive
+from hiveacid.core.snapshot.findings import Finding, FindingKind, Severity
 from hiveacid.orc.protobuf import encode_field
 from hiveacid.orc.tail import read_tail
 from hiveacid.storage.local import LocalFileSystem
+from support.corpus.acid_files import Event, acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,39 +68,39 @@ def with_statistics_of(data: bytes, other: bytes, folder: Path) -> bytes:
     return data[: one.source.footer_start] + footer + postscript + bytes([len(postscript)])
 
 
-def spoilt(tmp_path: Path) -> dict[str, tuple[Kind | None, str, dict[str, bytes]]]:
+def spoilt(tmp_path: Path) -> dict[str, tuple[FindingKind | None, str, dict[str, bytes]]]:
     """Return partitions by name: the finding they must have (None: none), where, and their files."""
     events = inserts(1, ROWS)
     plain = {"compression": 0}
     return {
         "good": (None, "", GOOD),
-        "unsorted": (Kind.UNSORTED, f"{ONE}/bucket_00000", GOOD | {
+        "unsorted": (FindingKind.UNSORTED, f"{ONE}/bucket_00000", GOOD | {
             f"{ONE}/bucket_00000": acid([*events[:20], events[30], *events[20:30], *events[31:]])}),
-        "unsorted_deletes": (Kind.UNSORTED, f"delete_{TWO}/bucket_00000", GOOD | {
+        "unsorted_deletes": (FindingKind.UNSORTED, f"delete_{TWO}/bucket_00000", GOOD | {
             f"delete_{TWO}/bucket_00000": acid(
                 deletes(2, [(1, BUCKET_0, 3), (1, BUCKET_0, 9)])[::-1], metadata=DELETE_META
             )}),
-        "doubled": (Kind.DUPLICATE_ROW_ID, "", GOOD | {
+        "doubled": (FindingKind.DUPLICATE_ROW_ID, "", GOOD | {
             f"{ONE}/bucket_00000": acid([*events[:20], events[19], *events[20:]])}),
-        "doubled_over_files": (Kind.DUPLICATE_ROW_ID, "", GOOD | {
+        "doubled_over_files": (FindingKind.DUPLICATE_ROW_ID, "", GOOD | {
             f"{ONE}/bucket_00000_1": acid(events[40:], metadata={"hive.acid.version": "2", "hive.acid.stats": "10,0,0"})}),
-        "orphan": (Kind.ORPHAN_DELETE, f"delete_{TWO}/bucket_00000", GOOD | {
+        "orphan": (FindingKind.ORPHAN_DELETE, f"delete_{TWO}/bucket_00000", GOOD | {
             f"delete_{TWO}/bucket_00000": acid(deletes(2, [(1, BUCKET_0, 3), (1, BUCKET_0, 99)]))}),
-        "old_delete": (Kind.OLD_DELETE, f"delete_{TWO}/bucket_00000", {
+        "old_delete": (FindingKind.OLD_DELETE, f"delete_{TWO}/bucket_00000", {
             "base_0000001/bucket_00000": acid(events[10:]), "base_0000001/_orc_acid_version": b"2",
             f"delete_{TWO}/bucket_00000": GOOD[f"delete_{TWO}/bucket_00000"],
             f"delete_{TWO}/_orc_acid_version": b"2"}),
-        "double_delete": (Kind.DOUBLE_DELETE, "", GOOD | {
+        "double_delete": (FindingKind.DOUBLE_DELETE, "", GOOD | {
             f"delete_{THREE}/bucket_00000": acid(deletes(3, [(1, BUCKET_0, 9)])),
             f"delete_{THREE}/_orc_acid_version": b"2"}),
-        "damaged": (Kind.UNREADABLE_FILE, f"{ONE}/bucket_00000", {
+        "damaged": (FindingKind.UNREADABLE_FILE, f"{ONE}/bucket_00000", {
             f"{ONE}/bucket_00000": damaged(acid(events)), f"{ONE}/_orc_acid_version": b"2"}),
-        "damaged_original": (Kind.UNREADABLE_FILE, "000000_0", {
+        "damaged_original": (FindingKind.UNREADABLE_FILE, "000000_0", {
             "000000_0": damaged(orc_bytes(ROWS, f"struct<{COLUMNS}>"))}),
-        "statistics": (Kind.WRONG_STATISTICS, f"{ONE}/bucket_00000", VERSION | {
+        "statistics": (FindingKind.WRONG_STATISTICS, f"{ONE}/bucket_00000", VERSION | {
             f"{ONE}/bucket_00000": with_statistics_of(
                 acid(inserts(1, ROWS, first=5), **plain), acid(events, **plain), tmp_path / "statistics")}),
-        "borrowed": (Kind.WRITE_ID_OF_ROW, f"{TWO}/bucket_00000", GOOD | {
+        "borrowed": (FindingKind.WRITE_ID_OF_ROW, f"{TWO}/bucket_00000", GOOD | {
             f"{TWO}/bucket_00000": acid([(0, 1, BUCKET_0, 77, 2, FIVE)]), f"{TWO}/_orc_acid_version": b"2"}),
         "originals": (None, "", {
             "000000_0": orc_bytes(ROWS, f"struct<{COLUMNS}>"),
@@ -123,9 +123,18 @@ def test_each_spoilt_partition_has_its_finding_and_no_other(acid: AcidSession, t
     adopted(acid, "t", "PARTITIONED BY (p STRING)", root)
     found = acid.table("t").inspect.check()
     given = {(one.partition, one.kind, one.path.removeprefix(f"{root}/")) for one in found}
-    doubt = (None, Kind.NOT_CHECKED, str(root))  # an original cannot be read, so row ids cannot be told
+    doubt = (
+        None,
+        FindingKind.NOT_CHECKED,
+        str(root),
+    )  # an original cannot be read, so row ids cannot be told
     assert doubt in given
-    ids = (Kind.DUPLICATE_ROW_ID, Kind.ORPHAN_DELETE, Kind.OLD_DELETE, Kind.DOUBLE_DELETE)
+    ids = (
+        FindingKind.DUPLICATE_ROW_ID,
+        FindingKind.ORPHAN_DELETE,
+        FindingKind.OLD_DELETE,
+        FindingKind.DOUBLE_DELETE,
+    )
     expected = {
         (f"p={name}", kind, f"p={name}/{path}".rstrip("/"))
         for name, (kind, path, _) in cases.items()
@@ -154,7 +163,7 @@ def test_rows_in_the_wrong_bucket_of_a_bucketed_table(acid: AcidSession, tmp_pat
     put(root, {f"{ONE}/bucket_00001": acid_bytes(moved, COLUMNS), f"{ONE}/_orc_acid_version": b"2"})
     adopted(acid, "w", "CLUSTERED BY (id) INTO 4 BUCKETS", root)
     (one,) = acid.table("w").inspect.check()
-    assert (one.kind, one.path) == (Kind.WRONG_HASH_BUCKET, f"{root}/{ONE}/bucket_00001")
+    assert (one.kind, one.path) == (FindingKind.WRONG_HASH_BUCKET, f"{root}/{ONE}/bucket_00001")
     assert good
     root = tmp_path / "o"  # an adopted table has version 1; Hive 3.1.3 does the reverse in a MERGE
     elsewhere = [n for n in range(50) if bucket_number([n], [Primitive("int")], 4, 2) == 1 != n % 4]
@@ -162,7 +171,7 @@ def test_rows_in_the_wrong_bucket_of_a_bucketed_table(acid: AcidSession, tmp_pat
     put(root, {f"{ONE}/bucket_00001": acid_bytes(moved, COLUMNS), f"{ONE}/_orc_acid_version": b"2"})
     adopted(acid, "o", "CLUSTERED BY (id) INTO 4 BUCKETS", root)
     (one,) = acid.table("o").inspect.check()
-    assert (one.kind, one.severity) == (Kind.OTHER_HASH_BUCKET, Severity.WARNING)
+    assert (one.kind, one.severity) == (FindingKind.OTHER_HASH_BUCKET, Severity.WARNING)
 
 
 def test_our_own_tables_are_free_of_findings(acid: AcidSession) -> None:
@@ -176,7 +185,7 @@ def test_our_own_tables_are_free_of_findings(acid: AcidSession) -> None:
     acid.table("o").compact("minor")
     acid.table("o").compact("major")
     left = acid.table("o").inspect.check()
-    assert {one.kind for one in left} <= {Kind.OBSOLETE}
+    assert {one.kind for one in left} <= {FindingKind.OBSOLETE}
     for kind in ("TEXTFILE", "PARQUET"):
         name = kind.lower()
         acid.sql(
@@ -209,5 +218,5 @@ def test_the_command_prints_what_is_wrong_and_ends_with_1(spark: SparkSession, t
     assert CliRunner().invoke(main, ["check", "-w", warehouse]).exit_code == 2
 
 
-def by_kind(found: tuple[Finding, ...]) -> dict[Kind, Finding]:
+def by_kind(found: tuple[Finding, ...]) -> dict[FindingKind, Finding]:
     return {one.kind: one for one in found}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hiveacid.spark.checksums import without_checksums
-from hiveacid.spark.write import write_orc
+from hiveacid.spark.formats.checksum_files import without_checksums
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.write.staging import write_orc
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,5 +33,6 @@ def test_files_have_no_checksums_while_one_of_ours_is_written(spark: SparkSessio
 
 
 def test_staged_files_are_written_so(spark: SparkSession, tmp_path: Path) -> None:
-    write_orc(spark.range(3).selectExpr("id AS c0", "id AS k"), str(tmp_path / "staged"), ["k"], "zlib")
+    frame = spark.range(3).selectExpr("id AS c0", "id AS k")
+    write_orc(SparkFacts(spark), frame, str(tmp_path / "staged"), ["k"], "zlib")
     assert not checksums(tmp_path / "staged")

@@ -67,6 +67,21 @@ def test_a_transaction_that_nobody_commits_is_told_of(tmp_path: Path) -> None:
     assert (result.stdout.splitlines()[-1], "COMMIT" in result.stderr) == ("1", False)
 
 
+def test_a_failed_statement_rolls_its_transaction_back(tmp_path: Path) -> None:
+    """COMMIT refuses, naming the statement; one that fails when its rows are read counts, too (issue 20, 6)."""
+    place = str(tmp_path / "warehouse")
+    setup = TABLE.replace("TABLE t", "TABLE IF NOT EXISTS t")
+    for command, failing in (("sql", "SELECT * FROM missing"), ("shell", "SELECT raise_error('late')")):
+        script = (
+            f"{setup}; START TRANSACTION; INSERT INTO t VALUES (1, 'tea', 1); {failing}; COMMIT; ROLLBACK;"
+        )
+        result = run(command, "-k", "-w", place, "-o", "tsv", text=f"{script} SELECT count(*) AS n FROM t;")
+        assert result.exit_code == 1
+        assert f"because a statement in it failed: {failing}" in result.stderr
+        assert "error TXN_FAILED" in result.stderr
+        assert result.stdout.split()[-2:] == ["n", "0"]
+
+
 def test_the_first_error_ends_the_run_with_its_code_and_place(warehouse: str) -> None:
     result = run(
         "sql", "-w", warehouse, "-o", "csv", "-", text="SELECT 1 AS a;\nSELECT *\n FROM nosuch; SELECT 2 AS b"

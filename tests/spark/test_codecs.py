@@ -10,6 +10,7 @@ from pyarrow import orc, parquet
 
 from hiveacid.config import keys
 from hiveacid.errors import ConfigError, UnsupportedFeatureError
+from hiveacid.orc.tail import read_tail
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -55,6 +56,29 @@ def test_the_table_or_the_session_says(acid: AcidSession) -> None:
     acid.sql(CREATE.format("parquet_t", "PARQUET", INSERT_ONLY + ", 'parquet.compression'='GZIP'"))
     acid.sql(INSERT.format("parquet_t"))
     assert codecs(acid, "parquet_t") == {"GZIP"}
+
+
+def stripes(acid: AcidSession, directory: str) -> tuple[int, bool]:
+    """Return the row index stride of the one data file of t's directory, and whether it has several stripes."""
+    (path,) = Path(acid.table("t").definition.location).glob(f"{directory}_*/[0b]*")
+    tail = read_tail(acid.context.fs, str(path), path.stat().st_size)
+    return tail.row_index_stride, len(tail.stripes) > 1
+
+
+@pytest.mark.parametrize("kind", ["", INSERT_ONLY], ids=["full ACID", "insert-only"])
+def test_the_session_says_how_long_stripes_and_row_groups_are(acid: AcidSession, kind: str) -> None:
+    acid.sql(CREATE.format("t", "ORC", kind))
+    rows = "SELECT CAST(id AS INT), sha2(CAST(id AS STRING), 512) FROM range(0, 40000, 1, 1)"
+    acid.sql(f"INSERT INTO t {rows}")
+    assert stripes(acid, "delta") == (10_000, False)
+    acid.sql("SET hive.exec.orc.default.stripe.size=256kb")
+    acid.sql("SET hive.exec.orc.default.row.index.stride=2000")
+    acid.sql(f"INSERT OVERWRITE TABLE t {rows}")
+    assert stripes(acid, "base") == (2000, True)
+    assert acid.table("t").to_df().distinct().count() == 40_000
+    for refused in ("999", "-1"):
+        with pytest.raises(ConfigError, match="must be 0 or at least 1000"):
+            acid.sql(f"SET hive.exec.orc.default.row.index.stride={refused}")
 
 
 def test_what_nobody_can_read_is_refused(acid: AcidSession) -> None:

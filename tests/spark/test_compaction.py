@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from golden_tables import find, scenarios, unpack
-from hiveacid.core.compaction import NOT_ENOUGH
-from hiveacid.core.names import PAIR_FILE
-from hiveacid.core.queue import Service
+from hiveacid.core.compaction.plan import NOT_ENOUGH
+from hiveacid.core.compaction.queue import Service
+from hiveacid.core.format.names import PAIR_FILE
 from hiveacid.errors import CompactionRefusedError, ConfigError, NoSuchColumnError
 from hiveacid.orc.tail import read_tail
-from hiveacid.ports import TxnKind
+from hiveacid.ports.transactions import TxnKind
 from hiveacid.services import Services
-from hiveacid.spark.lease import collect_garbage
-from hiveacid.table.compaction_job import BUCKETED
-from hiveacid.testing.faults import Faults, Moment, SimulatedCrash, crash, faulty
-from hiveacid.testing.samples import CLIENT
-from sort_merge_reader import read_table
+from hiveacid.spark.session.plan_lease import collect_garbage
+from hiveacid.table.compaction.job import BUCKETED
+from support.corpus.golden_tables import find, scenarios, unpack
+from support.corpus.sort_merge_reader import read_table
+from support.crash.faults import Faults, Moment, SimulatedCrash, crash, faulty
+from support.samples import CLIENT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,17 +12,27 @@ from typing import TYPE_CHECKING, Any
 import pyorc
 import pytest
 
-from acid_files import Event, acid_bytes, bucket_property, deletes, flush_lengths, inserts, orc_bytes, put
 from hiveacid.config import keys
-from hiveacid.core.snapshot import AcidState
+from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.orc.tail import read_tail
-from hiveacid.spark.publish import staged_files
-from hiveacid.spark.scan import Source, scan
-from hiveacid.spark.splicing import spliced
-from hiveacid.spark.write import Kind, Target, as_read, stage_as_read
+from hiveacid.spark.read.scan import scan
+from hiveacid.spark.read.scan_source import ScanSource
+from hiveacid.spark.write.publish import list_staged_files
+from hiveacid.spark.write.splicing import splice_by_bucket
+from hiveacid.spark.write.staging import StagedKind, StagingTarget, events_in_read_order, stage_in_read_order
 from hiveacid.storage.listing import list_locations
-from hiveacid.table.survey import survey
-from sort_merge_reader import read_table
+from hiveacid.table.read.footers import read_footers
+from support.corpus.acid_files import (
+    Event,
+    acid_bytes,
+    bucket_property,
+    deletes,
+    flush_lengths,
+    inserts,
+    orc_bytes,
+    put,
+)
+from support.corpus.sort_merge_reader import read_table
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -150,7 +160,7 @@ def test_files_are_in_order_whatever_was_read(
     acid: AcidSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, kind: str
 ) -> None:
     files, valid, how = TABLES[name]
-    caplog.set_level(logging.INFO, "hiveacid.table.in_order")
+    caplog.set_level(logging.INFO, "hiveacid.table.compaction.presorted")
     level = "hive3" if kind == "minor" else "hive4"
     root = put(tmp_path / name, files)
     acid.adopt(CREATE.format(name, level), str(root), f"default.{name}:{valid}")
@@ -159,7 +169,11 @@ def test_files_are_in_order_whatever_was_read(
     before = read_table(root, f"default.{name}:{valid}")
     seen = sorted(table.scan(row_ids=True).to_df().collect())
     (report,) = table.compact(kind)
-    said = [record.getMessage() for record in caplog.records if record.name == "hiveacid.table.in_order"]
+    said = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "hiveacid.table.compaction.presorted"
+    ]
     assert [how is not None and how in text for text in said] == [True] * (how is not None), said
     assert sorted(table.scan(row_ids=True).to_df().collect()) == seen
     acid.clean()
@@ -170,7 +184,7 @@ def test_files_are_in_order_whatever_was_read(
         require_in_order(acid, root)
 
 
-def scanned(acid: AcidSession, name: str, part: int | None) -> tuple[Target, Any]:
+def scanned(acid: AcidSession, name: str, part: int | None) -> tuple[StagingTarget, Any]:
     """Return what is written of a table without sorting, in a session that gives each file its own task."""
     context = acid.context
     facts = context.facts.apart(part)
@@ -179,12 +193,12 @@ def scanned(acid: AcidSession, name: str, part: int | None) -> tuple[Target, Any
     txn = context.transactions.begin(context.settings)
     write_ids = txn.valid_write_ids(table.name)
     (location,) = list_locations(context.fs, table, None, write_ids, txn.snapshot())
-    found = survey(context, table, [location], txn)
+    found = read_footers(context, table, [location], txn)
     assert isinstance(location.state, AcidState)
-    source = Source(facts, context.fs, table, write_ids, found.files)
+    source = ScanSource(facts, context.fs, table, write_ids, found.files)
     frame = scan(source, [location], found.bounds, current=True)
     txn.commit()
-    return Target(facts, table, write_ids.high_watermark, {}, "zlib"), frame
+    return StagingTarget(facts, table, write_ids.high_watermark, {}, "zlib"), frame
 
 
 def test_rows_in_order_are_neither_shuffled_nor_sorted(acid: AcidSession, tmp_path: Path) -> None:
@@ -198,7 +212,7 @@ def test_rows_in_order_are_neither_shuffled_nor_sorted(acid: AcidSession, tmp_pa
     acid.adopt(CREATE.format("t", "hive4"), str(root), "default.t:3:9223372036854775807::")
     before = acid.context.facts.spark.conf.get("spark.sql.files.maxPartitionBytes")
     target, frame = scanned(acid, "t", None)
-    wanted = as_read(target, frame)
+    wanted = events_in_read_order(target, frame)
     plan = wanted._jdf.queryExecution().executedPlan().toString()
     assert "BroadcastExchange" in plan
     for word in ("Exchange hashpartitioning", "Exchange rangepartitioning", "Sort ", "Window"):
@@ -206,10 +220,10 @@ def test_rows_in_order_are_neither_shuffled_nor_sorted(acid: AcidSession, tmp_pa
     assert wanted.rdd.getNumPartitions() == 2
     directory = str(tmp_path / "staged")
     target, frame = scanned(acid, "t", len(data) // 4)
-    stage_as_read(target, frame, directory)
-    staged = staged_files(acid.context.fs, directory, Kind.INSERTED)
+    reported = stage_in_read_order(target, frame, directory)
+    staged = list_staged_files(acid.context.fs, directory, StagedKind.INSERTED, reported)
     assert len(staged) >= 3
-    (done,) = spliced(acid.context.fs, staged) or []
+    (done,) = splice_by_bucket(acid.context.fs, staged) or []
     with Path(done.path).open("rb") as opened:
         found = [(row[1], row[3]) for row in pyorc.Reader(opened)]
     expected = [(1, n) for n in range(60_000) if n != 7] + [(2, n) for n in range(8)]

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import types as T
 
 from hiveacid.errors import NoSuchColumnError, ParseError, SchemaMismatchError, StatementError
-from hiveacid.spark.conditions import Conjunct, conjuncts
-from hiveacid.spark.session import SparkFacts
+from hiveacid.spark.predicates.column_conditions import Conjunct, conjuncts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,11 @@ def facts(spark: SparkSession) -> SparkFacts:
 def simple(facts: SparkFacts, where: str) -> tuple[Any, ...] | None:
     (only,) = conjuncts(facts, SCHEMA, where)
     assert only.text == where
-    return only.simple and (only.simple.column, str(only.simple.operator), *only.simple.values)
+    return only.comparison and (
+        only.comparison.column,
+        str(only.comparison.operator),
+        *only.comparison.values,
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,8 +107,8 @@ def simple(facts: SparkFacts, where: str) -> tuple[Any, ...] | None:
 def test_simple_forms(facts: SparkFacts, where: str, expected: tuple[Any, ...] | None) -> None:
     if where.startswith("t."):
         (only,) = conjuncts(facts, SCHEMA, where, alias="t")
-        assert only.simple is not None
-        assert only.simple.values == (1,)
+        assert only.comparison is not None
+        assert only.comparison.values == (1,)
     else:
         assert simple(facts, where) == expected
 
@@ -114,8 +118,8 @@ def test_columns_are_those_of_the_schema(facts: SparkFacts) -> None:
     assert [c.columns for c in known] == [{"id", "big"}, {"st"}, frozenset(), {"odd name", "id"}]
     assert simple(facts, "ID = 1") == ("id", "=", 1)
     (typed,) = conjuncts(facts, SCHEMA, "amount = 1")
-    assert typed.simple is not None
-    assert typed.simple.type == T.DecimalType(10, 2)
+    assert typed.comparison is not None
+    assert typed.comparison.type == T.DecimalType(10, 2)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +217,7 @@ def test_without_a_jvm_only_plain_comparisons_are_known() -> None:
 
     facts = SparkFacts(Remote())  # type: ignore[arg-type]
     (known,) = conjuncts(facts, SCHEMA, "id = 1 AND upper(s) = 'A' AND s.id = other.id")
-    assert (known.text.strip(), known.columns, known.simple) == ("id = 1", frozenset({"id"}), None)
+    assert (known.text.strip(), known.columns, known.comparison) == ("id = 1", frozenset({"id"}), None)
 
 
 def test_answers_are_values(facts: SparkFacts) -> None:

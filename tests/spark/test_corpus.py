@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continued_tables import read_together
-from engine_rows import assert_as_the_engine_read
-from golden_tables import Golden, scenarios
+from support.corpus.continued_tables import read_together
+from support.corpus.engine_rows import assert_as_the_engine_read
+from support.corpus.golden_tables import Golden, scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Callable

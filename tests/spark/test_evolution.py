@@ -15,8 +15,8 @@ import pyorc
 import pytest
 
 from hiveacid.errors import BadFileError, CompactionRefusedError, UnsupportedFeatureError
-from hiveacid.spark.failures import translated
-from sort_merge_reader import read_location
+from hiveacid.spark.session.error_translation import translate_errors
+from support.corpus.sort_merge_reader import read_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,7 +178,7 @@ def test_values_are_converted_as_hive_converts_them(acid: AcidSession, tmp_path:
             )
         refused = next((f"c{kinds.index(kind)}" for kind in kinds if kind not in by_kind), None)
         if refused:
-            with pytest.raises(BadFileError, match=f"column {refused} is .*bucket_00000"), translated():
+            with pytest.raises(BadFileError, match=f"column {refused} is .*bucket_00000"), translate_errors():
                 acid.sql(f"SELECT {refused} FROM m{number}").collect()
 
 

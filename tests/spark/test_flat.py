@@ -12,18 +12,18 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from golden_tables import Golden, find, unpack
-from hiveacid.core.evolution import Matching, recipe
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
-from hiveacid.core.storage_formats import AVRO, JSONFILE, ORC, PARQUET, TEXTFILE, FileKind
+from hiveacid.core.schema.evolution import Matching, recipe
+from hiveacid.core.schema.storage_formats import AVRO, JSONFILE, ORC, PARQUET, TEXTFILE, FileKind
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.nest import retype
+from hiveacid.orc.nesting import retype
 from hiveacid.orc.schema import row_schema
 from hiveacid.orc.tail import read_tail
-from hiveacid.spark import flat
-from hiveacid.spark.expressions import selected
-from hiveacid.spark.session import SparkFacts
+from hiveacid.spark.formats import flat_files as flat
+from hiveacid.spark.formats.expressions import selected
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.local import LocalFileSystem
+from support.corpus.golden_tables import Golden, find, unpack
 
 STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 FORMATS = {"orc": ORC, "parquet": PARQUET, "text": TEXTFILE}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from generated_code import generated
 from hiveacid.core.model import WriteId
-from hiveacid.spark.write import _apart
+from hiveacid.spark.write.staging import _write_id_outside_code
+from support.generated_code import generated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +36,9 @@ def test_more_delete_events_are_no_other_code(acid: AcidSession) -> None:
 
 
 def test_write_ids_are_not_in_the_code(spark: SparkSession) -> None:
-    one, two = (spark.range(3).selectExpr(f"{_apart(WriteId(nth))} AS w") for nth in (5, 70_000_000_000))
+    one, two = (
+        spark.range(3).selectExpr(f"{_write_id_outside_code(WriteId(nth))} AS w")
+        for nth in (5, 70_000_000_000)
+    )
     assert generated(one) == generated(two)
     assert [row.w for row in two.collect()] == [70_000_000_000] * 3

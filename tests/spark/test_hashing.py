@@ -21,13 +21,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from golden_tables import find
-from hiveacid.core import hashing as reference
-from hiveacid.core.types import Primitive, parse_type
+from hiveacid.core.schema import bucket_hash as reference
+from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.hashing import bucket_number
-from hiveacid.spark.session import SparkFacts
-from hiveacid.spark.types import spark_type
+from hiveacid.spark.formats.bucket_hash import bucket_number
+from hiveacid.spark.formats.types import spark_type
+from hiveacid.spark.session.capabilities import SparkFacts
+from support.corpus.golden_tables import find
 
 VECTORS = json.loads(
     (Path(__file__).parents[1] / "golden" / "bucket_hash_vectors.json").read_text(encoding="utf-8")

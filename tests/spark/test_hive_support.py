@@ -12,7 +12,7 @@ import hiveacid
 
 def test_sparks_own_catalog_spoils_no_transactional_table(tmp_path: Path) -> None:
     """In a process of its own: an application has one catalog, and the other tests' is in memory."""
-    script = Path(__file__).parents[1] / "hive_support.py"
+    script = Path(__file__).parents[1] / "support" / "hive_support.py"
     done = subprocess.run(
         [sys.executable, str(script), str(tmp_path)],
         cwd=tmp_path,

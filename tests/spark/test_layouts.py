@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from acid_files import orc_bytes, put
-from hiveacid.core.findings import Severity
+from hiveacid.core.snapshot.findings import Severity
 from hiveacid.errors import BadFileError
-from sort_merge_reader import read_location
+from support.corpus.acid_files import orc_bytes, put
+from support.corpus.sort_merge_reader import read_location
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession

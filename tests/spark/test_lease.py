@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from hiveacid.spark.lease import PlanWatch, _ClientWatch, _tell_of_forgotten, collect_garbage, let_go
-from hiveacid.spark.session import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.plan_lease import (
+    PlanWatch,
+    _ClientWatch,
+    _release_java_objects,
+    collect_garbage,
+    release_unused_plans,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -190,7 +196,7 @@ def test_the_jvm_hears_at_once_of_what_python_forgot(facts: SparkFacts, director
         del frame
         collect_garbage(facts)
         assert not waiting
-        let_go(facts, lambda watch=watch: int(watch.alive()))  # type: ignore[misc]
+        release_unused_plans(facts, lambda watch=watch: int(watch.alive()))  # type: ignore[misc]
         assert not watch.alive()
 
 
@@ -208,6 +214,6 @@ class _Told:
 def test_the_end_of_py4j_s_queue_is_left_to_its_thread() -> None:
     told = _Told()
     waiting = deque(["__shutdown__", (told, "o2"), (told, "o1")])
-    _tell_of_forgotten(SimpleNamespace(finalizer_deque=waiting))
+    _release_java_objects(SimpleNamespace(finalizer_deque=waiting))
     assert (told.numbers, list(waiting)) == (["o1", "o2"], ["__shutdown__"])
-    _tell_of_forgotten(SimpleNamespace())
+    _release_java_objects(SimpleNamespace())

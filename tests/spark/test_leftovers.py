@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_leftovers import drop_leftovers, settings_of
+from support.spark_leftovers import drop_leftovers, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

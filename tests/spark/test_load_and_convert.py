@@ -11,12 +11,14 @@ import pytest
 
 from hiveacid.errors import (
     AcidFileLoadError,
+    BadDirectoryNameError,
     CatalogError,
     FileFormatMismatchError,
     HiveAcidError,
     InvalidPathError,
     SchemaMismatchError,
 )
+from support.corpus.acid_files import put
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -225,6 +227,20 @@ def test_a_plain_table_becomes_insert_only_and_then_full_acid(acid: AcidSession)
     acid.sql("ALTER TABLE cm PARTITION (p=1) COMPACT 'major'")
     assert rows(acid, "SELECT * FROM cm") == [(10, 1), (2, 2), (30, 1)]
     del before
+
+
+@pytest.mark.parametrize("mode", ["default", "insert_only"])
+def test_a_bad_directory_name_is_told_with_its_whole_path(
+    acid: AcidSession, tmp_path: Path, mode: str
+) -> None:
+    acid.sql(f"CREATE TABLE named_{mode} (a INT) STORED AS ORC LOCATION '{tmp_path}/r'")
+    put(tmp_path / "r", {"base_x/bucket_00000": b"x"})
+    with pytest.raises(BadDirectoryNameError) as caught:
+        acid.sql(
+            f"ALTER TABLE named_{mode} SET TBLPROPERTIES ("
+            f"'transactional'='true', 'transactional_properties'='{mode}')"
+        )
+    assert caught.value.path == f"{tmp_path}/r/base_x"
 
 
 def test_what_cannot_be_converted_is_refused_and_stays_as_it_is(acid: AcidSession, tmp_path: Path) -> None:

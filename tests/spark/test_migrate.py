@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 
 import hiveacid
 from hiveacid.cli.main import main
+from hiveacid.config.table_properties import MIGRATION
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableName
-from hiveacid.core.write_ids import ValidWriteIdList
 from hiveacid.errors import CatalogError
-from hiveacid.storage.listing import MIGRATION
-from hiveacid.testing.servers import Server
+from support.servers.databases import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +77,7 @@ def test_from_sqlite_to_postgresql_and_back(
         )  # a data frame still holds its snapshot
         assert held.exit_code == 1
         assert "are open" in held.output
-        acid.context.snapshots.close()
+        acid.context.read_leases.close()
         dry = _run("-w", here, "--to-warehouse", there, "shop.*", "--dry-run", to=url)
         assert dry.exit_code == 0, dry.output
         assert [tuple(row) for row in acid.sql(_QUERY).collect()] == before
@@ -91,7 +91,7 @@ def test_from_sqlite_to_postgresql_and_back(
     assert {row["view"] for row in rows[2:]} == {"shop.seven", "shop.above"}
     with hiveacid.connect(spark, warehouse=there, store=url) as acid:
         found = acid.table("shop.orders").definition
-        assert (found.property("note"), found.property(MIGRATION)) == ("mine", None)
+        assert (found.property("note"), MIGRATION.of(found)) == ("mine", None)
         assert acid.context.catalog.list_partitions(NAME) == partitions
         assert (_ids(acid).high_watermark, _ids(acid).aborted) == (ids.high_watermark, ids.aborted)
         assert [tuple(row) for row in acid.sql(_QUERY).collect()] == before
@@ -122,12 +122,12 @@ def test_what_was_interrupted_is_brought_to_its_end(spark: SparkSession, tmp_pat
     """Marked in both stores nobody uses it; the same command again ends it, at whichever point it stopped."""
     here, there = str(tmp_path / "here"), str(tmp_path / "there")
     url = f"sqlite:///{there}/.hiveacid/store.db"
-    begun = {MIGRATION: f"the store of {here}"}
+    begun = {MIGRATION.name: f"the store of {here}"}
     with hiveacid.connect(spark, warehouse=here) as acid, hiveacid.connect(spark, warehouse=there) as other:
         before = _filled(acid)
-        acid.context.snapshots.close()
+        acid.context.read_leases.close()
         table = acid.table("shop.orders").definition
-        acid.context.catalog.alter_table(NAME, table.with_properties({MIGRATION: url}))
+        acid.context.catalog.alter_table(NAME, table.with_properties({MIGRATION.name: url}))
         other.sql("CREATE DATABASE shop")
         other.context.catalog.create_table(table.with_properties(begun))
         for one in (acid, other):
@@ -138,7 +138,7 @@ def test_what_was_interrupted_is_brought_to_its_end(spark: SparkSession, tmp_pat
     assert "shop.seven: a view, which stays (it reads shop.plain, which is not in" in done.stderr
     with hiveacid.connect(spark, warehouse=there) as other:
         assert [tuple(row) for row in other.sql(_QUERY).collect()] == before
-        other.context.snapshots.close()
+        other.context.read_leases.close()
         other.context.catalog.alter_table(NAME, other.table("shop.orders").definition.with_properties(begun))
     assert _run("-w", here, "--to-warehouse", there, "shop.orders", to=url).exit_code == 0
     with hiveacid.connect(spark, warehouse=there) as other:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hiveacid.errors import MergeCardinalityError
-from hiveacid.spark.merge import Clause, MergePlan, When
-from hiveacid.spark.narrowing import can_narrow, narrowing
-from hiveacid.spark.write import Action
-from hiveacid.table import merge
+from hiveacid.spark.write.merge import MatchKind, MergePlan, WhenClause
+from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
+from hiveacid.spark.write.staging import Action
+from hiveacid.table.write import merge
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,9 +101,9 @@ def test_what_is_known_of_the_target(acid: AcidSession, spark: SparkSession) -> 
     acid.sql(FILL)
 
     def where(on: str, source: str) -> str | None:
-        clauses = [Clause(When.MATCHED, Action.DELETE)]
+        clauses = [WhenClause(MatchKind.MATCHED, Action.DELETE)]
         plan = MergePlan(acid.table("t").definition, on, clauses, "t", "s")
-        return narrowing(plan, acid.table("t").to_df(), spark.sql(source)).where
+        return narrow_source(plan, acid.table("t").to_df(), spark.sql(source)).where
 
     both = "SELECT id, CAST(id AS INT) AS n, concat('k', id) AS v, id % 3 AS p FROM range(3, 6)"
     assert where("t.id = s.id", both) == "`id` BETWEEN 3L AND 5L"
@@ -132,13 +132,15 @@ def test_what_is_not_narrowed(acid: AcidSession, spark: SparkSession) -> None:
     acid.sql(CREATE)
     source: DataFrame = spark.range(3)
     table = acid.table("t").definition
-    by_text = MergePlan(table, "t.id = s.id", [Clause(When.MATCHED, Action.DELETE, "s.id > 1")], "t", "s")
+    by_text = MergePlan(
+        table, "t.id = s.id", [WhenClause(MatchKind.MATCHED, Action.DELETE, "s.id > 1")], "t", "s"
+    )
     assert can_narrow(by_text)
     for on, clause in (
-        (source["id"] == Decimal(3), Clause(When.MATCHED, Action.DELETE)),
-        ("t.id = s.id", Clause(When.MATCHED, Action.DELETE, source["id"] > 1)),
-        ("t.id = s.id", Clause(When.SOURCE_ONLY, Action.INSERT, values={"id": source["id"]})),
-        ("t.id = s.id", Clause(When.TARGET_ONLY, Action.DELETE)),
+        (source["id"] == Decimal(3), WhenClause(MatchKind.MATCHED, Action.DELETE)),
+        ("t.id = s.id", WhenClause(MatchKind.MATCHED, Action.DELETE, source["id"] > 1)),
+        ("t.id = s.id", WhenClause(MatchKind.SOURCE_ONLY, Action.INSERT, values={"id": source["id"]})),
+        ("t.id = s.id", WhenClause(MatchKind.TARGET_ONLY, Action.DELETE)),
     ):
         assert not can_narrow(MergePlan(table, on, [clause], "t", "s"))
 
@@ -149,15 +151,15 @@ def test_columns_that_every_update_sets_are_not_read(acid: AcidSession, spark: S
     source = spark.sql("SELECT 7L AS id, 'new' AS v, 3 AS n, DATE'2026-01-01' AS d")
     sets = {"v": "s.v", "n": "s.n", "d": "s.d"}
 
-    def read(*clauses: Clause) -> set[str]:
+    def read(*clauses: WhenClause) -> set[str]:
         plan = MergePlan(acid.table("t").definition, "t.id = s.id", clauses, "t", "s")
         frame = plan.changed_rows(acid.table("t").scan(row_ids=True).to_df(), source)
         optimised = str(frame._jdf.queryExecution().optimizedPlan().toString())
         return set(re.findall(r"row#\d+\.(\w+)", optimised)) - {"__hiveacid_absent"}
 
-    assert read(Clause(When.MATCHED, Action.UPDATE, values={**sets, "m": "1.0"})) == {"id"}
-    assert read(Clause(When.MATCHED, Action.UPDATE, values=sets)) == {"id", "m"}
+    assert read(WhenClause(MatchKind.MATCHED, Action.UPDATE, values={**sets, "m": "1.0"})) == {"id"}
+    assert read(WhenClause(MatchKind.MATCHED, Action.UPDATE, values=sets)) == {"id", "m"}
     assert read(
-        Clause(When.MATCHED, Action.UPDATE, "s.n = 1", {**sets, "m": "1.0"}),
-        Clause(When.MATCHED, Action.UPDATE, values={"m": "2.0"}),
+        WhenClause(MatchKind.MATCHED, Action.UPDATE, "s.n = 1", {**sets, "m": "1.0"}),
+        WhenClause(MatchKind.MATCHED, Action.UPDATE, values={"m": "2.0"}),
     ) == {"id", "v", "n", "d"}

@@ -309,26 +309,26 @@ def test_what_a_connection_holds_ends_with_it(native: NativeSession) -> None:
     thread = threading.Thread(target=die)
     thread.start()
     thread.join(300)
-    native._door.sweep()
+    native._sql_gateway.sweep()
     assert left[0].ended
     assert rows(native.sql("SELECT * FROM t")) == [(1,)]
 
     # the word select is no query, and what a plan needed goes when Spark has analysed it
     plain = SparkSession(native.sparkContext, native._jsparkSession)
-    native._door.sweep(0.0)
+    native._sql_gateway.sweep(0.0)
     gc.collect()
-    native.acid.context.snapshots.sweep()
+    native.acid.context.read_leases.sweep()
     before = beating.alive()
     assert (
         plain.range(1).selectExpr("1 AS selected").where("selected = 1").selectExpr("'select' AS s").count()
     )
     assert plain.range(1).where("id IN (SELECT 0)").count() == 1
-    native.acid.context.snapshots.sweep()
+    native.acid.context.read_leases.sweep()
     assert beating.alive() <= before
     assert plain.range(3).where("id IN (SELECT id FROM t)").count() == 1
     assert plain.range(3).where("id IN (TABLE t)").count() == 1
-    native._door.sweep(0.0)
-    assert not native._door._views
+    native._sql_gateway.sweep(0.0)
+    assert not native._sql_gateway._views
 
 
 def test_closing_the_session_ends_all_connections(spark: SparkSession, tmp_path: Path) -> None:

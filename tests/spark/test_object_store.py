@@ -14,22 +14,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from acid_files import orc_bytes
-from hadoop_jars import s3a_jars
-from hdfs_server import WHY_NOT as NO_HDFS
-from hdfs_server import hdfs_server
 from hiveacid.errors import (
     CompactionRefusedError,
     ConfigError,
     UnsupportedFeatureError,
     WriteConflictError,
 )
-from hiveacid.spark.lease import let_go
+from hiveacid.spark.session.plan_lease import release_unused_plans
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection as Stream
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.faults import Faults, Moment, Point, SimulatedCrash, crash, faulty
-from s3_server import WHY_NOT, S3Server, reached_by, s3_server
+from support.clock import ManualClock
+from support.corpus.acid_files import orc_bytes
+from support.crash.faults import Faults, Moment, Point, SimulatedCrash, crash, faulty
+from support.crash.late_sessions import heartbeats_end_nothing
+from support.servers.hadoop_jars import s3a_jars
+from support.servers.hdfs import WHY_NOT as NO_HDFS
+from support.servers.hdfs import hdfs_server
+from support.servers.object_store import WHY_NOT, S3Server, reached_by, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,7 @@ def s3(spark: SparkSession) -> Iterator[S3Server]:
     if WHY_NOT:
         pytest.skip(WHY_NOT)
     if not s3a_jars():
-        pytest.skip("the jars of s3a:// were not fetched: python tests/hadoop_jars.py")
+        pytest.skip("the jars of s3a:// were not fetched: python tests/support/servers/hadoop_jars.py")
     with s3_server() as server, reached_by(spark, server):
         yield server
 
@@ -171,9 +172,9 @@ def test_what_a_store_without_renaming_cannot_do_is_refused(
 def released(acid: AcidSession) -> None:
     """Let go of the snapshots that earlier frames held: else a compaction leaves its cleaning to another one."""
     until = time.monotonic() + 60
-    while acid.context.snapshots.sweep():  # the JVM collects its garbage when it likes
+    while acid.context.read_leases.sweep():  # the JVM collects its garbage when it likes
         assert time.monotonic() < until, "a snapshot is held that nobody uses"
-        let_go(acid.context.facts, acid.context.snapshots.sweep)
+        release_unused_plans(acid.context.facts, acid.context.read_leases.sweep)
 
 
 def compacted(kind: str, acid: AcidSession, name: str) -> None:
@@ -213,13 +214,20 @@ def test_a_driver_that_dies_at_any_step_leaves_no_partial_row(
 
     A statement that is no compaction dies before every second one; HIVEACID_TEST_ALL_POINTS: before each of them.
     """
-    carry_out, result = DYING[statement]
-    compacts = statement in ("minor", "major")
     late = SqlStore(store, clock=ManualClock(lake.context.clock.now() - 3_600_000))
     name = f"d_{statement}"
     lake.sql(f"CREATE TABLE {name} (a INT, b STRING) {FULL}")
     for value in (1, 2):
         lake.sql(f"INSERT INTO {name} VALUES ({value}, 'x{value}')")
+    with heartbeats_end_nothing():
+        _die_at_every_step(lake, late, name, statement)
+    late.close()
+    lake.sql(f"DROP TABLE {name}")
+
+
+def _die_at_every_step(lake: AcidSession, late: SqlStore, name: str, statement: str) -> None:
+    carry_out, result = DYING[statement]
+    compacts = statement in ("minor", "major")
     expected: Rows = [(1, "x1"), (2, "x2")]
     alive = Faults()
     released(lake)
@@ -256,8 +264,6 @@ def test_a_driver_that_dies_at_any_step_leaves_no_partial_row(
     assert rows(lake, name) == sorted(expected)
     left = [path for path in files(lake, name) if path.startswith(".hiveacid")]
     assert left == []
-    late.close()
-    lake.sql(f"DROP TABLE {name}")
 
 
 def test_in_a_race_of_writers_and_a_compactor_nobody_loses_or_doubles_a_row(lake: AcidSession) -> None:

@@ -10,14 +10,14 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import functions as F
 
-from acid_files import acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
-from generated_code import generated
 from hiveacid.config import keys
 from hiveacid.core.model import TableName
-from hiveacid.spark import located
-from hiveacid.spark.reach import WORTH
-from hiveacid.table import dead
+from hiveacid.spark.read import partition_lookup
+from hiveacid.spark.read.delete_bounds import SEPARATE_SCAN_ROWS
 from hiveacid.table.acid_table import Scan
+from hiveacid.table.read import delete_bitmap as dead
+from support.corpus.acid_files import acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
+from support.generated_code import generated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +152,7 @@ def test_a_look_at_bits_and_partitions_stays_short(
     acid: AcidSession, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a row lies is asked once: by the path of its file, cut out of it where there are very many files."""
-    monkeypatch.setattr(located, "_MOST_FILES", most)
+    monkeypatch.setattr(partition_lookup, "_MAX_FILES", most)
     acid.sql(CREATE.format("p", "PARTITIONED BY (d STRING, e INT) CLUSTERED BY (id) INTO 2 BUCKETS"))
     days = "if(id % 6 = 0, NULL, concat('a/%', id % 6, ' ='))"
     acid.sql(
@@ -280,19 +280,21 @@ def test_a_partition_with_events_of_acid_v1_is_counted_once(acid: AcidSession, t
 
 def test_files_out_of_reach_of_all_deletes_are_read_without_a_look_at_bits(acid: AcidSession) -> None:
     acid.sql("CREATE TABLE big (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
-    acid.sql(f"INSERT INTO big SELECT CAST(id AS INT) FROM range(0, {WORTH}, 1, 1)")
-    acid.sql(f"INSERT INTO big SELECT CAST(id AS INT) FROM range({WORTH}, {WORTH + 10}, 1, 1)")
-    acid.sql(f"DELETE FROM big WHERE id = {WORTH + 3}")
+    acid.sql(f"INSERT INTO big SELECT CAST(id AS INT) FROM range(0, {SEPARATE_SCAN_ROWS}, 1, 1)")
+    acid.sql(
+        f"INSERT INTO big SELECT CAST(id AS INT) FROM range({SEPARATE_SCAN_ROWS}, {SEPARATE_SCAN_ROWS + 10}, 1, 1)"
+    )
+    acid.sql(f"DELETE FROM big WHERE id = {SEPARATE_SCAN_ROWS + 3}")
     frame = acid.table("big").to_df().selectExpr("count(id)", "sum(id)")
     plan = executed_plan(frame)
     assert (BITS in plan, "Union" in plan) == (True, True), plan
-    expected = sum(range(WORTH + 10)) - WORTH - 3
-    assert frame.collect() == [(WORTH + 9, expected)]
+    expected = sum(range(SEPARATE_SCAN_ROWS + 10)) - SEPARATE_SCAN_ROWS - 3
+    assert frame.collect() == [(SEPARATE_SCAN_ROWS + 9, expected)]
     acid.sql("DELETE FROM big WHERE id = 5")  # now both files are within reach
     frame = acid.table("big").to_df().selectExpr("count(id)", "sum(id)")
     plan = executed_plan(frame)
     assert (BITS in plan, "Union" in plan) == (True, False), plan
-    assert frame.collect() == [(WORTH + 8, expected - 5)]
+    assert frame.collect() == [(SEPARATE_SCAN_ROWS + 8, expected - 5)]
 
 
 def test_originals_that_no_delete_can_touch_are_read_as_plain_files(

@@ -19,9 +19,9 @@ from hiveacid.core.model import (
     TableName,
 )
 from hiveacid.errors import NoSuchColumnError
-from hiveacid.spark import pruning
-from hiveacid.spark.predicates import prune_partitions
-from hiveacid.spark.session import SparkFacts
+from hiveacid.spark.predicates import partition_pruning as pruning
+from hiveacid.spark.predicates.partition_pruning import prune_partitions
+from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -197,9 +197,9 @@ def test_python_answers_as_spark_does(
     for kind, values, where in made:
         definition, all_parts = table(("p", kind)), parts(*values)
         known = pruning.conjuncts(facts, pruning.visible_columns(definition), where)
-        by_python = pruning._by_python(definition, all_parts, known)
+        by_python = pruning._prune_in_python(definition, all_parts, known)
         assert by_python is not None
-        assert by_python == pruning._by_spark(facts, definition, all_parts, known, "tab")
+        assert by_python == pruning._prune_in_spark(facts, definition, all_parts, known, "tab")
 
 
 def test_ten_thousand_partitions_take_no_time(facts: SparkFacts) -> None:

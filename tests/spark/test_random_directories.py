@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from directory_files import write_location
-from directory_maker import make_location
-from directory_model import Ids, Key, Location, make_ids
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.errors import FormatError
-from hiveacid.spark.failures import translated
+from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage.listing import list_locations
-from hiveacid.table.read import frame_of
-from sort_merge_reader import read_location
+from hiveacid.table.read.scan import scan_locations
+from support.corpus.sort_merge_reader import read_location
+from support.directories.files import write_location
+from support.directories.maker import make_location
+from support.directories.model import Ids, Key, Location, make_ids
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -63,9 +63,9 @@ def partitions(root: Path, random: Random, ids: Ids) -> tuple[list[Partition], s
 def scanned(acid: AcidSession, table: TableDefinition, found: list[Partition], ids: Ids) -> list[Row]:
     """Read as a statement does, with write ids and transactions of our own."""
     context = acid.context
-    with context.snapshots.taken(context.settings) as txn, translated():
+    with context.read_leases.acquire(context.settings) as txn, translate_errors():
         locations = list_locations(context.fs, table, found, ids.write_ids, ids.txns)
-        frame = frame_of(context, table, locations, ids.write_ids, txn)
+        frame = scan_locations(context, table, locations, ids.write_ids, txn)
         rows = frame.select("p", "ROW__ID.*", "v").collect()
     return [(row[0], (row[1], row[2], row[3]), row[4]) for row in rows]
 

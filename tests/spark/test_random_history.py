@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from history_runner import Layout, Runner
+from support.random_history.runner import Layout, Runner
 
 if TYPE_CHECKING:
     from pathlib import Path

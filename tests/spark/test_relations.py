@@ -8,18 +8,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hiveacid.core.types import quote_name
+from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ParseError, UnsupportedFeatureError
-from hiveacid.spark.relations import (
+from hiveacid.spark.parser.relations import (
     Relation,
     find_relations,
     find_relations_in_expression,
-    substituted,
+    substitute_variables,
 )
-from hiveacid.spark.session import SparkFacts
-from hiveacid.sql.binding import _edits
-from hiveacid.sql.placing import Placed
-from hiveacid.sql.values import Slice
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.sql.binding.bind import _edits
+from hiveacid.sql.binding.source_positions import EditedText
+from hiveacid.sql.statements.values import Slice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,10 @@ def named(facts: SparkFacts, text: str) -> list[str]:
 
 def rewrite(text: str, replacements: Mapping[Relation, str]) -> str:
     """Return a text with views in the places of tables, as a Binder gives it to Spark."""
-    edits = [edit for one, view in replacements.items() for edit in _edits(text, one, quote_name(view))]
-    return Placed(Slice(text), tuple(edits)).text
+    edits = [
+        edit for one, view in replacements.items() for edit in _edits(Slice(text), one, quote_name(view))
+    ]
+    return EditedText(Slice(text), tuple(edits)).text
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ def test_variables_come_first(facts: SparkFacts) -> None:
     query = "SELECT * FROM ${hiveacid.test.table} AS x"
     with pytest.raises(UnsupportedFeatureError, match="variables"):
         find_relations(facts, query)
-    assert named(facts, substituted(facts, query)) == ["db.t"]
+    assert named(facts, substitute_variables(facts, query)) == ["db.t"]
     assert named(facts, "SELECT '$', '{}' FROM a") == ["a"]
 
 

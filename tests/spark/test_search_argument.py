@@ -19,13 +19,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableName
-from hiveacid.spark.sarg import Leaf, leaf_of
-from hiveacid.spark.scan import _GUARD, ABSENT
-from hiveacid.spark.search_argument import ArgumentBuilder, search_argument
-from hiveacid.spark.session import SparkFacts
-from hiveacid.spark.simple import Operator, Simple
-from hiveacid.spark.timezone import from_file
-from hiveacid.spark.types import column_type
+from hiveacid.spark.formats.expressions import as_column
+from hiveacid.spark.formats.time_zones import from_file
+from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.predicates.comparisons import Comparison, Operator
+from hiveacid.spark.predicates.intervals import PredicateLeaf, predicate_leaf
+from hiveacid.spark.predicates.search_argument import SearchArgumentBuilder, search_argument
+from hiveacid.spark.read.acid_rows import _KEEP_COLUMNS, ABSENT_FIELD
+from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,22 +112,27 @@ class Files:
         return SparkFacts(self.spark)
 
     def read(self, arguments: dict[str, str], where: str | None = None) -> DataFrame:
-        """Read as ``spark.scan`` does: all columns, or those that a condition mentions."""
+        """Read as ``spark.read.scan`` does: all columns, or those that a condition mentions."""
         row = ", ".join(f"`{c.name}`: {column_type(c).simpleString()}" for c in self.table.columns)
         six = (
             "operation int, originalTransaction bigint, bucket int, rowId bigint, currentTransaction bigint, "
-            f"row struct<{row}, {ABSENT}: int>"
+            f"row struct<{row}, {ABSENT_FIELD}: int>"
         )
-        frame = self.spark.read.schema(six).options(**arguments).orc(list(self.paths)).where(f"{_GUARD} = 0")
+        frame = (
+            self.spark.read.schema(six)
+            .options(**arguments)
+            .orc(list(self.paths))
+            .where(f"{_KEEP_COLUMNS} = 0")
+        )
         users = [
-            from_file(self.facts, F.col("row").getField(c.name), c.type).alias(c.name)
+            as_column(from_file(self.facts, F.col("row").getField(c.name), c.type)).alias(c.name)
             for c in self.table.columns
             if where is None or re.search(rf"\b{c.name}\b", where)
         ]
         return frame.select(*users, F.coalesce(F.col("rowId"), F.lit(-1)).alias("ROW__ID")).alias("tab")
 
     def arguments(self, where: str) -> dict[str, str]:
-        return search_argument(self.facts, self.table, where).options()
+        return search_argument(self.facts, self.table, where).reader_options()
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +285,7 @@ def test_what_is_not_certain_is_not_used(files: Files, where: str) -> None:
 
 def test_tables_without_row_ids_have_none(files: Files) -> None:
     plain = TableDefinition(TableName("db", "plain"), TABLE.columns, STORAGE, "/nowhere")
-    assert search_argument(files.facts, plain, "i = 5").options() == {}
+    assert search_argument(files.facts, plain, "i = 5").reader_options() == {}
     assert set(files.arguments("i = 5 AND s = 'x'")) >= {"orc.kryo.sarg", "orc.sarg.column.names"}
     assert files.arguments("i = 5 AND s = 'x'")["orc.sarg.column.names"] == "i,s"
 
@@ -293,9 +299,11 @@ def test_partition_columns_are_not_asked_of_orc(files: Files) -> None:
         partition_columns=(Column("dt", "date"),),
         properties=FULL,
     )
-    assert search_argument(files.facts, table, "dt = '2020-01-01'").options() == {}
+    assert search_argument(files.facts, table, "dt = '2020-01-01'").reader_options() == {}
     assert (
-        search_argument(files.facts, table, "dt = '2020-01-01' AND i = 1").options()["orc.sarg.column.names"]
+        search_argument(files.facts, table, "dt = '2020-01-01' AND i = 1").reader_options()[
+            "orc.sarg.column.names"
+        ]
         == "i"
     )
 
@@ -311,8 +319,8 @@ def test_row_groups_whose_statistics_lack_a_minimum_are_read(files: Files) -> No
     )
     truth = jvm.java.lang.Class.forName("org.apache.hadoop.hive.ql.io.sarg.SearchArgument$TruthValue")
 
-    def needed(leaf: Leaf) -> bool:
-        builder = ArgumentBuilder(files.facts)
+    def needed(leaf: PredicateLeaf) -> bool:
+        builder = SearchArgumentBuilder(files.facts)
         builder.add(leaf)
         argument = builder.build()
         leaves = argument.getLeaves()
@@ -322,7 +330,7 @@ def test_row_groups_whose_statistics_lack_a_minimum_are_read(files: Files) -> No
         return bool(argument.evaluate(values).isNeeded())
 
     for operator in ("EQUAL", "LESS", "LESS_OR_EQUAL", "GREATER", "GREATER_OR_EQUAL", "IN"):
-        leaf = leaf_of(Simple("s", Operator[operator], ("x",), T.StringType()), "string")
+        leaf = predicate_leaf(Comparison("s", Operator[operator], ("x",), T.StringType()), "string")
         assert leaf is not None
         assert needed(leaf), operator
         assert not needed(replace(leaf, or_null=False)), "ORC has learnt better: the guard may go"

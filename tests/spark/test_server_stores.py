@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
-    from hiveacid.testing.servers import Server
+    from support.servers.databases import Server
 
 ACID = "CLUSTERED BY (id) INTO 2 BUCKETS STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 Two = tuple["AcidSession", "AcidSession"]

@@ -22,12 +22,12 @@ from click.testing import CliRunner, Result
 
 import hiveacid
 from hiveacid.cli.main import main
-from hiveacid.cli.options import Place
+from hiveacid.cli.options import ConnectionOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hiveacid.ports import LockRow
+    from hiveacid.ports.locks import LockRow
 
 TABLE = "CREATE TABLE sales (id BIGINT, item STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][AB0]|\x1b[=>]|\x1b\][^\x07]*\x07|[\x07\x08]")
@@ -42,7 +42,7 @@ PATIENCE = 300.0  # seconds for what should come at once, on a machine that is b
 SHELLS = """
 import os, sys
 from hiveacid.cli.main import main
-from hiveacid.spark.launch import local_session
+from hiveacid.spark.session.launch import local_session
 
 warehouse, state = sys.argv[1:]
 os.environ["XDG_STATE_HOME"] = state
@@ -176,7 +176,7 @@ def test_a_limit_is_said_and_json_is_json(warehouse: str) -> None:
 
 
 def locks(warehouse: str) -> tuple[LockRow, ...]:
-    with Place(warehouse, None, (), verbose=False).opened_store() as store:
+    with ConnectionOptions(warehouse, None, (), verbose=False).opened_store() as store:
         return store.show_locks()
 
 

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import parquet
 
-from hiveacid.cli.shell.cancel import Runner
-from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.cli.shell.cancel import StatementRunner
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import CompactionError, StatementCancelledError
-from hiveacid.heartbeats import beginner
-from hiveacid.spark import flat
-from hiveacid.table import compact
-from hiveacid.table import side_by_side as beside
-from hiveacid.table.side_by_side import side_by_side
-from hiveacid.transaction import this_client
+from hiveacid.spark.formats import flat_files as flat
+from hiveacid.table import parallel as beside
+from hiveacid.table.compaction import compact
+from hiveacid.table.parallel import run_in_parallel
+from hiveacid.transactions.heartbeats import owner_thread
+from hiveacid.transactions.transaction import this_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiveacid import AcidSession
+    from hiveacid.core.compaction.queue import Compaction
     from hiveacid.core.model import TxnId
-    from hiveacid.core.queue import Compaction
-    from hiveacid.table.report import CompactionReport
+    from hiveacid.table.compaction.report import CompactionReport
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 PATIENCE = 120.0
@@ -111,15 +111,15 @@ def test_threads_have_the_properties_of_the_one_that_waits(acid: AcidSession) ->
 
         def look() -> tuple[str | None, int, int]:
             meeting.wait()
-            return context.getLocalProperty("spark.scheduler.pool"), beginner(), threading.get_ident()
+            return context.getLocalProperty("spark.scheduler.pool"), owner_thread(), threading.get_ident()
 
-        found = side_by_side(acid.context.facts, [look, look], 4, never_asked)
+        found = run_in_parallel(acid.context.facts, [look, look], 4, never_asked)
     finally:
         context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
     me = threading.get_ident()
     assert [(pool, who) for pool, who, _ in found] == [("compactions", me)] * 2
     assert len({me, *(own for _, _, own in found)}) == 3
-    assert beginner() == me
+    assert owner_thread() == me
 
 
 def test_an_interrupted_statement_waits_for_its_threads_and_stops_them(acid: AcidSession) -> None:
@@ -134,7 +134,7 @@ def test_an_interrupted_statement_waits_for_its_threads_and_stops_them(acid: Aci
         ended.append(threading.get_ident())
 
     with pytest.raises(KeyboardInterrupt):
-        side_by_side(acid.context.facts, [work] * 5, 2, stopping.set)
+        run_in_parallel(acid.context.facts, [work] * 5, 2, stopping.set)
     assert len(ended) == 2  # those under way; the others were never begun
 
 
@@ -182,7 +182,7 @@ def test_ctrl_c_in_the_shell_reaches_all_of_them(acid: AcidSession, monkeypatch:
     before = rows(acid)
     begun = threading.Barrier(3, timeout=PATIENCE)
     own: list[TxnId] = []
-    runner = Runner(acid)
+    runner = StatementRunner(acid)
 
     def sleeping(context: object, job: Compaction, *rest: object) -> CompactionReport:
         del job, rest
@@ -241,14 +241,14 @@ def test_settings_of_a_session_are_one_writers_at_a_time(acid: AcidSession) -> N
     seen: list[str | None] = []
 
     def one() -> None:
-        with flat._settings(spark, {key: "true"}):
+        with flat._session_settings(spark, {key: "true"}):
             first.set()
             second.wait(0.5)  # in vain
         last.set()
 
     def other() -> None:
         first.wait(PATIENCE)
-        with flat._settings(spark, {key: "true"}):
+        with flat._session_settings(spark, {key: "true"}):
             second.set()
             last.wait(PATIENCE)
             seen.append(spark.conf.get(key))
@@ -269,8 +269,8 @@ def test_threads_that_cannot_begin_leave_their_work_to_the_one_that_waits(
         del facts, run
         return threading.Thread(target=lambda: None, name=name)
 
-    monkeypatch.setattr(beside, "thread_like_this", stillborn)
-    assert side_by_side(acid.context.facts, [lambda: 1, lambda: 2], 2, never_asked) == [1, 2]
+    monkeypatch.setattr(beside, "thread_with_job_properties", stillborn)
+    assert run_in_parallel(acid.context.facts, [lambda: 1, lambda: 2], 2, never_asked) == [1, 2]
 
 
 def test_what_waits_for_a_lock_ends_with_the_statement(acid: AcidSession) -> None:

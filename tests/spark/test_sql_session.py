@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hiveacid
-from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Partition
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hiveacid.core.streams import StreamKey
+from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.datasource import can_register, register
-from hiveacid.spark.session import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
     WriteConflictError,
 )
-from hiveacid.ports import Client, Operation, Written
+from hiveacid.ports.transactions import Client, Operation, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid import AcidSession
-    from hiveacid.table.stream_writer import StreamWriter
+    from hiveacid.table.write.stream_writer import StreamWriter
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 
@@ -254,9 +254,16 @@ def test_a_lost_race_is_run_again(
     merging = t.stream_writer("m", merge_on=["k"], checkpoint="c")
     write(merging, 2)
     assert rows(acid, "SELECT * FROM t") == [(1, "v0")]
-    acid.sql("SET hive.txn.retrysnapshot.max.count=0")
-    with pytest.raises(WriteConflictError):
-        write(merging, 1)
+    acid.sql("SET hive.txn.retrysnapshot.max.count=1")
+    with pytest.raises(WriteConflictError) as raised:
+        write(merging, 2)
+    for words in (
+        "batch 1 of stream 'm' into default.t was tried 2 times",
+        "hive.txn.retrysnapshot.max.count, now 1",
+        "hive.txn.xlock.write=true",
+        "Last conflict: Aborting [txnid:",
+    ):
+        assert words in str(raised.value)
     write(merging, 0)
     assert rows(acid, "SELECT * FROM t") == [(1, "v1")]
     write(t.stream_writer("a", checkpoint="c"), 1)

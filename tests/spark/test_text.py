@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from hiveacid.core.model import Column, TableDefinition, TableName
-from hiveacid.core.storage_formats import TEXTFILE
+from hiveacid.core.schema.storage_formats import TEXTFILE
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.session import SparkFacts
-from hiveacid.spark.text import format_line, parse_line, text_layout
+from hiveacid.spark.formats.text import format_line, parse_line, text_layout
+from hiveacid.spark.session.capabilities import SparkFacts
 
 READ_BY_HIVE = Path(__file__).parent / "data" / "lazy_simple_serde.jsonl"
 # Where we give NULL and Hive 4.0.1 a date: short and negative years, rubbish behind the day.

@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession
 
 import hiveacid
 from hiveacid.errors import HiveAcidError
-from hiveacid.transaction import this_client
+from hiveacid.transactions.transaction import this_client
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from sources import PythonFile, dotted, python_files
 
 MOST_LINES_OF_A_MODULE = 500
 MOST_LINES_OF_A_FUNCTION = 70
+MOST_MODULES_OF_A_PACKAGE = 20  # besides __init__.py
 
 # The only rooms that may import pyspark when they run (for type hints everybody may).
 SPARK_ROOMS = (
@@ -18,7 +20,6 @@ SPARK_ROOMS = (
     "src/hiveacid/datasource/",
     "src/hiveacid/streaming/",
     "src/hiveacid/sql/native",
-    "src/hiveacid/testing/",
     "src/hiveacid/demo/",  # written like a user's program
 )
 # Where the time of day may be asked: the clock itself, and what talks to a person.
@@ -48,6 +49,13 @@ def test_there_is_code_to_look_at() -> None:
 def test_modules_are_short() -> None:
     lengths = {file.name: file.text.count("\n") for file in EVERYTHING}
     assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_OF_A_MODULE} == {}
+
+
+def test_packages_are_small() -> None:
+    modules = Counter(
+        file.name.rpartition("/")[0] for file in SOURCES if not file.name.endswith("/__init__.py")
+    )
+    assert {name: count for name, count in modules.items() if count > MOST_MODULES_OF_A_PACKAGE} == {}
 
 
 def test_functions_are_short() -> None:
@@ -131,6 +139,57 @@ def test_spark_stays_in_its_rooms() -> None:
 def test_sql_libraries_stay_in_their_rooms() -> None:
     assert imports_outside({"sqlalchemy"}, ("src/hiveacid/stores/",)) == []
     assert imports_outside({"sqlglot"}, ("src/hiveacid/sql/",)) == []
+
+
+# Modules that still import each other. The list may only become shorter.
+CYCLES_LEFT: set[str] = set()
+
+
+def module_name(file: PythonFile) -> str:
+    return file.name.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def imported_modules(tree: ast.AST, modules: set[str]) -> Iterator[str]:
+    """Yield the modules that a file imports: at its top, in its functions, and for typing."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            submodules = {f"{node.module}.{alias.name}" for alias in node.names} & modules
+            yield from submodules or {node.module} & modules
+
+
+def modules_in_cycles(imports: dict[str, set[str]]) -> set[str]:
+    """Take away, as long as there is one, a module that imports no other one or is imported by no other one."""
+    left = dict(imports)
+    while True:
+        imported = set().union(*left.values()) & set(left)
+        ends = {name for name, needs in left.items() if not needs & set(left) or name not in imported}
+        if not ends:
+            return set(left)
+        left = {name: needs for name, needs in left.items() if name not in ends}
+
+
+def test_modules_do_not_import_each_other() -> None:
+    names = {module_name(file) for file in SOURCES}
+    imports = {
+        name: set(imported_modules(file.tree, names)) - {name}
+        for file in SOURCES
+        for name in [module_name(file)]
+    }
+    assert modules_in_cycles(imports) == CYCLES_LEFT
+
+
+def test_the_rule_about_cycles_sees_those_of_functions_and_types() -> None:
+    first = "if TYPE_CHECKING:\n    from package.second import B"
+    second = "def late():\n    from package import first"
+    names = {"package", "package.first", "package.second", "package.third"}
+    imports = {
+        "package.first": set(imported_modules(ast.parse(first), names)),
+        "package.second": set(imported_modules(ast.parse(second), names)),
+        "package.third": set(imported_modules(ast.parse("import package.first"), names)),
+    }
+    assert modules_in_cycles(imports) == {"package.first", "package.second"}
 
 
 def test_the_core_needs_the_standard_library_only() -> None:

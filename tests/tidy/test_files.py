@@ -19,7 +19,7 @@ LARGEST_FILE = 5_000_000  # bytes
 # What lies at the root, and nothing else: programs that were run there leave their checkpoints and databases.
 AT_THE_ROOT = frozenset(
     {".ci", ".gitignore", "bench", "docs", "requirements", "src", "tests", "tools"}
-    | {"ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md", "STYLE.md"}
+    | {"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "STYLE.md"}
     | {"Makefile", "mkdocs.yml", "pyproject.toml"}
 )
 # Left behind by Spark, Hive and streaming queries, wherever they were run.

@@ -1,28 +1,24 @@
-"""What a table definition must fulfil before it enters the catalog (``TransactionalValidationListener``)."""
+"""Names and locations that a new database or table may have, and properties that may be changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from hiveacid.core.buckets import MAX_BUCKET
-from hiveacid.core.locations import lies_in, touch
+from hiveacid.config.table_properties import BUCKETING_VERSION, RESERVED_PROPERTIES
+from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName
-from hiveacid.errors import CatalogError, SchemaMismatchError, UnsupportedFeatureError
-from hiveacid.spark.types import column_type
-from hiveacid.storage.listing import RESERVED_PROPERTIES
+from hiveacid.core.schema.locations import lies_in, overlap
+from hiveacid.errors import CatalogError
 from hiveacid.storage.paths import real_path
-from hiveacid.table.context import STORE_DIRECTORY
-from hiveacid.table.history import retention
+from hiveacid.table.context import STORE_DIRECTORY, all_tables
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
 
-_RESERVED_PREFIX = "__hiveacid"
 _NOT_IN_NAMES = frozenset("/\\.:`\x7f")
 _FIRST_PRINTABLE = 0x20
 _LONGEST_DIRECTORY = 240  # bytes; file systems allow 255, and a renamed table's directory gets a suffix
-_VIRTUAL = {"row__id", "input__file__name", "block__offset__inside__file"}
 
 
 def check_name(what: str, name: str) -> None:
@@ -51,7 +47,7 @@ def check_location(location: str, context: Context, own: TableName | None = None
     wanted = real_path(location)
     for taken, what in _taken(context, own):
         place = real_path(taken)
-        if lies_in(place, wanted) if what == "database" else touch(place, wanted):
+        if lies_in(place, wanted) if what == "database" else overlap(place, wanted):
             raise CatalogError(f"the location {location} is not free: {what} {taken} is there")
 
 
@@ -75,76 +71,6 @@ def _taken(context: Context, own: TableName | None) -> Iterator[tuple[str, str]]
             yield table.location, f"table {table.name}"
 
 
-def all_tables(context: Context) -> Iterator[TableDefinition]:
-    """Yield every table of the catalog."""
-    for database in context.catalog.list_databases():
-        for name in context.catalog.list_tables(database):
-            table = context.catalog.get_table(TableName(database, name))
-            if table is not None:
-                yield table
-
-
-def check_definition(table: TableDefinition) -> None:
-    """Raise SchemaMismatchError, UnsupportedFeatureError, ConfigError or CatalogError for what no table may be."""
-    _check_columns(table)
-    _check_bucketing(table)
-    retention(table)
-    if table.kind is TableKind.PLAIN:
-        return
-    if table.external:
-        raise CatalogError(f"{table.name}: an external table cannot be transactional; leave out EXTERNAL")
-    if table.kind is TableKind.FULL_ACID:
-        if not table.storage.input_format.endswith("OrcInputFormat"):
-            raise CatalogError(
-                f"{table.name}: a transactional table with UPDATE and DELETE must be STORED AS ORC; other formats "
-                "need TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
-            )
-        _refuse_back_quotes(table)
-        if table.bucketing and table.bucketing.sort_columns:
-            raise CatalogError(f"{table.name}: a transactional table cannot be SORTED BY (Hive 10298)")
-
-
-def _refuse_back_quotes(table: TableDefinition) -> None:
-    # Spark's ORC reader hands the wanted schema on as text without escaping: the field would read as NULL. Columns
-    # are read by position then; fields of structs can't be.
-    for column in table.columns:
-        if "``" in column.type:
-            raise UnsupportedFeatureError(
-                f"{table.name}: column {column.name}: a field's name in a full ACID table cannot hold a back-quote"
-            )
-
-
-def _check_columns(table: TableDefinition) -> None:
-    if not table.columns:
-        raise SchemaMismatchError(
-            f"{table.name}: a table needs at least one column besides partition columns"
-        )
-    seen: set[str] = set()
-    for column in (*table.columns, *table.partition_columns):
-        if column.name in seen:
-            raise SchemaMismatchError(f"{table.name}: column {column.name} is named twice")
-        if column.name.startswith(_RESERVED_PREFIX) or column.name in _VIRTUAL:
-            raise SchemaMismatchError(f"{table.name}: {column.name} is a reserved column name")
-        seen.add(column.name)
-        column_type(column)
-    for column in table.partition_columns:
-        if "<" in column.type or column.type == "binary":
-            raise UnsupportedFeatureError(
-                f"{table.name}: partition column {column.name} must be of a primitive type"
-            )
-
-
-def _check_bucketing(table: TableDefinition) -> None:
-    if table.bucketing is None:
-        return
-    if table.bucketing.count < 1:
-        raise CatalogError(f"{table.name}: INTO {table.bucketing.count} BUCKETS: at least one is needed")
-    names = {c.name for c in table.columns}
-    for column in table.bucketing.columns:
-        if column not in names:
-            raise SchemaMismatchError(f"{table.name}: CLUSTERED BY {column}: no such column")
-
-
 def check_bucket_count(table: TableDefinition) -> None:
     """Raise CatalogError for more buckets than a row id can name (``BucketCodec``: Hive fails at the first INSERT)."""
     count = table.bucketing.count if table.bucketing else 0
@@ -158,8 +84,10 @@ def check_properties(table: TableDefinition, changes: Mapping[str, str]) -> None
     """Refuse changes of properties that decide how files are read."""
     refuse_reserved(table.name, changes)
     lower = {key.lower(): value for key, value in changes.items()}
-    if "bucketing_version" in lower and lower["bucketing_version"] != str(table.bucketing_version):
-        raise CatalogError(f"{table.name}: 'bucketing_version' cannot be changed: rows lie in its buckets")
+    if lower.get(BUCKETING_VERSION.name, str(table.bucketing_version)) != str(table.bucketing_version):
+        raise CatalogError(
+            f"{table.name}: '{BUCKETING_VERSION.name}' cannot be changed: rows lie in its buckets"
+        )
 
 
 def refuse_reserved(name: TableName, properties: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""`Connection`: one warehouse, one store, one Spark session."""
+"""`WarehouseConnection`: one warehouse, one store, one Spark session."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog import ddl
-from hiveacid.catalog.opening import open_store, own_settings
+from hiveacid.catalog.opening import open_store, settings_of_store
 from hiveacid.config import Settings, keys
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
-from hiveacid.heartbeats import Heartbeats
-from hiveacid.ports import Start
-from hiveacid.snapshots import Snapshots
-from hiveacid.spark.lease import let_go
-from hiveacid.spark.places import SparkPlaces
-from hiveacid.spark.session import SparkFacts
-from hiveacid.storage.anywhere import AnyFileSystem
+from hiveacid.ports.transactions import Start
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.file_systems import SessionFileSystems
+from hiveacid.spark.session.plan_lease import release_unused_plans
+from hiveacid.storage.routing import AnyFileSystem
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.table.acid_table import AcidTable
-from hiveacid.table.cleaning import clean
+from hiveacid.table.cleaning.cleaner import clean
 from hiveacid.table.context import Context
-from hiveacid.transaction import Transaction, Transactions, this_client
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.read_leases import ReadLeases
+from hiveacid.transactions.transaction import Transaction, Transactions, this_client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
     from hiveacid.core.model import TableDefinition, TableName
-    from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
 
 logger = logging.getLogger(__name__)
 
@@ -48,15 +47,15 @@ def make_context(
     facts.apply_settings()
     clock = SystemClock()
     opened, root = open_store(warehouse, store, chosen, clock)
-    chosen = Settings.of(own_settings(opened, settings or {}))
+    chosen = Settings.of(settings_of_store(opened, settings or {}))
     timeout = chosen.get(keys.TXN_TIMEOUT)
     transactions = Transactions(opened, Heartbeats(opened, timeout / 2), clock, this_client())
-    fs = AnyFileSystem(SparkPlaces(facts, {k: v for k, v in chosen.changed if k.startswith("fs.")}))
-    return Context(facts, fs, opened, opened, transactions, Snapshots(transactions), clock, root, chosen)
+    fs = AnyFileSystem(SessionFileSystems(facts, {k: v for k, v in chosen.changed if k.startswith("fs.")}))
+    return Context(facts, fs, opened, opened, transactions, ReadLeases(transactions), clock, root, chosen)
 
 
 @dataclass
-class Connection:
+class WarehouseConnection:
     """The verbs of a connection that are not SQL; `hiveacid.sql.session.AcidSession` adds ``sql``."""
 
     context: Context
@@ -114,14 +113,14 @@ class Connection:
         return AcidTable(self.context, table.name)
 
     def clean(self) -> list[str]:
-        """Remove what compactions and aborted transactions left and nobody can read; return the paths.
+        """Remove files of compactions and aborted transactions that no reader needs; return the paths.
 
         Raises UnsupportedFeatureError with a Hive Metastore, which has a cleaner of its own.
         """
-        if isinstance(self.context.store, MetastoreStore):
+        if not self.context.store.maintained_by_hiveacid():
             raise UnsupportedFeatureError("tables of a Hive Metastore are cleaned by its own cleaner")
         self.context.transactions.heartbeats.beat()
-        let_go(self.context.facts, self.context.snapshots.sweep)
+        release_unused_plans(self.context.facts, self.context.read_leases.sweep)
         self.context.store.abort_timed_out()
         return clean(self.context)
 
@@ -129,7 +128,7 @@ class Connection:
         """End snapshots, heartbeat and the store's connections; DataFrames made here are no longer protected."""
         self.context.closed = True
         try:
-            self.context.snapshots.close()
+            self.context.read_leases.close()
         finally:
             self.context.transactions.heartbeats.close()
             self.context.store.close()

@@ -1,9 +1,9 @@
 """ALTER TABLE … SET TBLPROPERTIES ('transactional'='true' …): from plain to transactional, one way.
 
-Rules: Hive's ``TransactionalValidationListener`` and ``AlterTableSetPropertiesOperation``, checked against 4.0.1. To
-full ACID no file moves: original rows get ids of write id 0, and the table's own write ids begin at 10,000,001. To
-insert-only all files move into ``delta_w_w_0000`` of the conversion's write id; they are there under second
-names before the commit, and lose the first ones after it: readers see the plain table or the converted one.
+Rules: Hive's ``TransactionalValidationListener`` and ``AlterTableSetPropertiesOperation``, checked against 4.0.1. A
+conversion to full ACID moves no file: original rows get ids of write id 0, and the table's own write ids begin at
+10,000,001. A conversion to insert-only moves all files into ``delta_w_w_0000`` of its write id. They get second names
+there before the commit and lose the first ones after it, so readers see either the plain table or the converted one.
 """
 
 from __future__ import annotations
@@ -13,42 +13,50 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hiveacid.catalog.checks import check_definition
-from hiveacid.core.buckets import MAX_BUCKET
-from hiveacid.core.commits import Deed
-from hiveacid.core.listing import read_listing
-from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.config.table_properties import CONVERSION, TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.core.format.bucket_property import MAX_BUCKET
+from hiveacid.core.format.names import DeltaName, parse_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
-from hiveacid.core.names import DeltaName, parse_original_file
-from hiveacid.core.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.transactions.commits import OperationSummary
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
-from hiveacid.storage.listing import CONVERSION, plain_files
-from hiveacid.table.read import locate, partitions_of
+from hiveacid.storage.listing import id_property, list_layout, plain_files
+from hiveacid.table.definition import check_definition
+from hiveacid.table.partitions import partitions_of
+from hiveacid.table.read.scan import list_visible
 
 if TYPE_CHECKING:
-    from hiveacid.core.listing import DataFile
-    from hiveacid.core.snapshot import AcidDirectory
+    from hiveacid.core.snapshot.listing import DataFile
+    from hiveacid.core.snapshot.selection import AcidDirectory
     from hiveacid.table.context import Context
-    from hiveacid.transaction import Transaction
+    from hiveacid.transactions.transaction import Transaction
 
 SKIPPED = 10_000_000
-"""Write ids that a conversion to full ACID passes over (``seedWriteIdOnAcidConversion``)."""
-_WORDS = ("transactional", "transactional_properties")
+"""Write ids that a conversion to full ACID skips (``seedWriteIdOnAcidConversion``)."""
+_WORDS = (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name)
 
 
 def target_kind(table: TableDefinition, changes: Mapping[str, str]) -> TableKind:
-    """Return what a table is to become by new properties. Raises CatalogError for what Hive refuses, too."""
-    lower = {key.lower(): value.strip().lower() for key, value in changes.items()}
-    wanted = lower.get("transactional", "true" if table.kind is not TableKind.PLAIN else "false")
-    properties = lower.get("transactional_properties")
+    """Return what a table is to become by new properties. Raises CatalogError for what Hive refuses, too.
+
+    ``transactional_properties`` alone, which Hive keeps on a table that is not transactional, is refused as well.
+    """
+    lower = {key.lower(): value.lower() for key, value in changes.items()}
+    wanted = lower.get(TRANSACTIONAL.name, "true" if table.kind is not TableKind.PLAIN else "false")
+    properties = lower.get(TRANSACTIONAL_PROPERTIES.name)
     if wanted not in ("true", "false"):
         raise CatalogError(f"{table.name}: 'transactional' may only have the value 'true', not {wanted!r}")
     if properties not in (None, "default", "insert_only"):
         raise CatalogError(
             f"{table.name}: unknown value {properties!r} for 'transactional_properties': "
             "there are 'default' and 'insert_only'"
+        )
+    if properties is not None and table.kind is TableKind.PLAIN and TRANSACTIONAL.name not in lower:
+        raise CatalogError(
+            f"{table.name}: 'transactional_properties' alone makes no transactional table: set 'transactional'='true', too"
         )
     if wanted == "false":
         if table.kind is not TableKind.PLAIN:
@@ -77,19 +85,19 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
         kind = target_kind(table, changes)
         _require_one_step(context, table, kind)
         made = _converted(table, kind, changes)
-        txn.did(name, Deed("CONVERT", context.statement))
+        txn.add_summary(name, OperationSummary("CONVERT", context.statement))
         if table.kind is kind:
-            txn.alters(made)
+            txn.alter_at_commit(made)
             return
         check_definition(made)
         if kind is TableKind.INSERT_ONLY:
             _to_insert_only(context, table, made, txn)
         elif table.kind is TableKind.INSERT_ONLY:
             _require_single_writes(context, table, txn)
-            txn.alters(made)
+            txn.alter_at_commit(made)
         else:
             _require_originals(context, table, txn)
-            txn.alters(made, skipped=SKIPPED)
+            txn.alter_at_commit(made, skipped=SKIPPED)
 
 
 def _require_one_step(context: Context, table: TableDefinition, kind: TableKind) -> None:
@@ -98,7 +106,7 @@ def _require_one_step(context: Context, table: TableDefinition, kind: TableKind)
     Hive, too, would read the table in between, and as it is then if we died. An insert-only table has write ids already,
     and a metastore begins to count them at the conversion to full ACID (``TransactionalValidationListener``).
     """
-    if kind is table.kind or context.store.upkeep_is_ours():
+    if kind is table.kind or context.store.maintained_by_hiveacid():
         return
     if kind is TableKind.INSERT_ONLY:
         raise UnsupportedFeatureError(
@@ -113,12 +121,12 @@ def _require_one_step(context: Context, table: TableDefinition, kind: TableKind)
 
 
 def _converted(table: TableDefinition, kind: TableKind, changes: Mapping[str, str]) -> TableDefinition:
-    gone = {*_WORDS, CONVERSION} if table.kind is TableKind.PLAIN else {*_WORDS}
+    gone = {*_WORDS, CONVERSION.name} if table.kind is TableKind.PLAIN else {*_WORDS}
     kept = [(key, value) for key, value in table.properties if key.lower() not in gone]
     others = {key: value for key, value in changes.items() if key.lower() not in _WORDS}
     words = {
-        "transactional": "true",
-        "transactional_properties": "insert_only" if kind is TableKind.INSERT_ONLY else "default",
+        TRANSACTIONAL.name: "true",
+        TRANSACTIONAL_PROPERTIES.name: "insert_only" if kind is TableKind.INSERT_ONLY else "default",
     }
     return replace(table, properties=tuple(kept)).with_properties(others | words)
 
@@ -131,7 +139,7 @@ def _roots(context: Context, table: TableDefinition, txn: Transaction) -> list[s
 def _require_originals(context: Context, table: TableDefinition, txn: Transaction) -> None:
     """Refuse names that are not those of Hive's writers, and files that are not ORC files of plain rows."""
     for root in _roots(context, table, txn):
-        listing = read_listing(context.fs.list_tree(root))
+        listing = list_layout(context.fs, root)
         strange = [path for path in listing.foreign if not path.startswith(("_", "."))]
         strange += [directory.path for directory in listing.directories]
         strange += [file.path for file in listing.originals if not _tells_bucket(file)]
@@ -146,7 +154,7 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
     if file_kind(table.storage) is not FileKind.ORC:
         raise CatalogError(f"{table.name}: cannot become full ACID: it is not STORED AS ORC")
     partitions = partitions_of(context, table, txn)
-    for at in locate(context, table, partitions, txn.valid_write_ids(table.name), txn):
+    for at in list_visible(context, table, partitions, txn.valid_write_ids(table.name), txn):
         for directory in at.state.row_directories:
             if directory.files and (_is_joined(directory) or directory.raw is False):
                 raise CatalogError(
@@ -197,22 +205,22 @@ def _to_insert_only(
     _clear(context, table, roots)
     mark = f"{write_id}"
     # from here on readers of the plain table pass over the directory that is being filled
-    context.catalog.alter_table(table.name, table.with_properties({CONVERSION: mark}))
+    context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: mark}))
     files = [(root, file) for root in roots for file in _data(context, table, root)]
     for root in roots:
         txn.on_abort(partial(context.fs.delete_tree, f"{root}/{directory}"))
     for root, file in files:
         context.fs.link_file(f"{root}/{file.path}", f"{root}/{directory}/{file.path}")
-    txn.alters(made.with_properties({CONVERSION: mark}))
+    txn.alter_at_commit(made.with_properties({CONVERSION.name: mark}))
     txn.on_commit(lambda: _remove_sources(context, files))
 
 
 def _clear(context: Context, table: TableDefinition, roots: Sequence[str]) -> None:
     """Remove what a conversion left that died; refuse other directories that would count as transactional."""
-    last = WriteId(int(table.property(CONVERSION) or 0))
+    last = WriteId(id_property(table, CONVERSION))
     left = DeltaName(is_delete=False, min_write_id=last, max_write_id=last, statement_id=0)
     for root in roots:
-        for found in read_listing(context.fs.list_tree(root)).directories:
+        for found in list_layout(context.fs, root).directories:
             if not last or found.name != left:
                 raise CatalogError(
                     f"{table.name}: {root}/{found.path} is called like a directory of a transactional table: take such "

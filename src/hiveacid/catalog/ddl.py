@@ -8,19 +8,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.catalog.checks import (
-    all_tables,
     check_bucket_count,
     check_database_location,
-    check_definition,
     check_location,
     check_name,
     check_properties,
     refuse_reserved,
 )
 from hiveacid.catalog.convert import convert, target_kind
-from hiveacid.core.listing import read_listing
-from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.config.table_properties import (
+    ADOPTED_INVALID,
+    ADOPTED_TXN,
+    BUCKETING_VERSION,
+    HISTORY_FROM,
+    LAST_DDL_TIME,
+    TRANSACTIONAL,
+    TRANSACTIONAL_PROPERTIES,
+)
+from hiveacid.core.format.names import BaseName
 from hiveacid.core.model import (
+    LAST_SEED,
     Column,
     DatabaseDefinition,
     Partition,
@@ -30,9 +37,10 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
-from hiveacid.core.names import BaseName, is_hidden
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
+    BadDirectoryNameError,
     CatalogError,
     MissingDirectoryError,
     NoSuchDatabaseError,
@@ -41,19 +49,27 @@ from hiveacid.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from hiveacid.ports import Operation, Start
-from hiveacid.spark.rows import no_rows
-from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN, HISTORY_FROM
+from hiveacid.ports.transactions import Operation, Start
+from hiveacid.spark.write.column_casts import empty_rows
+from hiveacid.storage.listing import list_layout
 from hiveacid.storage.paths import absolute
-from hiveacid.table.history import note_history
-from hiveacid.table.insert import InsertOptions, static_values, write_rows
-from hiveacid.table.layout import partition_name, partitions_on_disk
-from hiveacid.table.read import partitions_of
+from hiveacid.table.cleaning.removal import (
+    first_foreign_entry,
+    locations_to_remove,
+    remove_location,
+    remove_table,
+    require_listable,
+)
+from hiveacid.table.cleaning.retention import record_history_start
+from hiveacid.table.context import all_tables
+from hiveacid.table.definition import alter, check_definition, exclusively
+from hiveacid.table.partitions import partition_name, partitions_of, partitions_on_disk, static_values
+from hiveacid.table.write.insert import InsertOptions, write_rows
 
 if TYPE_CHECKING:
-    from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
+    from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
     from hiveacid.table.context import Context
-    from hiveacid.transaction import Transaction
+    from hiveacid.transactions.transaction import Transaction
 
 Spec = Mapping[str, object]
 
@@ -72,7 +88,7 @@ def create_database(context: Context, database: DatabaseDefinition, *, if_not_ex
 
 
 def drop_database(context: Context, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-    """Drop an empty database, or all of it with ``cascade``."""
+    """Drop an empty database, or all of it with ``cascade``: nothing, if a table's files cannot be listed."""
     if context.catalog.get_database(name) is None:
         if if_exists:
             return
@@ -84,6 +100,8 @@ def drop_database(context: Context, name: str, *, if_exists: bool = False, casca
         held = (*tables, *views)
         what = "tables and views" if views else "tables"
         raise CatalogError(f"database {name} holds {len(held)} {what} ({held[0]} …): use CASCADE")
+    for definition in filter(None, (context.catalog.get_table(TableName(name, one)) for one in tables)):
+        _require_removable(context, definition, partitions_of(context, definition) or ())
     for view in views:
         context.catalog.drop_view(TableName(name, view))
     for table in tables:
@@ -104,7 +122,7 @@ def default_location(context: Context, name: TableName) -> str:
 def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     """Check a new table and fill in what Hive fills in: location, owner, time, transactional properties.
 
-    Raises AlreadyExistsError, NoSuchDatabaseError, CatalogError (the location holds files).
+    Raises AlreadyExistsError, NoSuchDatabaseError, CatalogError (the location of a transactional table is not empty).
     """
     if context.catalog.get_table(table.name) is not None:
         raise AlreadyExistsError(f"table {table.name} exists already")
@@ -115,9 +133,9 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     check_location(absolute(where), context, table.name)
     refuse_reserved(table.name, [key for key, _ in table.properties])
     seconds = context.clock.now() // 1000
-    properties = {"bucketing_version": "2", "transient_lastDdlTime": str(seconds)} | dict(table.properties)
+    properties = {BUCKETING_VERSION.name: "2", LAST_DDL_TIME.name: str(seconds)} | dict(table.properties)
     if table.kind is TableKind.FULL_ACID:
-        properties.setdefault("transactional_properties", "default")
+        properties.setdefault(TRANSACTIONAL_PROPERTIES.name, "default")
     made = replace(
         table,
         location=absolute(where),
@@ -125,20 +143,21 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
         created_at=seconds,
         owner=table.owner or context.transactions.client.user,
     )
+    target_kind(replace(table, properties=()), dict(table.properties))  # raises for words that mean nothing
     check_definition(made)
     check_bucket_count(made)
-    if made.kind is not TableKind.PLAIN and holds_files(context, made.location):
-        raise CatalogError(
-            f"{made.location} is not empty: remove what lies there, or take it over with acid.adopt(…)"
-        )
+    if made.kind is not TableKind.PLAIN:
+        require_unoccupied(context, made.location)
     return made
 
 
-def holds_files(context: Context, location: str) -> bool:
-    """Tell whether anything that is not hidden lies in a directory."""
-    if not context.fs.exists(location):
-        return False
-    return any(not is_hidden(entry.path.split("/")[0]) for entry in context.fs.list_tree(location))
+def require_unoccupied(context: Context, location: str) -> None:
+    """Raise CatalogError for a directory with an entry, hidden or not, that hiveacid did not create."""
+    found = first_foreign_entry(context, location)
+    if found is not None:
+        raise CatalogError(
+            f"{location} is not empty ({found}): remove what lies there, or take it over with acid.adopt(…)"
+        )
 
 
 def create_table(context: Context, table: TableDefinition, *, if_not_exists: bool = False) -> None:
@@ -163,7 +182,7 @@ def _is_taken(context: Context, name: TableName) -> bool:
 
 
 def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
-    """Drop a table, and its files unless it is external."""
+    """Drop a table, and unless it is external, its files; those of others stay (`table.removal`)."""
     if context.catalog.get_table(name) is None:
         if context.catalog.get_view(name) is not None:
             raise CatalogError(f"{name} is a view: use DROP VIEW")
@@ -173,35 +192,18 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
 
     def run(table: TableDefinition, _: Transaction) -> None:
         partitions = partitions_of(context, table) or ()
+        _require_removable(context, table, partitions)
         context.catalog.drop_table(name)
         if not table.external:
-            for location in (table.location, *(p.location for p in partitions)):
-                context.fs.delete_tree(location)
+            remove_table(context, table, partitions)
 
     exclusively(context, name, run)
 
 
-def exclusively(
-    context: Context, name: TableName, run: Callable[[TableDefinition, Transaction], None]
-) -> None:
-    """Change a table's definition under an exclusive lock."""
-    with context.transactions.scope(context.settings) as txn:
-        context.require(name)
-        txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
-        run(context.require(name), txn)
-
-
-def alter(context: Context, name: TableName, edit: Callable[[TableDefinition], TableDefinition]) -> None:
-    """Replace a table's definition by an edited one that was checked."""
-
-    def run(table: TableDefinition, _: Transaction) -> None:
-        edited = edit(table)
-        check_definition(edited)
-        if edited.name != name and context.catalog.get_table(edited.name) is not None:
-            raise AlreadyExistsError(f"table {edited.name} exists already")
-        context.catalog.alter_table(name, edited)
-
-    exclusively(context, name, run)
+def _require_removable(context: Context, table: TableDefinition, partitions: Sequence[Partition]) -> None:
+    """Raise StorageError if DROP TABLE could not list what it deletes; an external table keeps its files."""
+    if not table.external:
+        require_listable(context, locations_to_remove(table, partitions))
 
 
 def add_columns(context: Context, name: TableName, columns: Sequence[Column]) -> None:
@@ -213,7 +215,7 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
     """Set table properties; 'transactional' converts the table (`convert`), other ways back are refused."""
     table = context.require(name)
     check_properties(table, changes)
-    asked = any(key.lower() in ("transactional", "transactional_properties") for key in changes)
+    asked = any(key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name) for key in changes)
     if asked and target_kind(table, changes) is not TableKind.PLAIN:
         convert(context, name, changes)
         return
@@ -235,7 +237,8 @@ def unset_properties(
             if table.property(key) is None and not if_exists:
                 raise CatalogError(f"{name} has no property {key}")
         if any(
-            key.lower() in ("transactional", "transactional_properties", "bucketing_version") for key in names
+            key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name, BUCKETING_VERSION.name)
+            for key in names
         ):
             raise CatalogError(f"{name}: properties that decide how files are read cannot be unset")
         gone = {key.lower() for key in names}
@@ -285,6 +288,8 @@ def add_partitions(
         where = absolute(location or f"{table.location}/{partition_name(table, values)}")
         if location is not None and not where.startswith(f"{table.location}/"):
             check_location(where, context)
+        if location is not None and table.kind is not TableKind.PLAIN:
+            require_unoccupied(context, where)
         if where in places:
             raise CatalogError(f"another partition of {name} has the location {where}")
         places.add(where)
@@ -307,13 +312,15 @@ def drop_partitions(
         chosen = choose(partitions_of(context, table) or ())
         if not chosen and not if_exists:
             raise NoSuchPartitionError(f"{name} has no such partition: see SHOW PARTITIONS {name}")
-        if chosen and table.kind is not TableKind.PLAIN and context.store.upkeep_is_ours():
+        if not table.external:
+            require_listable(context, [partition.location for partition in chosen])
+        if chosen and table.kind is not TableKind.PLAIN and context.store.maintained_by_hiveacid():
             # the rows go without a trace: a write id of its own tells the states before from those after
-            note_history(context, name, txn.write_id(name))
+            record_history_start(context, name, txn.write_id(name))
         context.catalog.drop_partitions(name, chosen)
         if not table.external:
             for partition in chosen:
-                context.fs.delete_tree(partition.location)
+                remove_location(context, partition.location, table.kind)
 
     exclusively(context, name, run)
 
@@ -333,16 +340,22 @@ def truncate(
     changed = () if table.kind is TableKind.PLAIN else (name,)
     with context.transactions.scope(context.settings, joined, Start((lock,), changed)) as txn:
         table = context.require(name)
-        nothing = no_rows(context.facts, table)
+        nothing = empty_rows(context.facts, table)
         options = InsertOptions(overwrite=True, small=True, named="TRUNCATE")
         if not table.partition_columns:
             write_rows(context, table, nothing, {}, options, txn)
             return
         names = [c.name for c in table.partition_columns]
-        for partition in partitions_of(context, table, txn) or ():
-            values = dict(zip(names, partition.values, strict=True))
-            if all(values[key] == value for key, value in static.items()):
-                write_rows(context, table, nothing, values, options, txn)
+        chosen = [
+            (partition, values)
+            for partition in partitions_of(context, table, txn) or ()
+            for values in [dict(zip(names, partition.values, strict=True))]
+            if all(values[key] == value for key, value in static.items())
+        ]
+        if table.kind is TableKind.PLAIN:
+            require_listable(context, [partition.location for partition, _ in chosen])
+        for _, values in chosen:
+            write_rows(context, table, nothing, values, options, txn)
 
 
 def adopt(
@@ -351,14 +364,14 @@ def adopt(
     write_ids: ValidWriteIdList | None,
     txns: ValidTxnList | None,
 ) -> None:
-    """Take over a directory that another engine wrote (DESIGN §2): no file is touched.
+    """Register a directory that another engine wrote as a table: no file is touched.
 
     Without ``write_ids`` the highest write id on disk is the high watermark and nothing is open or aborted.
     Open ids count as aborted: their writers cannot commit here. With ``txns`` what compactions left that had
     not committed is passed over; without, every ``_v`` directory counts as committed. A database that the
     DDL names is made if it is missing. Raises MissingDirectoryError, AlreadyExistsError.
     """
-    if not context.store.upkeep_is_ours():
+    if not context.store.maintained_by_hiveacid():
         raise UnsupportedFeatureError(
             f"adopting {table.name} into a Hive Metastore: adopt it into a store of hiveacid's own (warehouse=), which "
             "remembers what of its directories counts, and move it from there: hiveacid migrate"
@@ -385,9 +398,9 @@ def _adopt(
     highest, base, visible = _ids_on_disk(context, roots)
     visibility = max(visible, default=0)
     invalid = sorted(one for one in visible if txns is not None and not txns.is_valid(TxnId(one)))
-    properties = dict(table.properties) | {ADOPTED_TXN: str(visibility), HISTORY_FROM: str(base)}
+    properties = dict(table.properties) | {ADOPTED_TXN.name: str(visibility), HISTORY_FROM.name: str(base)}
     if invalid:
-        properties[ADOPTED_INVALID] = ",".join(map(str, invalid))
+        properties[ADOPTED_INVALID.name] = ",".join(map(str, invalid))
     adopted = replace(table, properties=tuple(sorted(properties.items())))
     check_definition(adopted)
     context.catalog.create_table(adopted)
@@ -421,8 +434,13 @@ def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[
     write_id = base = 0
     visible: set[int] = set()
     for root in roots:
-        for directory in read_listing(context.fs.list_tree(root)).directories:
+        for directory in list_layout(context.fs, root).directories:
             name = directory.name
+            if max(*name.span, name.visibility_txn_id) > LAST_SEED:
+                raise BadDirectoryNameError(
+                    f"a table with ids above {LAST_SEED} cannot be taken over: no store counts on from there",
+                    path=f"{root}/{directory.path}",
+                )
             top = name.write_id if isinstance(name, BaseName) else name.max_write_id
             write_id = max(write_id, int(top))
             base = max(base, int(name.write_id)) if isinstance(name, BaseName) else base

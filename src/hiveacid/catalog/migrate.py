@@ -1,8 +1,8 @@
 """Moving tables from one store to another: definitions and who owns the data. No file is touched.
 
-A table is in one store at any time: it is held exclusively in both while it moves, marked in both, made in the new
-one, and only then taken out of the old one. Whoever finds the mark leaves the table alone; the same call again brings
-to its end what was interrupted.
+A table is in one store at any time. While it moves, it is locked exclusively in both stores and marked in both. It is
+created in the new store and only then removed from the old one. Other clients refuse a table with the mark; the same
+call again completes an interrupted migration.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.catalog.opening import create_database_quietly
+from hiveacid.catalog.opening import create_database_if_missing
 from hiveacid.config import Settings
-from hiveacid.core.listing import read_listing
-from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.config.table_properties import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, HISTORY_FROM, MIGRATION
+from hiveacid.core.format.names import BaseName
 from hiveacid.core.model import (
     DatabaseDefinition,
     Partition,
@@ -25,7 +25,7 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
-from hiveacid.core.names import BaseName
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
@@ -36,36 +36,36 @@ from hiveacid.errors import (
     TransactionStateError,
     UnsupportedFeatureError,
 )
-from hiveacid.heartbeats import Heartbeats
-from hiveacid.storage.listing import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, HISTORY_FROM, MIGRATION
-from hiveacid.stores.hms.seeds import forget_write_ids, is_stand_in
-from hiveacid.stores.hms.store import MetastoreStore
-from hiveacid.transaction import Transactions, this_client
+from hiveacid.ports.write_ids import is_stand_in
+from hiveacid.storage.listing import id_property, list_layout
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.transaction import Transactions, this_client
 
 if TYPE_CHECKING:
-    from hiveacid.core.write_ids import ValidTxnList
-    from hiveacid.ports import Clock, FileSystem
-    from hiveacid.stores.sql.store import SqlStore
+    from hiveacid.core.format.write_id_lists import ValidTxnList
+    from hiveacid.ports.clock import Clock
+    from hiveacid.ports.file_system import FileSystem
+    from hiveacid.ports.store import WarehouseStore
 
 _BEAT = 60.0  # seconds between two heartbeats
 _SHOWN = 5  # transactions in a message
 
 
 @dataclass(frozen=True)
-class Side:
+class MigrationStore:
     """A store that tables come from or go to; ``name``: what to call it (no password in it)."""
 
-    store: SqlStore | MetastoreStore
+    store: WarehouseStore
     name: str
 
     @property
     def is_hive3(self) -> bool:
         """Tell a metastore whose Hive reads names of layout level hive3 only."""
-        return isinstance(self.store, MetastoreStore) and self.store.can.layout == "hive3"
+        return self.store.layout_level() == "hive3"
 
 
 @dataclass(frozen=True)
-class Moved:
+class MigratedTable:
     """A table that was moved, or with ``dry_run`` could be."""
 
     table: TableName
@@ -76,8 +76,8 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class _State:
-    """What of a table has to be the same on the other side."""
+class _TableState:
+    """State of a table that has to be the same in the target."""
 
     table: TableDefinition
     partitions: tuple[Partition, ...]
@@ -88,8 +88,8 @@ class _State:
     newest_base: int = 0
 
     @property
-    def moved(self) -> Moved:
-        return Moved(
+    def moved(self) -> MigratedTable:
+        return MigratedTable(
             self.table.name, self.table.kind, self.high_watermark, len(self.aborted), len(self.partitions)
         )
 
@@ -98,8 +98,8 @@ class _State:
 class Migration:
     """From one store to another, whose clocks and files are the same."""
 
-    source: Side
-    target: Side
+    source: MigrationStore
+    target: MigrationStore
     fs: FileSystem
     clock: Clock
 
@@ -114,7 +114,7 @@ class Migration:
         known = [one for one in store.list_databases() if one in databases]
         return [TableName(one, name) for one in known for name in store.list_views(one)]
 
-    def move(self, name: TableName, *, dry_run: bool = False) -> Moved | None:
+    def move(self, name: TableName, *, dry_run: bool = False) -> MigratedTable | None:
         """Move a table; None if that has been done before.
 
         Raises TransactionStateError while transactions are open, LockTimeoutError where somebody has the table,
@@ -163,7 +163,7 @@ class Migration:
         """Take the mark off a table that was interrupted at the very end."""
         if new is None:
             raise NoSuchTableError(f"table {name} is neither in {self.source.name} nor in {self.target.name}")
-        if new.property(MIGRATION) is None:
+        if MIGRATION.of(new) is None:
             return
         self._require_ours(new)
         if not dry_run:
@@ -171,7 +171,7 @@ class Migration:
 
     def _require_ours(self, there: TableDefinition) -> None:
         """Refuse a table of the target that no call like this one has begun to make."""
-        mark = there.property(MIGRATION)
+        mark = MIGRATION.of(there)
         if mark == self.source.name:
             return
         message = f"{self.target.name} has a table {there.name} already"
@@ -180,8 +180,8 @@ class Migration:
         raise AlreadyExistsError(message)
 
     @contextmanager
-    def _held(self, side: Side, name: TableName) -> Iterator[TxnId]:
-        """Hold a table, or the name of one that is to be, exclusively; without waiting for anybody."""
+    def _held(self, side: MigrationStore, name: TableName) -> Iterator[TxnId]:
+        """Lock a table, or the name of a future one, exclusively, without waiting."""
         beats = Heartbeats(side.store, _BEAT)
         transactions = Transactions(side.store, beats, self.clock, this_client())
         try:
@@ -196,7 +196,7 @@ class Migration:
             beats.close()
 
     def _require_nobody(self, own: TxnId) -> None:
-        """Refuse while anybody is at work: the new store's cleaner would not know of those who read in the old one."""
+        """Refuse while other transactions are open: the new store's cleaner would not know of their snapshots."""
         others = [one for one in self.source.store.valid_txns().open if one != own]
         if others:
             raise TransactionStateError(
@@ -206,21 +206,21 @@ class Migration:
             )
 
     # --- what there is ---------------------------------------------------------------------------
-    def _state(self, name: TableName) -> _State:
+    def _state(self, name: TableName) -> _TableState:
         store = self.source.store
         table = store.get_table(name)
         if table is None:
             raise NoSuchTableError(f"table {name} was dropped meanwhile")
         partitions = store.list_partitions(name) if table.partition_columns else ()
         if table.kind is TableKind.PLAIN:
-            return _State(table, partitions)
+            return _TableState(table, partitions)
         txns = store.valid_txns()
         ids = store.valid_write_ids(txns, [name])[name]
         if ids.open:
             raise TransactionStateError(f"write ids {ids.open[:_SHOWN]} of {name} are open")
         visible, base = self._on_disk([p.location for p in partitions] or [table.location])
         invalid = tuple(sorted(one for one in visible if not _was_committed(table, txns, one)))
-        return _State(
+        return _TableState(
             table, partitions, ids.high_watermark, ids.aborted, tuple(sorted(visible)), invalid, base
         )
 
@@ -232,20 +232,28 @@ class Migration:
                 raise UnsupportedFeatureError(
                     f"{root}: only tables in directories of this machine can be moved yet"
                 )
-            with suppress(MissingDirectoryError):
-                for directory in read_listing(self.fs.list_tree(root)).directories:
-                    name = directory.name
-                    base = max(base, int(name.write_id)) if isinstance(name, BaseName) else base
-                    if name.visibility_txn_id:
-                        visible.add(int(name.visibility_txn_id))
+            try:
+                directories = list_layout(self.fs, root).directories
+            except MissingDirectoryError:
+                continue
+            for directory in directories:
+                name = directory.name
+                base = max(base, int(name.write_id)) if isinstance(name, BaseName) else base
+                if name.visibility_txn_id:
+                    visible.add(int(name.visibility_txn_id))
         return visible, base
 
-    def _check(self, state: _State) -> None:
+    def _check(self, state: _TableState) -> None:
         """Refuse what the target could not hold, before anything is changed."""
         table = state.table
-        if table.property(CONVERSION) is not None:
+        if CONVERSION.of(table) is not None:
             raise UnsupportedFeatureError(f"{table.name} is being converted; let that end first")
-        if not isinstance(self.target.store, MetastoreStore):
+        for constraint in self.source.store.enabled_constraints(table.name):
+            raise UnsupportedFeatureError(
+                f"{table.name} has the enabled {constraint}, which would get lost on the way: ALTER TABLE {table.name} "
+                f"DROP CONSTRAINT {constraint.name} in Hive first"
+            )
+        if self.target.store.maintained_by_hiveacid():
             return
         if state.invalid:
             raise UnsupportedFeatureError(
@@ -259,17 +267,16 @@ class Migration:
             )
 
     # --- what is done ----------------------------------------------------------------------------
-    def _carry_over(self, state: _State, *, begun: bool) -> None:
+    def _carry_over(self, state: _TableState, *, begun: bool) -> None:
         name, source, target = state.table.name, self.source.store, self.target.store
         if begun:  # interrupted before; nobody can have used it
             self._require_unused(state)
             self._drop_ours(name)
-        source.alter_table(name, state.table.with_properties({MIGRATION: self.target.name}))
+        source.alter_table(name, state.table.with_properties({MIGRATION.name: self.target.name}))
         try:
             self._make_database(name.database)
             definition = self._translated(state)
-            if isinstance(target, MetastoreStore) and definition.kind is not TableKind.PLAIN:
-                forget_write_ids(target, definition, (MIGRATION, self.source.name))
+            target.restart_write_ids(definition, (MIGRATION.name, self.source.name))
             target.create_table(definition)
             self._fill(state)
         except BaseException:
@@ -281,12 +288,12 @@ class Migration:
         target.alter_table(name, _unmarked(definition))
 
     def _drop_ours(self, name: TableName) -> None:
-        """Drop what was begun in the target; Hive's CREATE TABLE minds no lock of ours, so look whose it is."""
+        """Drop the table that this migration began in the target; Hive's CREATE TABLE ignores our locks, so check its mark."""
         made = self.target.store.get_table(name)
-        if made is not None and made.property(MIGRATION) == self.source.name:
+        if made is not None and MIGRATION.of(made) == self.source.name:
             self.target.store.drop_table(name)
 
-    def _require_unused(self, state: _State) -> None:
+    def _require_unused(self, state: _TableState) -> None:
         name, store = state.table.name, self.target.store
         there = store.get_table(name)
         if state.table.kind is TableKind.PLAIN or there is None or is_stand_in(there):
@@ -301,20 +308,24 @@ class Migration:
     def _make_database(self, name: str) -> None:
         if self.target.store.get_database(name) is None:
             found = self.source.store.get_database(name) or DatabaseDefinition(name, "")
-            create_database_quietly(self.target.store, found)
+            create_database_if_missing(self.target.store, found)
 
-    def _translated(self, state: _State) -> TableDefinition:
+    def _translated(self, state: _TableState) -> TableDefinition:
         """Return the definition as the target needs it, marked."""
-        changed = {MIGRATION: self.source.name}
-        if not self.source.store.upkeep_is_ours() and state.newest_base:
-            changed[HISTORY_FROM] = str(state.newest_base)  # Hive's cleaner leaves no note of what it took
-        if state.visible and not isinstance(self.target.store, MetastoreStore):
-            changed[ADOPTED_TXN] = str(state.visible[-1])
+        changed = {MIGRATION.name: self.source.name}
+        if not self.source.store.maintained_by_hiveacid() and state.newest_base:
+            changed[HISTORY_FROM.name] = str(
+                state.newest_base
+            )  # Hive's cleaner leaves no note of what it took
+        if state.visible and self.target.store.maintained_by_hiveacid():
+            changed[ADOPTED_TXN.name] = str(state.visible[-1])
             if state.invalid:
-                changed[ADOPTED_INVALID] = ",".join(map(str, state.invalid))
-        return _without(state.table, ADOPTED_TXN, ADOPTED_INVALID, MIGRATION).with_properties(changed)
+                changed[ADOPTED_INVALID.name] = ",".join(map(str, state.invalid))
+        return _without(state.table, ADOPTED_TXN.name, ADOPTED_INVALID.name, MIGRATION.name).with_properties(
+            changed
+        )
 
-    def _fill(self, state: _State) -> None:
+    def _fill(self, state: _TableState) -> None:
         name, target = state.table.name, self.target.store
         if state.partitions:
             target.add_partitions(name, state.partitions)
@@ -322,12 +333,12 @@ class Migration:
             return
         if state.visible:
             target.seed_txns(TxnId(state.visible[-1]))
-            if isinstance(target, MetastoreStore):
+            if not target.maintained_by_hiveacid():
                 self._require_believed(state)
         if state.high_watermark:
             target.seed_write_ids(name, state.high_watermark, state.aborted)
 
-    def _require_believed(self, state: _State) -> None:
+    def _require_believed(self, state: _TableState) -> None:
         txns = self.target.store.valid_txns()
         lost = [one for one in state.visible if not txns.is_valid(TxnId(one))]
         if lost:
@@ -338,14 +349,14 @@ class Migration:
 
 
 def _was_committed(table: TableDefinition, txns: ValidTxnList, one: int) -> bool:
-    adopted = int(table.property(ADOPTED_TXN) or 0)
+    adopted = id_property(table, ADOPTED_TXN)
     if one <= adopted:
-        return str(one) not in (table.property(ADOPTED_INVALID) or "").split(",")
+        return str(one) not in (ADOPTED_INVALID.of(table) or "").split(",")
     return txns.is_valid(TxnId(one))
 
 
 def _unmarked(table: TableDefinition) -> TableDefinition:
-    return _without(table, MIGRATION)
+    return _without(table, MIGRATION.name)
 
 
 def _without(table: TableDefinition, *keys: str) -> TableDefinition:

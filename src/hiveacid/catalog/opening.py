@@ -13,51 +13,58 @@ from hiveacid.storage.local import LocalFileSystem
 from hiveacid.storage.paths import absolute, is_local
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.context import STORE_DIRECTORY
-from hiveacid.transaction import this_client
+from hiveacid.transactions.transaction import this_client
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
-    from hiveacid.ports import Catalog, Clock
-    from hiveacid.stores.hms.store import MetastoreStore
-    from hiveacid.stores.sql.store import SqlStore
+    from hiveacid.ports.catalog import Catalog
+    from hiveacid.ports.clock import Clock
+    from hiveacid.ports.store import WarehouseStore
 
 
 def open_store(
     warehouse: str | None, store: str | None, settings: Settings, clock: Clock
-) -> tuple[SqlStore | MetastoreStore, str]:
+) -> tuple[WarehouseStore, str]:
     """Open (or make) a warehouse's store; return it and the warehouse's absolute path.
 
     ``store``: an SQLAlchemy URL, or ``thrift://host:9083[,host2]`` for a Hive Metastore, whose default database says
     where the warehouse is; default: SQLite inside of the warehouse directory. Raises ConfigError, StorageError,
-    StoreUnavailableError, StoreVersionError.
+    StoreUnavailableError, StoreVersionError, MisplacedStoreError.
     """
     if store is not None and is_metastore(store):
         return _open_metastore(warehouse, store, settings, clock)
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
     from hiveacid.stores.limits import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
+    from hiveacid.stores.sql.private_files import protect_directory  # noqa: PLC0415
+    from hiveacid.stores.sql.sqlite_file import require_well_placed, sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     root = absolute(warehouse)
+    file = Path(root, STORE_DIRECTORY, "store.db")
+    if store is None and is_local(root):
+        require_well_placed(file)
     if is_local(root):
-        LocalFileSystem().make_directory(f"{root}/{STORE_DIRECTORY}")
+        is_new = not file.parent.exists()
+        LocalFileSystem().make_directory(str(file.parent))
+        if store is None:
+            protect_directory(file.parent, is_new=is_new)
     elif store is None:
         raise ConfigError(
             f"the warehouse {root} needs store=: an SQLite database can't lie there; give the URL of a PostgreSQL or "
             "MySQL database that all who use the warehouse reach, or thrift://… of a Hive Metastore"
         )
-    url = store or f"sqlite:///{root}/{STORE_DIRECTORY}/store.db"
-    opened = SqlStore(url, clock=clock, limits=Limits.of(settings))
+    opened = SqlStore(store or sqlite_url(file), clock=clock, limits=Limits.of(settings))
     try:
         if opened.get_database("default") is None:
-            create_database_quietly(opened, DatabaseDefinition("default", root, "Default Hive database"))
+            create_database_if_missing(opened, DatabaseDefinition("default", root, "Default Hive database"))
     except BaseException:
         opened.close()
         raise
     return opened, root
 
 
-def require_there(warehouse: str | None, store: str | None) -> None:
+def require_existing_warehouse(warehouse: str | None, store: str | None) -> None:
     """Refuse a local warehouse that is not there, where none is to be made: its path is misspelt. Raises ConfigError."""
     if store is None and warehouse and "://" not in warehouse and not Path(absolute(warehouse)).is_dir():
         raise ConfigError(f"there is no warehouse at {warehouse}: CREATE TABLE by hiveacid sql makes one")
@@ -65,13 +72,13 @@ def require_there(warehouse: str | None, store: str | None) -> None:
 
 def _open_metastore(
     warehouse: str | None, store: str, settings: Settings, clock: Clock
-) -> tuple[MetastoreStore, str]:
+) -> tuple[WarehouseStore, str]:
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415 - only who has one pays for it
     from hiveacid.stores.limits import Limits  # noqa: PLC0415
 
     opened = MetastoreStore(store, clock=clock, limits=Limits.of(settings), owner=this_client().user)
     try:
-        opened.obey(settings)
+        opened.apply_settings(settings)
         return opened, warehouse_of(opened, warehouse)
     except BaseException:
         opened.close()
@@ -87,14 +94,14 @@ def warehouse_of(catalog: Catalog, given: str | None) -> str:
     return absolute(place)
 
 
-def own_settings(opened: SqlStore | MetastoreStore, given: Mapping[str, str]) -> dict[str, str]:
+def settings_of_store(opened: WarehouseStore, given: Mapping[str, str]) -> dict[str, str]:
     """Return a session's settings with those that its store implies: the layout that a metastore's Hive reads."""
-    can = getattr(opened, "can", None)
-    implied = {} if can is None else {keys.LAYOUT_LEVEL.name: can.layout}
+    level = opened.layout_level()
+    implied = {} if level is None else {keys.LAYOUT_LEVEL.name: level}
     return implied | dict(given)
 
 
-def create_database_quietly(catalog: Catalog, database: DatabaseDefinition) -> None:
+def create_database_if_missing(catalog: Catalog, database: DatabaseDefinition) -> None:
     """Create a database; one that another process made at the same moment is as good."""
     try:
         catalog.create_database(database)

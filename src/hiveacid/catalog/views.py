@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.catalog.checks import check_name
-from hiveacid.core.locks import LockComponent, LockType
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def require_view(context: Context, name: TableName) -> ViewDefinition:
     raise NoSuchTableError(f"view {name} does not exist: see SHOW VIEWS IN {name.database}")
 
 
-def require_room(context: Context, name: TableName, *, replaces: bool = False) -> None:
+def require_free_view_name(context: Context, name: TableName, *, replaces: bool = False) -> None:
     """Raise AlreadyExistsError, NoSuchDatabaseError or CatalogError unless a view may be called so."""
     if context.catalog.get_database(name.database) is None:
         raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
@@ -47,8 +47,8 @@ def create_view(context: Context, view: ViewDefinition, *, replaces: bool = Fals
         owner=view.owner or context.transactions.client.user,
         properties=tuple(sorted(view.properties)),
     )
-    with _alone(context, view.name):
-        require_room(context, view.name, replaces=replaces)
+    with _exclusive_name(context, view.name):
+        require_free_view_name(context, view.name, replaces=replaces)
         if context.catalog.get_view(view.name) is None:
             context.catalog.create_view(made)
         else:
@@ -57,10 +57,10 @@ def create_view(context: Context, view: ViewDefinition, *, replaces: bool = Fals
 
 def alter_view(context: Context, name: TableName, edit: Callable[[ViewDefinition], ViewDefinition]) -> None:
     """Replace a view by an edited one; a new name renames it."""
-    with _alone(context, name):
+    with _exclusive_name(context, name):
         edited = edit(require_view(context, name))
         if edited.name != name:
-            require_room(context, edited.name)
+            require_free_view_name(context, edited.name)
         context.catalog.alter_view(name, edited)
 
 
@@ -88,14 +88,14 @@ def unset_properties(context: Context, name: TableName, keys: Sequence[str], *, 
 
 def drop_view(context: Context, name: TableName) -> None:
     """Drop a view; what it reads stays."""
-    with _alone(context, name):
+    with _exclusive_name(context, name):
         require_view(context, name)
         context.catalog.drop_view(name)
 
 
 @contextmanager
-def _alone(context: Context, name: TableName) -> Iterator[None]:
-    """Hold a name: whoever makes, changes or drops a table or view of it waits."""
+def _exclusive_name(context: Context, name: TableName) -> Iterator[None]:
+    """Lock a name: statements that create, change or drop a table or view of that name wait."""
     with context.transactions.scope(context.settings) as txn:
         txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
         yield

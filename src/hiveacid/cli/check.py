@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import Place, errors_end, output_option, partition_spec, place_options
+from hiveacid.cli.options import (
+    ConnectionOptions,
+    connection_options,
+    exit_on_errors,
+    output_option,
+    partition_spec,
+)
 
 if TYPE_CHECKING:
-    from hiveacid.core.findings import Finding
+    from hiveacid.core.snapshot.findings import Finding
 
 _COLOURS = {"damage": "red", "warning": "yellow", "note": "blue"}
 
@@ -23,18 +29,20 @@ _COLOURS = {"damage": "red", "warning": "yellow", "note": "blue"}
     "--quick", is_flag=True, help="Only names, side files and footers: no row is read, no Spark is needed."
 )
 @output_option("table", "json")
-@place_options
-def check(*, place: Place, name: str, partition: str | None, quick: bool, output: str) -> None:
+@connection_options
+def check(
+    *, connection: ConnectionOptions, name: str, partition: str | None, quick: bool, output: str
+) -> None:
     """Check a table's names, files and rows; print each finding with what to do.
 
     Changes nothing. Exit code 1 where something is damaged; warnings and notes do not count.
     """
     wanted = partition_spec(partition)
-    with errors_end():
+    with exit_on_errors():
         if quick:
-            found = _quick(place, name, wanted)
+            found = _quick(connection, name, wanted)
         else:
-            with place.session() as session:
+            with connection.session() as session:
                 found = session.table(name).inspect.check(wanted)
     for finding in found:
         if output == "json":
@@ -47,10 +55,12 @@ def check(*, place: Place, name: str, partition: str | None, quick: bool, output
         raise click.exceptions.Exit(1)
 
 
-def _quick(place: Place, name: str, wanted: dict[str, str | None] | None) -> tuple[Finding, ...]:
-    from hiveacid.table.check_files import check_quick  # noqa: PLC0415 - not before --help had its say
+def _quick(
+    connection: ConnectionOptions, name: str, wanted: dict[str, str | None] | None
+) -> tuple[Finding, ...]:
+    from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - not before --help had its say
 
-    with place.shelf() as shelf:
+    with connection.shelf() as shelf:
         return check_quick(shelf, *shelf.find(name), wanted)
 
 

@@ -6,7 +6,13 @@ import json
 
 import click
 
-from hiveacid.cli.options import Place, errors_end, output_option, partition_spec, place_options
+from hiveacid.cli.options import (
+    ConnectionOptions,
+    connection_options,
+    exit_on_errors,
+    output_option,
+    partition_spec,
+)
 
 
 @click.command()
@@ -22,14 +28,16 @@ from hiveacid.cli.options import Place, errors_end, output_option, partition_spe
 @click.option("--major", "kind", flag_value="major", help="The same as --kind major.")
 @click.option("--partition", metavar="P=1/Q=2", help="One partition (or those of the first columns).")
 @output_option("table", "json")
-@place_options
-def compact(*, place: Place, name: str, kind: str, partition: str | None, output: str) -> None:
-    """Compact a table, or the partitions of it that have something to do, and remove what nobody reads.
+@connection_options
+def compact(
+    *, connection: ConnectionOptions, name: str, kind: str, partition: str | None, output: str
+) -> None:
+    """Compact a table, or the partitions of it that have something to do, and remove what no reader needs.
 
     Minor: deltas become one. Major: everything becomes a base. Rebalance: the same, in evenly filled files. Ends
     with an error where there is nothing to do.
     """
-    with errors_end(), place.session() as session:
+    with exit_on_errors(), connection.session() as session:
         reports = session.table(name).compact(kind, partition_spec(partition))
     columns = ("id", "partition", "kind", "state", "reason", "rows", "files", "bytes", "removed")
     for report in reports:

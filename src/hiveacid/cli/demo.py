@@ -11,7 +11,7 @@ from types import MappingProxyType
 import click
 from rich.console import Console
 
-from hiveacid.cli.options import errors_end, output_option
+from hiveacid.cli.options import exit_on_errors, output_option
 
 MONTHS = 2
 # Hundreds of short jobs: a JVM that optimises hard would spend most of its time on what runs once.
@@ -46,11 +46,11 @@ def demo(warehouse: Path | None, months: int, output: str) -> None:
     """
     from hiveacid.demo.compare import DifferenceError  # noqa: PLC0415 - Spark only where it is needed
     from hiveacid.demo.run import run  # noqa: PLC0415
-    from hiveacid.spark.launch import local_session  # noqa: PLC0415
+    from hiveacid.spark.session.launch import local_session  # noqa: PLC0415
 
     console = Console(stderr=output == "json", width=None if sys.stdout.isatty() else 120)
     try:
-        with errors_end(), local_session(SESSION) as spark:
+        with exit_on_errors(), local_session(SESSION) as spark:
             outcomes = run(spark, console, warehouse=warehouse, months=months)
     except DifferenceError as error:
         raise click.ClickException(str(error)) from error

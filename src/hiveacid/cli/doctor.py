@@ -14,11 +14,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hiveacid.cli.options import output_option, store_option
 from hiveacid.errors import HiveAcidError
+
+if TYPE_CHECKING:
+    from hiveacid.ports.store import WarehouseStore
 
 _JAVA = 17
 _SPARK = ((3, 5), (5, 0))  # from, below
@@ -48,7 +52,7 @@ def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
     """Look at Python, Java, PySpark, and the warehouse and its store; exit code 1 if something is wrong."""
     checks = [python(), java(), pyspark(), *workers()]
     if warehouse is not None:
-        checks += [*_place(warehouse), transaction_store(warehouse, store)]
+        checks += [*_check_warehouse(warehouse), transaction_store(warehouse, store)]
     for check in (replace(check, advice="") if check.ok else check for check in checks):
         if output == "json":
             click.echo(json.dumps(asdict(check), ensure_ascii=False))
@@ -116,7 +120,7 @@ def workers() -> Iterator[Check]:
         yield Check(variable, answer == ours, found, f"unset {variable}, or give it a Python {ours}")
 
 
-def _place(warehouse: str) -> Iterator[Check]:
+def _check_warehouse(warehouse: str) -> Iterator[Check]:
     from hiveacid.storage.paths import is_local  # noqa: PLC0415 - --help needs none of it
 
     return directory(Path(warehouse)) if is_local(warehouse) else remote(warehouse)
@@ -124,8 +128,8 @@ def _place(warehouse: str) -> Iterator[Check]:
 
 def remote(warehouse: str) -> Iterator[Check]:
     """Look at a warehouse in an object store or HDFS: can it be reached with what this environment says."""
-    from hiveacid.storage.anywhere import AnyFileSystem  # noqa: PLC0415 - imports Arrow
     from hiveacid.storage.paths import absolute  # noqa: PLC0415
+    from hiveacid.storage.routing import AnyFileSystem  # noqa: PLC0415 - imports Arrow
 
     try:
         there = AnyFileSystem().exists(absolute(warehouse))
@@ -137,7 +141,7 @@ def remote(warehouse: str) -> Iterator[Check]:
 
 
 def directory(warehouse: Path) -> Iterator[Check]:
-    """Look at the warehouse: can we write there, does its clock agree, is there room."""
+    """Look at the warehouse: can we write there, does its clock agree, is there space."""
     place = next(path for path in (warehouse.absolute(), *warehouse.absolute().parents) if path.exists())
     try:
         with tempfile.NamedTemporaryFile(dir=place, prefix=".hiveacid-doctor-") as file:
@@ -172,6 +176,7 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
     from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415
+    from hiveacid.stores.sql.sqlite_file import require_well_placed, sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     if store is None and not is_local(warehouse):
@@ -181,15 +186,23 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
         return Check("store", ok=False, found="none was named", advice=advice)
     file = Path(warehouse).absolute() / ".hiveacid" / "store.db"
     if store is None and not file.exists():
+        try:
+            require_well_placed(file)
+        except HiveAcidError as error:
+            return _store_failed(error)
         return Check("store", ok=True, found="not there yet; it comes with the first statement")
     try:
         timeout = Settings().get(keys.TXN_TIMEOUT)
-        opened: SqlStore | MetastoreStore
+        opened: WarehouseStore
         if store is not None and is_metastore(store):
             opened = MetastoreStore(store)
         else:
-            opened = SqlStore(store or f"sqlite:///{file}", clock=SystemClock(), txn_timeout=timeout)
+            opened = SqlStore(store or sqlite_url(file), clock=SystemClock(), txn_timeout=timeout)
         count = len(opened.show_transactions())
     except HiveAcidError as error:
-        return Check("store", ok=False, found=f"error {error.code}: {error}", advice="see docs/errors.md")
+        return _store_failed(error)
     return Check("store", ok=True, found=f"answers; {count} open or aborted transactions")
+
+
+def _store_failed(error: HiveAcidError) -> Check:
+    return Check("store", ok=False, found=f"error {error.code}: {error}", advice="see docs/errors.md")

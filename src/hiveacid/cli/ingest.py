@@ -11,7 +11,13 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import Place, errors_end, output_option, partition_spec, place_options
+from hiveacid.cli.options import (
+    ConnectionOptions,
+    connection_options,
+    exit_on_errors,
+    output_option,
+    partition_spec,
+)
 
 if TYPE_CHECKING:
     from hiveacid.streaming import RecordWriter, Reject, Statistics
@@ -51,10 +57,10 @@ if TYPE_CHECKING:
     help="Transactions that share a directory (full ACID tables).",
 )  # fmt: skip
 @output_option("table", "json")
-@place_options
+@connection_options
 def ingest(
     *,
-    place: Place,
+    connection: ConnectionOptions,
     name: str,
     files: tuple[str, ...],
     kind: str,
@@ -76,12 +82,12 @@ def ingest(
         raise click.UsageError("--regex PATTERN goes with --format regex")
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415 - not before --help had its say
     from hiveacid.streaming import Connection  # noqa: PLC0415
-    from hiveacid.streaming.feed import Feeder  # noqa: PLC0415
+    from hiveacid.streaming.feeder import Feeder  # noqa: PLC0415
 
     clock = SystemClock()
     began = clock.now()
-    with errors_end(), place.opened_store() as store, _rejects(rejects) as refuse:
-        connection = Connection(
+    with exit_on_errors(), connection.opened_store() as store, _rejects(rejects) as refuse:
+        stream = Connection(
             name,
             store=store,
             partition=partition_spec(partition),
@@ -90,18 +96,18 @@ def ingest(
             agent="hiveacid ingest",
             rejects=refuse,
         )
-        told = _progress(began, clock.now)
-        feeder = Feeder(connection, clock, batch_rows, batch_seconds, told)
+        show_progress = _progress(began, clock.now)
+        feeder = Feeder(stream, clock, batch_rows, batch_seconds, show_progress)
         try:
-            with connection:
+            with stream:
                 for path in files or ("-",):
                     with _opened(path) as descriptor:
                         feeder.feed(descriptor, path, skip_first=header)
                 feeder.finish()
         except BaseException:
-            click.echo(f"{connection.stats.records_written} rows were committed before", err=True)
+            click.echo(f"{stream.stats.records_written} rows were committed before", err=True)
             raise
-        _tell(name, connection.stats, (clock.now() - began) / 1000, output)
+        _print_summary(name, stream.stats, (clock.now() - began) / 1000, output)
 
 
 def _writer(kind: str, regex: str | None, text: dict[str, object]) -> RecordWriter:
@@ -146,10 +152,10 @@ def _rejects(path: str | None) -> Iterator[Callable[[Reject], object] | None]:
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
     with file:
-        yield lambda reject: _note(file, reject)
+        yield lambda reject: _write_reject(file, reject)
 
 
-def _note(file: IO[str], reject: Reject) -> None:
+def _write_reject(file: IO[str], reject: Reject) -> None:
     row = {"number": reject.number, "reason": reject.reason, "record": reject.record}
     file.write(json.dumps(row, ensure_ascii=False) + "\n")
     file.flush()
@@ -166,7 +172,7 @@ def _progress(began: int, now: Callable[[], int]) -> Callable[[Statistics], None
     return show
 
 
-def _tell(name: str, stats: Statistics, seconds: float, output: str) -> None:
+def _print_summary(name: str, stats: Statistics, seconds: float, output: str) -> None:
     if sys.stderr.isatty():
         click.echo(err=True)
     rate = round(stats.records_written / max(seconds, 0.001))

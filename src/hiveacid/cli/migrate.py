@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import Place, errors_end, is_known, place_options, say, without_password
+from hiveacid.cli.options import (
+    ConnectionOptions,
+    connection_options,
+    exit_on_errors,
+    is_expected,
+    print_error,
+    without_password,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from hiveacid.catalog.migrate import Migration, Moved
+    from hiveacid.catalog.migrate import MigratedTable, Migration
     from hiveacid.core.model import TableName
 
 
@@ -30,9 +37,15 @@ if TYPE_CHECKING:
 )
 @click.option("--all", "every", is_flag=True, help="All tables.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be moved, and what could not.")
-@place_options
+@connection_options
 def migrate(
-    *, place: Place, names: tuple[str, ...], to: str, to_warehouse: str | None, every: bool, dry_run: bool
+    *,
+    connection: ConnectionOptions,
+    names: tuple[str, ...],
+    to: str,
+    to_warehouse: str | None,
+    every: bool,
+    dry_run: bool,
 ) -> None:
     """Move tables to another store: definitions, partitions, write ids. Their files stay as and where they are.
 
@@ -44,9 +57,12 @@ def migrate(
     """
     if every == bool(names):
         raise click.UsageError("name tables or databases (sales.*), or say --all")
-    with errors_end():
+    with exit_on_errors():
         moved, failed = _move(
-            place, names, Place(to_warehouse or place.warehouse, to, (), place.verbose), dry_run=dry_run
+            connection,
+            names,
+            ConnectionOptions(to_warehouse or connection.warehouse, to, (), connection.verbose),
+            dry_run=dry_run,
         )
     for one in moved:
         if isinstance(one, str):
@@ -64,25 +80,32 @@ def migrate(
         raise click.exceptions.Exit(1)
 
 
-def _move(place: Place, names: Sequence[str], to: Place, *, dry_run: bool) -> tuple[list[Moved | str], int]:
+def _move(
+    connection: ConnectionOptions, names: Sequence[str], to: ConnectionOptions, *, dry_run: bool
+) -> tuple[list[MigratedTable | str], int]:
     """Return the tables and the names of the views that were moved, and how many tables were not."""
-    from hiveacid.catalog.migrate import Migration, Side  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.catalog.migrate import Migration, MigrationStore  # noqa: PLC0415 - not before --help had its say
     from hiveacid.storage.local import LocalFileSystem  # noqa: PLC0415
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
 
-    moved: list[Moved | str] = []
+    moved: list[MigratedTable | str] = []
     failed = 0
-    with place.opened_store() as old, to.opened_store() as new:
-        work = Migration(Side(old, _shown(place)), Side(new, _shown(to)), LocalFileSystem(), SystemClock())
-        chosen = _chosen(work, names)
+    with connection.opened_store() as old, to.opened_store() as new:
+        work = Migration(
+            MigrationStore(old, _display_name(connection)),
+            MigrationStore(new, _display_name(to)),
+            LocalFileSystem(),
+            SystemClock(),
+        )
+        chosen = _select_tables(work, names)
         for name in chosen:
             try:
                 one = work.move(name, dry_run=dry_run)
             except Exception as error:
-                if not is_known(error):
+                if not is_expected(error):
                     raise
                 click.echo(f"{name}: ", nl=False, err=True)
-                say(error)
+                print_error(error)
                 failed += 1
                 continue
             if one is not None:
@@ -106,11 +129,11 @@ def _move_views(
         waiting = False
         for view in list(left):
             try:
-                left[view] = _missing(work, view, known)
+                left[view] = _find_obstacle(work, view, known)
                 if not left[view] and not dry_run:
                     work.move_view(view)
             except Exception as error:
-                if not is_known(error):
+                if not is_expected(error):
                     raise
                 left[view] = str(error)
             if not left[view]:
@@ -131,20 +154,22 @@ def _databases(work: Migration, names: Sequence[str]) -> set[str]:
     return {name.strip().lower().rpartition(".")[0] or "default" for name in names}
 
 
-def _missing(work: Migration, view: TableName, known: Collection[TableName]) -> str:
+def _find_obstacle(work: Migration, view: TableName, known: Collection[TableName]) -> str:
     """Return what of a view keeps it from the target, an empty text if nothing does."""
     from hiveacid.core.model import TableName  # noqa: PLC0415 - not before --help had its say
-    from hiveacid.sql.calls import called_tables  # noqa: PLC0415
-    from hiveacid.sql.relations import table_spans  # noqa: PLC0415
-    from hiveacid.sql.travel_clauses import without_clauses  # noqa: PLC0415
+    from hiveacid.sql.binding.change_functions import tables_of_change_calls  # noqa: PLC0415
+    from hiveacid.sql.binding.table_mentions import find_table_mentions  # noqa: PLC0415 - needs an extra
+    from hiveacid.sql.binding.travel_clauses import without_clauses  # noqa: PLC0415
+    from hiveacid.sql.statements import Slice  # noqa: PLC0415
 
     definition = work.source.store.get_view(view)
     if definition is None:
         return "it was dropped"
-    if list(called_tables(definition.text)):
+    query = Slice(definition.text)
+    if list(tables_of_change_calls(query)):
         return "it calls a function for changes"
     target = work.target.store
-    for relation in table_spans(without_clauses(definition.text)[0]):
+    for relation in find_table_mentions(without_clauses(query)[0]):
         database, name = (
             relation.parts[:2] if len(relation.parts) > 1 else (definition.database, *relation.parts)
         )
@@ -154,16 +179,16 @@ def _missing(work: Migration, view: TableName, known: Collection[TableName]) -> 
     return ""
 
 
-def _shown(place: Place) -> str:
+def _display_name(connection: ConnectionOptions) -> str:
     """Return what a store is called in messages and marks: no user and no password."""
-    if place.store is None:
-        where = place.warehouse or ""
+    if connection.store is None:
+        where = connection.warehouse or ""
         return f"the store of {where if '://' in where else Path(where).resolve()}"
-    scheme, _, rest = place.store.partition("://")
+    scheme, _, rest = connection.store.partition("://")
     return f"{scheme.partition('+')[0]}://{rest.rpartition('@')[2].partition('?')[0]}"
 
 
-def _chosen(work: Migration, names: Sequence[str]) -> list[TableName]:
+def _select_tables(work: Migration, names: Sequence[str]) -> list[TableName]:
     from hiveacid.core.model import TableName  # noqa: PLC0415
 
     known = work.tables() if not names or any(name.endswith(".*") for name in names) else []

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from click.core import ParameterSource
 
-from hiveacid.cli.visible import visible, visible_lines
-from hiveacid.core.partitions import parse_partition_values
+from hiveacid.cli.terminal_escapes import escape_controls, escape_controls_of_lines
+from hiveacid.core.schema.partitions import parse_partition_values
 from hiveacid.errors import HiveAcidError
 
 if TYPE_CHECKING:
+    from hiveacid.ports.store import WarehouseStore
     from hiveacid.sql.session import AcidSession
-    from hiveacid.stores.hms.store import MetastoreStore
-    from hiveacid.stores.sql.store import SqlStore
-    from hiveacid.table.inventory import OpenShelf
+    from hiveacid.table.read.inventory import StandaloneAccess
 
 F = TypeVar("F", bound=Callable[..., object])
 FORMATS = ("table", "json", "csv", "tsv")
@@ -26,8 +25,8 @@ FORMATS = ("table", "json", "csv", "tsv")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a command works: warehouse, store, Spark settings, and whether Spark may talk."""
+class ConnectionOptions:
+    """Options of -w, --store, --conf and --verbose: how a command reaches the store, the files and Spark."""
 
     warehouse: str | None
     store: str | None = field(repr=False)  # may hold a password
@@ -43,7 +42,7 @@ class Place:
         self._require_warehouse()
         if not new:
             self._require_existing()
-        from hiveacid.spark.launch import local_session  # noqa: PLC0415 - imports PySpark
+        from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.session import connect  # noqa: PLC0415
 
         with (
@@ -53,7 +52,7 @@ class Place:
             yield session
 
     @contextmanager
-    def opened_store(self) -> Iterator[SqlStore | MetastoreStore]:
+    def opened_store(self) -> Iterator[WarehouseStore]:
         """Yield the store and catalog alone: what needs no Spark answers at once."""
         self._require_warehouse()
         self._require_existing()
@@ -68,13 +67,13 @@ class Place:
             store.close()
 
     @contextmanager
-    def shelf(self) -> Iterator[OpenShelf]:
+    def shelf(self) -> Iterator[StandaloneAccess]:
         """Yield what looking into tables needs: store, catalog and files, no Spark."""
-        from hiveacid.storage.anywhere import AnyFileSystem  # noqa: PLC0415 - not before --help had its say
-        from hiveacid.table.inventory import OpenShelf  # noqa: PLC0415
+        from hiveacid.storage.routing import AnyFileSystem  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.table.read.inventory import StandaloneAccess  # noqa: PLC0415
 
         with self.opened_store() as store:
-            yield OpenShelf(AnyFileSystem(), store, store)
+            yield StandaloneAccess(AnyFileSystem(), store, store)
 
     def _require_warehouse(self) -> None:
         from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - not before --help had its say
@@ -83,9 +82,9 @@ class Place:
             raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
 
     def _require_existing(self) -> None:
-        from hiveacid.catalog.opening import require_there  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.catalog.opening import require_existing_warehouse  # noqa: PLC0415 - not before --help had its say
 
-        require_there(self.warehouse, self.store)
+        require_existing_warehouse(self.warehouse, self.store)
 
     def _conf(self) -> dict[str, str]:
         pairs = [text.partition("=") for text in self.conf]
@@ -97,13 +96,13 @@ class Place:
         return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def place_options(command: F) -> F:
-    """Add -w, --store, --conf and --verbose; the command gets a `Place` as ``place``."""
+def connection_options(command: F) -> F:
+    """Add -w, --store, --conf and --verbose; the command gets a `ConnectionOptions` as ``connection``."""
 
     def together(
         *, warehouse: str | None, store: str | None, conf: tuple[str, ...], verbose: bool, **more: object
     ) -> object:
-        return command(place=Place(warehouse, store, conf, verbose), **more)
+        return command(connection=ConnectionOptions(warehouse, store, conf, verbose), **more)
 
     together.__name__, together.__doc__ = command.__name__, command.__doc__
     together.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
@@ -113,16 +112,16 @@ def place_options(command: F) -> F:
 
 
 def without_password(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Refuse a password among the arguments: whoever lists processes would read it."""
+    """Refuse a password among the arguments, where every user of the machine who lists processes could read it."""
     if value is None or context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE:
         return value
     from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - not before --help had its say
 
     if is_metastore(value):
         return value  # without authentication, so without passwords: opening it refuses them
-    from hiveacid.stores.sql.address import PASSWORD_VARIABLE, has_password  # noqa: PLC0415 - imports SQLAlchemy
+    from hiveacid.stores.sql.store_url import PASSWORD_VARIABLE, has_password  # noqa: PLC0415 - imports SQLAlchemy
 
-    with errors_end():
+    with exit_on_errors():
         if has_password(value):
             raise click.UsageError(
                 "a password on the command line can be read by everybody on this machine: leave it out of --store "
@@ -175,33 +174,33 @@ def partition_spec(text: str | None) -> dict[str, str | None] | None:
     return dict(zip(names, parse_partition_values(names, text.strip("/")), strict=True))
 
 
-def tell_if_open(session: AcidSession) -> None:
-    """Say that nobody committed what START TRANSACTION began: a script that forgot COMMIT ends with 0 all the same."""
+def warn_if_open(session: AcidSession) -> None:
+    """Warn of a transaction without COMMIT. It is rolled back, although the script ends with exit code 0."""
     if session.joined is not None and session.by_statement:
         click.echo("warning: START TRANSACTION was not followed by COMMIT: it is rolled back", err=True)
 
 
-def is_known(error: Exception) -> bool:
-    """Tell an error that a message explains (ours, Spark's) from a mistake in this program."""
+def is_expected(error: Exception) -> bool:
+    """Tell whether a message explains an error (a HiveAcidError, or one that Spark raised); others are bugs."""
     return isinstance(error, HiveAcidError) or type(error).__module__.startswith(("pyspark.", "py4j."))
 
 
-def say(error: Exception) -> None:
+def print_error(error: Exception) -> None:
     """Print an error with its code on standard error."""
     if isinstance(error, HiveAcidError):
-        click.echo(f"error {error.code}: {visible_lines(str(error))}", err=True)
+        click.echo(f"error {error.code}: {escape_controls_of_lines(str(error))}", err=True)
     else:
         first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        click.echo(f"error SPARK: {visible(first.strip())}", err=True)
+        click.echo(f"error SPARK: {escape_controls(first.strip())}", err=True)
 
 
 @contextmanager
-def errors_end() -> Iterator[None]:
-    """Print an error of ours, or of Spark's, and end with exit code 1."""
+def exit_on_errors() -> Iterator[None]:
+    """Print an expected error and end with exit code 1."""
     try:
         yield
     except Exception as error:
-        if not is_known(error):
+        if not is_expected(error):
             raise
-        say(error)
+        print_error(error)
         raise click.exceptions.Exit(1) from error

@@ -8,11 +8,12 @@ import signal
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import Place, errors_end, place_options
+from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors
 from hiveacid.config import keys
 
 if TYPE_CHECKING:
@@ -20,17 +21,20 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from hiveacid.services import Services, Turn
+    from hiveacid.services.endpoint import Endpoint
     from hiveacid.services.runner import Runner
 
 logger = logging.getLogger(__name__)
 
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-def _pool(context: click.Context, parameter: click.Parameter, value: str) -> str:
+
+def _check_pool_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Refuse what no pool can be called."""
     del context, parameter
     from hiveacid.stores.checks import pool_name  # noqa: PLC0415 - not before --help had its say
 
-    with errors_end():
+    with exit_on_errors():
         return pool_name(value)
 
 
@@ -41,11 +45,30 @@ def _pool(context: click.Context, parameter: click.Parameter, value: str) -> str
 )
 @click.option("--cleaner", is_flag=True, help="Remove what nobody reads any more.")
 @click.option("--housekeeper", is_flag=True, help="End silent transactions, drop old rows of the store.")
-@click.option("--pool", default="default", show_default=True, callback=_pool, help="The pool of the workers.")
-@click.option("--once", is_flag=True, help="Do one turn of each and end; prints what was done.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Answer /health and /metrics on this loopback port."
+    "--pool", default="default", show_default=True, callback=_check_pool_name, help="The pool of the workers."
 )
+@click.option("--once", is_flag=True, help="Do one turn of each and end; prints what was done.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Answer /health and /metrics on this port.")
+@click.option(
+    "--listen",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where; addresses that other machines reach need --token-file and --certificate.",
+)
+@click.option(
+    "--host-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Another name that clients may call this machine by (Host header); may be repeated.",
+)
+@click.option(
+    "--token-file", type=_FILE, help="Clients must send this file's text: Authorization: Bearer TEXT."
+)
+@click.option("--certificate", type=_FILE, help="Answer over TLS with this certificate chain (PEM).")
+@click.option("--private-key", type=_FILE, help="Its private key, where the certificate's file lacks it.")
 @click.option(
     "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, metavar="SECONDS",
     help="When told to stop: how long a compaction at work may go on before it is put back.",
@@ -55,10 +78,10 @@ def _pool(context: click.Context, parameter: click.Parameter, value: str) -> str
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
-@place_options
+@connection_options
 def services(
     *,
-    place: Place,
+    connection: ConnectionOptions,
     initiator: bool,
     workers: int | None,
     cleaner: bool,
@@ -66,6 +89,11 @@ def services(
     pool: str,
     once: bool,
     port: int | None,
+    listen: str,
+    names: tuple[str, ...],
+    token_file: Path | None,
+    certificate: Path | None,
+    private_key: Path | None,
     grace: float,
     settings: tuple[str, ...],
     style: str,
@@ -78,6 +106,8 @@ def services(
     standard error.
     """
     from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
+    from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
+    from hiveacid.services.http_server import Access  # noqa: PLC0415
     from hiveacid.services.logs import log_to  # noqa: PLC0415
 
     every = not (initiator or cleaner or housekeeper or workers is not None)
@@ -85,12 +115,19 @@ def services(
         raise click.UsageError("--workers 0 alone leaves nothing to do")
     if once and port is not None:
         raise click.UsageError("--port is for a process that goes on: leave out --once")
-    pairs = _pairs(settings)
+    pairs = _parse_settings(settings)
     log_to(sys.stderr, style, log_level)
-    with errors_end(), place.session() as session:
+    with exit_on_errors(), ExitStack() as stack:
+        endpoint = None
+        if port is not None:
+            access = Access.of(listen, names, token_file, certificate, private_key)
+            endpoint = stack.enter_context(Endpoint(port, access))  # /health answers while Spark starts
+            scheme = "http" if certificate is None else "https"
+            logger.info("%s://%s:%s/health and /metrics", scheme, listen, endpoint.port)
+        session = stack.enter_context(connection.session())
         for name, value in pairs:
             session.set(name, value)
-        ours = every and session.context.store.upkeep_is_ours()
+        ours = every and session.context.store.maintained_by_hiveacid()
         made = Services(
             session,
             initiator=initiator or ours,
@@ -100,12 +137,12 @@ def services(
             pool=pool,
         )
         if once:
-            _show(made.step())
+            _print_turn(made.step())
         else:
-            _run(made, port, grace)
+            _run(made, endpoint, grace)
 
 
-def _pairs(settings: Sequence[str]) -> list[tuple[str, str]]:
+def _parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
     """Split NAME=VALUE; refuse what is no setting, before Spark starts."""
     from hiveacid.config import Settings  # noqa: PLC0415 - not before --help had its say
 
@@ -115,27 +152,24 @@ def _pairs(settings: Sequence[str]) -> list[tuple[str, str]]:
         if not equals:
             raise click.UsageError(f"--set {text}: expected NAME=VALUE")
         found.append((name.strip(), value.strip()))
-    with errors_end():
+    with exit_on_errors():
         Settings.of(dict(found))
     return found
 
 
-def _run(made: Services, port: int | None, grace: float) -> None:
+def _run(made: Services, endpoint: Endpoint | None, grace: float) -> None:
     """Run until a signal comes; a second one does not wait for compactions at work."""
-    from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
-    from hiveacid.services.runner import Runner  # noqa: PLC0415
+    from hiveacid.services.runner import Runner  # noqa: PLC0415 - imports PySpark
 
     runner = Runner(made)
     waits = _Signals(runner)
-    with ExitStack() as stack:
-        if port is not None:
-            endpoint = stack.enter_context(Endpoint(made, runner, port))
-            logger.info("http://127.0.0.1:%s/health and /metrics", endpoint.port)
-        runner.start()
-        logger.info("started")
-        waits.wait()
-        logger.info("stopping")
-        runner.stop(grace)
+    runner.start()
+    if endpoint is not None:
+        endpoint.attach(made, runner)
+    logger.info("started")
+    waits.wait()
+    logger.info("stopping")
+    runner.stop(grace)
     logger.info("stopped")
 
 
@@ -160,7 +194,7 @@ class _Signals:
             self._runner.wait(0.5)
 
 
-def _show(turn: Turn) -> None:
+def _print_turn(turn: Turn) -> None:
     """Print one JSON object a thing done."""
     for txn_id in turn.aborted:
         click.echo(json.dumps({"aborted_transaction": int(txn_id)}))

@@ -27,11 +27,11 @@ def show(frame: DataFrame, output: str) -> None:
 
     Raises this project's errors for what goes wrong while it runs.
     """
-    from hiveacid.spark.failures import translated  # noqa: PLC0415 - imports PySpark
+    from hiveacid.spark.session.error_translation import translate_errors  # noqa: PLC0415 - imports PySpark
 
     if frame.columns:
-        with translated():
-            _show(frame, output)
+        with translate_errors():
+            _print_frame(frame, output)
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str | int | None]], output: str) -> None:
@@ -44,21 +44,23 @@ def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str | int | None]]
     else:
         numbers = [any(isinstance(row[place], int) for row in rows) for place in range(len(columns))]
         texts = [[None if cell is None else str(cell) for cell in row] for row in rows]
-        _print(columns, texts, numbers, output)
+        _print_rows(columns, texts, numbers, output)
 
 
-def _show(frame: DataFrame, output: str) -> None:
+def _print_frame(frame: DataFrame, output: str) -> None:
     if output == "json":
-        for (line,) in _rows(frame.toDF(*_numbered(frame)).selectExpr(_as_json(frame.columns))):
+        for (line,) in _rows(frame.toDF(*_numbered_names(frame)).selectExpr(_as_json(frame.columns))):
             click.echo(line)
         return
-    _print(frame.columns, _rows(as_texts(frame)), aligned_right(frame), output)
+    _print_rows(frame.columns, _rows(as_texts(frame)), aligned_right(frame), output)
 
 
 def as_texts(frame: DataFrame) -> DataFrame:
     """Return all values as texts, binary ones in hexadecimal digits; columns are named c0, c1 ..."""
-    casts = [_as_text(name, kind) for name, (_, kind) in zip(_numbered(frame), frame.dtypes, strict=True)]
-    return frame.toDF(*_numbered(frame)).selectExpr(*casts)
+    casts = [
+        _as_text(name, kind) for name, (_, kind) in zip(_numbered_names(frame), frame.dtypes, strict=True)
+    ]
+    return frame.toDF(*_numbered_names(frame)).selectExpr(*casts)
 
 
 def aligned_right(frame: DataFrame) -> list[bool]:
@@ -66,7 +68,7 @@ def aligned_right(frame: DataFrame) -> list[bool]:
     return [kind.partition("(")[0] in _RIGHT for _, kind in frame.dtypes]
 
 
-def _print(
+def _print_rows(
     columns: Sequence[str], rows: Iterable[Sequence[str | None]], right: Sequence[bool], output: str
 ) -> None:
     if output == "table":
@@ -97,7 +99,7 @@ def _as_text(name: str, kind: str) -> str:
     return f"hex({name}) AS {name}" if kind == "binary" else f"CAST({name} AS STRING) AS {name}"
 
 
-def _numbered(frame: DataFrame) -> list[str]:
+def _numbered_names(frame: DataFrame) -> list[str]:
     return [f"c{place}" for place in range(len(frame.columns))]
 
 

@@ -11,13 +11,13 @@ import click
 
 from hiveacid.cli.options import (
     FORMATS,
-    Place,
-    errors_end,
-    is_known,
+    ConnectionOptions,
+    connection_options,
+    exit_on_errors,
+    is_expected,
     output_option,
-    place_options,
-    say,
-    tell_if_open,
+    print_error,
+    warn_if_open,
 )
 
 if TYPE_CHECKING:
@@ -37,9 +37,15 @@ if TYPE_CHECKING:
     "-k", "--keep-going", is_flag=True, help="Go on behind a statement that fails (exit code 1 at the end)."
 )
 @output_option(*FORMATS)
-@place_options
+@connection_options
 def sql(
-    *, place: Place, text: str | None, file: Path | None, source: str | None, keep_going: bool, output: str
+    *,
+    connection: ConnectionOptions,
+    text: str | None,
+    file: Path | None,
+    source: str | None,
+    keep_going: bool,
+    output: str,
 ) -> None:
     """Run SQL statements and print their rows.
 
@@ -47,11 +53,11 @@ def sql(
     printed on standard error with its code and place.
     """
     script = _script(text, file, source)
-    with errors_end():
+    with exit_on_errors():
         statements = list(_statements(script))
-        with place.session(new=True) as session:
+        with connection.session(new=True) as session:
             good = [_run(session, one, line, output, keep_going=keep_going) for one, line in statements]
-            tell_if_open(session)
+            warn_if_open(session)
     if not all(good):
         raise click.exceptions.Exit(1)
 
@@ -72,7 +78,7 @@ def _script(text: str | None, file: Path | None, source: str | None) -> str:
 
 def _statements(script: str) -> Iterator[tuple[str, int]]:
     """Cut a script; each statement is indented as it was, so that columns in messages are those of the script."""
-    from hiveacid.sql.tokens import split  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.spark.parser.lexer import split  # noqa: PLC0415 - not before --help had its say
 
     behind = 0
     for text, line in split(script):
@@ -85,11 +91,12 @@ def _run(session: AcidSession, text: str, line: int, output: str, *, keep_going:
     from hiveacid.cli.show import show  # noqa: PLC0415 - rich only where rows are printed
 
     try:
-        frame = session.sql(text, first_line=line)
-        show(frame, output)
+        with session.statement(text):  # reading its rows is part of it
+            frame = session.sql(text, first_line=line)
+            show(frame, output)
     except Exception as error:
-        if not keep_going or not is_known(error):
+        if not keep_going or not is_expected(error):
             raise
-        say(error)
+        print_error(error)
         return False
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hiveacid.cli.options import FORMATS, Place, errors_end, output_option, place_options
+from hiveacid.cli.options import FORMATS, ConnectionOptions, connection_options, exit_on_errors, output_option
 
 
 @click.group()
@@ -14,34 +14,35 @@ def txn() -> None:
 
 @txn.command("list")
 @output_option(*FORMATS)
-@place_options
-def list_transactions(*, place: Place, output: str) -> None:
+@connection_options
+def list_transactions(*, connection: ConnectionOptions, output: str) -> None:
     """List open and aborted transactions (times in milliseconds since the epoch)."""
     from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
-    from hiveacid.sql.store_rows import TRANSACTION_COLUMNS, transaction_rows  # noqa: PLC0415
+    from hiveacid.sql.execute.store_rows import TRANSACTION_COLUMNS, transaction_rows  # noqa: PLC0415
 
-    with errors_end(), place.opened_store() as store:
+    with exit_on_errors(), connection.opened_store() as store:
         show_rows(TRANSACTION_COLUMNS, transaction_rows(store), output)
 
 
 @txn.command()
 @click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1), metavar="ID...")
-@place_options
-def abort(*, place: Place, ids: tuple[int, ...]) -> None:
+@connection_options
+def abort(*, connection: ConnectionOptions, ids: tuple[int, ...]) -> None:
     """Abort open transactions; none of them, if one is unknown or has committed."""
-    from hiveacid.sql.store_rows import abort_transactions  # noqa: PLC0415 - see above
+    from hiveacid.sql.execute.store_rows import abort_transactions  # noqa: PLC0415 - see above
 
-    with errors_end(), place.opened_store() as store:
+    with exit_on_errors(), connection.opened_store() as store:
         abort_transactions(store, ids)
 
 
 @click.command()
 @output_option(*FORMATS)
-@place_options
-def locks(*, place: Place, output: str) -> None:
+@connection_options
+def locks(*, connection: ConnectionOptions, output: str) -> None:
     """List locks, held and waiting."""
     from hiveacid.cli.show import show_rows  # noqa: PLC0415 - see above
-    from hiveacid.sql.store_rows import LOCK_COLUMNS, lock_rows  # noqa: PLC0415
+    from hiveacid.sql.execute.store_rows import LOCK_COLUMNS, lock_rows  # noqa: PLC0415
 
-    with errors_end(), place.opened_store() as store:
+    with exit_on_errors(), connection.opened_store() as store:
+        store.abort_timed_out()
         show_rows(LOCK_COLUMNS, lock_rows(store.show_locks()), output)

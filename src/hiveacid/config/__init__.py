@@ -1,4 +1,11 @@
-"""One registry of settings: Hive's own names and defaults; own keys (``hiveacid.*``) only where Hive has none.
+"""Registries of settings and of table properties: name, type, default, meaning, origin.
+
+Names and defaults are Hive's; own keys (``hiveacid.*``) exist only where Hive has none.
+
+- ``keys`` holds a constant for each setting.
+- `Settings` holds the values of a session: an immutable value that is handed down, never global.
+- ``table_properties`` holds a constant for each key of TBLPROPERTIES.
+- ``overrides`` applies the properties of a table or database that change settings of compaction.
 
 Reading is typed by the constant that names the setting::
 
@@ -7,7 +14,8 @@ Reading is typed by the constant that names the setting::
     settings = Settings().with_value("hive.txn.timeout", "10min")
     settings.get(keys.TXN_TIMEOUT)  # 600.0, a float: durations are seconds, sizes bytes
 
-``docs/settings.md`` is made from ``keys`` by ``tools/settings_page.py``.
+Every constant is read somewhere in the code. ``docs/settings.md`` and ``docs/table-properties.md`` are made from both
+registries by ``tools/generated_pages.py``.
 """
 
 from hiveacid.config import keys

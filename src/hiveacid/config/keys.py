@@ -1,4 +1,4 @@
-"""Every setting, by constant; names and defaults are those of HiveConf and MetastoreConf of Hive 4.2 (internals §3.11)."""
+"""Registry of settings: a constant for each, with the names and defaults of HiveConf and MetastoreConf of Hive 4.2."""
 
 from __future__ import annotations
 
@@ -6,7 +6,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from hiveacid.config.values import AnySetting, choice, count, duration, flag, ratio, size, text
+from hiveacid.config.values import (
+    AnySetting,
+    Setting,
+    choice,
+    count,
+    duration,
+    flag,
+    parse_int,
+    ratio,
+    size,
+    text,
+)
+from hiveacid.errors import ConfigError
+
+
+def _parse_row_index_stride(value: str) -> int:
+    stride = parse_int(value)
+    if stride != 0 and stride < _SMALLEST_STRIDE:
+        raise ConfigError(f"must be 0 or at least {_SMALLEST_STRIDE}, got {stride}")
+    return stride
+
+
+_SMALLEST_STRIDE = 1000  # ORC's writer refuses less
 
 # --- transactions and locks ---------------------------------------------------------------------
 TXN_TIMEOUT = duration(
@@ -28,11 +50,6 @@ LOCK_SLEEP = duration(
     "60s",
     "The longest wait between two checks of a lock; waits start at 50 ms and double.",
 )
-STRICT_LOCKING = flag(
-    "hive.txn.strict.locking.mode",
-    "true",
-    "INSERT into a plain table locks it exclusively; false: shared.",
-)
 XLOCK_WRITE = flag(
     "hive.txn.xlock.write",
     "false",
@@ -53,10 +70,6 @@ XLOCK_MERGE_INSERT = flag(
 XLOCK_CTAS = flag(
     "hive.txn.xlock.ctas", "true", "CREATE TABLE AS SELECT locks its new table EXCLUSIVE (zero wait)."
 )
-READ_LOCKS = flag("hive.txn.read.locks", "true", "Queries take SHARED_READ locks on transactional tables.")
-NONACID_READ_LOCKS = flag(
-    "hive.txn.nonacid.read.locks", "true", "Queries take SHARED_READ locks on plain tables too."
-)
 RETRY_SNAPSHOT = count(
     "hive.txn.retrysnapshot.max.count",
     "5",
@@ -67,15 +80,9 @@ RETRY_SNAPSHOT = count(
 DML_EVENTS = choice(
     "hive.metastore.dml.events",
     ("metastore", "true", "false"),
-    "With a Hive Metastore: tell its listeners which files a statement wrote, before the commit, as replication and "
-    "Impala need it. metastore: if its own setting of this name says so.",
+    "With a Hive Metastore: tell its listeners before the commit which files a statement wrote. Replication and Impala "
+    "need it. The value metastore takes the metastore's own setting of this name.",
     "false; Hive asks its own hive-site.xml",
-)
-TXN_OPENTXN_TIMEOUT = duration(
-    "metastore.txn.opentxn.timeout",
-    "1000ms",
-    "A gap in the transaction ids that is younger than this counts as open.",
-    bare_unit="ms",
 )
 
 # --- statements ---------------------------------------------------------------------------------
@@ -84,23 +91,16 @@ MERGE_CARDINALITY_CHECK = flag(
     "true",
     "MERGE fails when a target row matches several source rows.",
 )
-DYNAMIC_PARTITION = flag("hive.exec.dynamic.partition", "true", "Allow dynamic partitions in INSERT.")
+DYNAMIC_PARTITION = flag(
+    "hive.exec.dynamic.partition",
+    "true",
+    "false: an INSERT must give every partition column a value; a dynamic one is refused.",
+)
 DYNAMIC_PARTITION_MODE = choice(
     "hive.exec.dynamic.partition.mode",
     ("nonstrict", "strict"),
     "strict: an INSERT with dynamic partitions must name at least one static one.",
     "Hive 3 had strict; Hive 4 nonstrict (HIVE-22042)",
-)
-MAX_DYNAMIC_PARTITIONS = count(
-    "hive.exec.max.dynamic.partitions",
-    "1000",
-    "Most partitions that one statement may write dynamically.",
-    minimum=1,
-)
-DEFAULT_PARTITION_NAME = text(
-    "hive.exec.default.partition.name",
-    "__HIVE_DEFAULT_PARTITION__",
-    "Directory value of a NULL (or empty) partition value.",
 )
 CREATE_AS_ACID = flag(
     "hive.create.as.acid",
@@ -122,11 +122,6 @@ DEFAULT_FILE_FORMAT_MANAGED = choice(
     ("none", "TextFile", "ORC", "Parquet", "Avro"),
     "The same for managed tables; none: as hive.default.fileformat says.",
 )
-TRUNCATE_USE_BASE = flag(
-    "hive.acid.truncate.usebase",
-    "true",
-    "TRUNCATE writes an empty base, so that readers keep their snapshot; false: deletes the files.",
-)
 
 # --- files --------------------------------------------------------------------------------------
 ORC_COMPRESS = choice(
@@ -134,15 +129,15 @@ ORC_COMPRESS = choice(
     ("ZLIB", "NONE", "SNAPPY", "LZ4", "ZSTD"),
     "Codec of ORC files, unless the table has orc.compress. Hive 3.1 cannot read ZSTD.",
 )
-ORC_STRIPE_SIZE = size("hive.exec.orc.default.stripe.size", "67108864", "Bytes of an ORC stripe.")
-ORC_ROW_INDEX_STRIDE = count(
+ORC_STRIPE_SIZE = size(
+    "hive.exec.orc.default.stripe.size", "67108864", "Bytes of a stripe of the ORC files that Spark writes."
+)
+ORC_ROW_INDEX_STRIDE = Setting(
     "hive.exec.orc.default.row.index.stride",
     "10000",
-    "Rows between two entries of the ORC row index.",
-    minimum=0,
-)
-WRITE_ACID_VERSION_FILE = flag(
-    "hive.txn.write.acid.version.file", "true", "Write _orc_acid_version beside the data files."
+    "Rows between two entries of the row index of the ORC files that Spark writes: 1000 or more, or 0 for no index.",
+    "int",
+    _parse_row_index_stride,
 )
 LAYOUT_LEVEL = choice(
     "hiveacid.layout.level",
@@ -151,6 +146,13 @@ LAYOUT_LEVEL = choice(
     "(no visibility txn id in names, _metadata_acid in compacted bases). Columns of ORC files are matched by position "
     "(hive4) or by name (hive3).",
     "no such setting; the version of the metastore decides there",
+)
+SINGLE_BUCKET = flag(
+    "hiveacid.write.single.bucket",
+    "false",
+    "Full ACID tables that are not bucketed get new rows in bucket_00000 only: Trino cannot change rows of other "
+    "buckets there. One task writes the rows of a partition, or of the table if it has none. Also a table property.",
+    "none: Hive's tasks write a bucket each",
 )
 
 # --- reading ------------------------------------------------------------------------------------
@@ -176,7 +178,12 @@ SNAPSHOT_LEASE = duration(
 )
 
 # --- compaction ---------------------------------------------------------------------------------
-INITIATOR_ON = flag("hive.compactor.initiator.on", "false", "Look for tables that need compaction.")
+INITIATOR_ON = flag(
+    "hive.compactor.initiator.on",
+    "true",
+    "false: the initiator looks for nothing, and only COMPACT puts a compaction into the queue.",
+    "false; here an initiator runs only in `hiveacid services` or with hiveacid.auto_compact",
+)
 CLEANER_ON = flag("hive.compactor.cleaner.on", "true", "Remove obsolete directories.")
 WORKER_THREADS = count("hive.compactor.worker.threads", "0", "Workers that run compactions.", minimum=0)
 WORKER_TIMEOUT = duration(
@@ -192,9 +199,6 @@ DELTA_PCT_THRESHOLD = ratio(
     "hive.compactor.delta.pct.threshold",
     "0.1",
     "Deltas larger than this fraction of the base call for a major compaction.",
-)
-MAX_NUM_DELTA = count(
-    "hive.compactor.max.num.delta", "500", "Most delta directories that one job takes in.", minimum=1
 )
 ABORTED_TXN_THRESHOLD = count(
     "hive.compactor.abortedtxn.threshold",
@@ -312,8 +316,8 @@ PRIORITY = count(
 COMPACT_HERE = flag(
     "hiveacid.compactor.here",
     "false",
-    "With a Hive Metastore (4.x): COMPACT is done by this session at once. false: by whoever takes the request from the "
-    "metastore's queue, Hive's workers or `hiveacid services`.",
+    "With a Hive Metastore (4.x): COMPACT is done by this session at once. false: by a worker that takes the request "
+    "from the metastore's queue, of Hive or of `hiveacid services`.",
 )
 COMPACT_THREADS = count(
     "hiveacid.compactor.threads",
@@ -329,8 +333,8 @@ TARGET_FILE_SIZE = size(
 UNSORTED_FILE_SIZE = size(
     "hiveacid.compactor.unsorted.file.size",
     "8388608",
-    "Files of at least so many bytes (an eighth of them for a file that is most of its bucket) are not sorted again "
-    "by a compaction, where their rows lie below all others of their bucket: a base, and large deltas on top of it.",
+    "Size from which a compaction does not sort a file again, if its rows are below all others of its bucket (a base, "
+    "and large deltas on top of it). For a file that is most of its bucket an eighth of the size is enough.",
 )
 
 
@@ -350,16 +354,12 @@ SECTIONS: tuple[Section, ...] = (
             MAX_OPEN_TXNS,
             TXN_MAX_OPEN_BATCH,
             DML_EVENTS,
-            TXN_OPENTXN_TIMEOUT,
             LOCK_NUMRETRIES,
             LOCK_SLEEP,
-            STRICT_LOCKING,
             XLOCK_WRITE,
             XLOCK_OVERWRITE,
             XLOCK_MERGE_INSERT,
             XLOCK_CTAS,
-            READ_LOCKS,
-            NONACID_READ_LOCKS,
             RETRY_SNAPSHOT,
         ),
     ),
@@ -369,18 +369,21 @@ SECTIONS: tuple[Section, ...] = (
             MERGE_CARDINALITY_CHECK,
             DYNAMIC_PARTITION,
             DYNAMIC_PARTITION_MODE,
-            MAX_DYNAMIC_PARTITIONS,
-            DEFAULT_PARTITION_NAME,
             CREATE_AS_ACID,
             CREATE_AS_INSERT_ONLY,
             DEFAULT_FILE_FORMAT,
             DEFAULT_FILE_FORMAT_MANAGED,
-            TRUNCATE_USE_BASE,
         ),
     ),
     Section(
         "Files",
-        (ORC_COMPRESS, ORC_STRIPE_SIZE, ORC_ROW_INDEX_STRIDE, WRITE_ACID_VERSION_FILE, LAYOUT_LEVEL),
+        (
+            ORC_COMPRESS,
+            ORC_STRIPE_SIZE,
+            ORC_ROW_INDEX_STRIDE,
+            LAYOUT_LEVEL,
+            SINGLE_BUCKET,
+        ),
     ),
     Section("Reading", (EVENTS_IN_MEMORY, BROADCAST_DELETE_EVENTS, SNAPSHOT_LEASE)),
     Section(
@@ -398,7 +401,6 @@ SECTIONS: tuple[Section, ...] = (
             CHECK_INTERVAL,
             DELTA_NUM_THRESHOLD,
             DELTA_PCT_THRESHOLD,
-            MAX_NUM_DELTA,
             ABORTED_TXN_THRESHOLD,
             ABORTED_TXN_TIME_THRESHOLD,
             FAILED_COMPACTS_THRESHOLD,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hiveacid.config.keys import PRIORITY, REGISTRY, WORKER_POOL
+from hiveacid.config.keys import REGISTRY
 from hiveacid.config.settings import Settings
+from hiveacid.config.table_properties import COMPACTOR, COMPACTOR_THRESHOLD, PRIORITY, WORKER_POOL
 
-PREFIXES = ("compactorthreshold.", "compactor.")
+PREFIXES = tuple(one.name.removesuffix("NAME") for one in (COMPACTOR_THRESHOLD, COMPACTOR))
 _BARE = (WORKER_POOL.name, PRIORITY.name)
 
 

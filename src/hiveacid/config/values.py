@@ -1,4 +1,4 @@
-"""What a setting is, and how its text is read: Hive's spellings of durations and sizes."""
+"""Type `Setting`, and parsers of its text: Hive's spellings of durations and sizes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,12 @@
-"""Decisions as functions of values: standard library only, no clock, no input or output."""
+"""Decisions as pure functions: standard library only, no clock, no files, no Spark, no SQL.
+
+- ``model``: identifiers and definitions
+- ``format``: names and texts of Hive's layout, parsed and formatted
+- ``schema``: types, partitions, bucket hashes
+- ``snapshot``: what a snapshot reads of a listing
+- ``transactions``: lock rules, write conflicts, states, commit records
+- ``compaction``: when and what to compact, and what may be deleted
+
+Invariants: a function's result depends on its arguments only, so that every rule is tested without a store or Spark.
+Rules that follow Hive name Hive's class.
+"""

@@ -1,4 +1,4 @@
-"""The nouns that every room shares: identifiers, columns, tables, partitions."""
+"""Values that every package shares: identifiers, columns, tables, partitions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ TxnId = NewType("TxnId", int)
 WriteId = NewType("WriteId", int)
 LockId = NewType("LockId", int)
 
+LAST_ID = (1 << 62) - 1
+"""Highest transaction or write id accepted from outside: in names, footers, id lists and answers of a metastore.
+
+Stores keep ids as signed 64-bit numbers, and no engine that counts from 1 gets near the end of those.
+"""
+LAST_SEED = 1 << 61
+"""Highest id that a store takes over (adoption, migration): as many ids remain above it for new transactions."""
+
+TRANSACTIONAL = "transactional"
+TRANSACTIONAL_PROPERTIES = "transactional_properties"
+BUCKETING_VERSION = "bucketing_version"
+"""Names of the table properties that decide what a definition means; ``config.table_properties`` has all others."""
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -27,7 +39,7 @@ class TableName:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: lower-case name, Hive type text (normalised by ``core.types``), comment."""
+    """A column: lower-case name, Hive type text (normalised by ``core.schema.types``), comment."""
 
     name: str
     type: str
@@ -58,7 +70,7 @@ class StorageFormat:
 
 
 class TableKind(StrEnum):
-    """What transactions a table knows (`AcidUtils.getAcidOperationalProperties`)."""
+    """Transactional type of a table (`AcidUtils.getAcidOperationalProperties`)."""
 
     PLAIN = "plain"
     FULL_ACID = "full_acid"
@@ -87,16 +99,16 @@ class TableDefinition:
     @property
     def kind(self) -> TableKind:
         """Return plain, insert-only or full ACID, from ``transactional`` and ``transactional_properties``."""
-        if (self.property("transactional") or "").lower() != "true":
+        if (self.property(TRANSACTIONAL) or "").lower() != "true":
             return TableKind.PLAIN
-        if (self.property("transactional_properties") or "").lower() == "insert_only":
+        if (self.property(TRANSACTIONAL_PROPERTIES) or "").lower() == "insert_only":
             return TableKind.INSERT_ONLY
         return TableKind.FULL_ACID
 
     @property
     def bucketing_version(self) -> int:
         """Return 2 where the property says so, else 1 (absent means a table older than Hive 3)."""
-        return 2 if self.property("bucketing_version") == "2" else 1
+        return 2 if self.property(BUCKETING_VERSION) == "2" else 1
 
     def with_properties(self, changes: dict[str, str]) -> TableDefinition:
         """Return a copy with properties set."""

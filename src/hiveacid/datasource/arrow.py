@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.orc.stored import compact
+from hiveacid.orc.stored_values import without_offset
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -39,7 +39,7 @@ def _local(values: Any) -> Any:
         return values if of.tz is None else pc.local_timestamp(values)
     if not _has_instants(of):
         return values
-    values = compact(values)
+    values = without_offset(values)
     if pa.types.is_struct(of):
         members = [_local(one) for one in values.flatten()]
         names = [field.name for field in of]

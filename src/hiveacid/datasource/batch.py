@@ -1,7 +1,7 @@
-"""Batch reads and writes by ``format("hiveacid")``: Python workers read and stage files, nothing of Spark's is asked.
+"""Batch reads and writes by ``format("hiveacid")``: Python workers read and stage files, without Spark's readers and writers.
 
 A write is one transaction of a streaming connection, in the driver's process, over the Arrow files that the tasks
-staged; a task that failed, was killed or came second leaves nothing that counts. A read gives each file of one
+staged. Files of tasks that failed, were killed or came second are ignored. A read gives each file of one
 snapshot to a task of its own.
 """
 
@@ -22,16 +22,16 @@ from pyspark.sql.datasource import (
 )
 
 from hiveacid.core.model import DEFAULT_PARTITION
-from hiveacid.core.partitions import is_canonical
-from hiveacid.datasource.options import READ, WRITE, Place, count_of, require_known, require_warehouse
-from hiveacid.datasource.sink import Sink, Staged, read_staged, require_fit
-from hiveacid.datasource.stream_source import FilePartition, columns_of
+from hiveacid.core.schema.partitions import is_canonical
+from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
+from hiveacid.datasource.sink import Sink, StagedRows, read_staged, require_fit
+from hiveacid.datasource.stream_source import FilePartition, spark_columns
 from hiveacid.errors import SchemaMismatchError, WriteConflictError
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX
 from hiveacid.streaming import Connection
-from hiveacid.streaming.change_rows import FileChanges, read_changes
-from hiveacid.streaming.change_source import ChangeSource, Reading
+from hiveacid.streaming.change_rows import FileChanges, read_file_changes
+from hiveacid.streaming.change_source import ChangeOptions, ChangeSource
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -48,7 +48,7 @@ class BatchWriter(DataSourceArrowWriter):
     sink: Sink
     overwrite: bool
 
-    def write(self, iterator: Iterator[Any]) -> Staged:
+    def write(self, iterator: Iterator[Any]) -> StagedRows:
         """Stage a task's rows."""
         return self.sink.stage(iterator)
 
@@ -72,12 +72,12 @@ class BatchWriter(DataSourceArrowWriter):
         LocalFileSystem().delete_tree(self.sink.home)
 
     def _write(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        place = Place.of(self.sink.options)
+        address = TableAddress.of(self.sink.options)
         with (
             Connection(
-                place.table,
-                warehouse=place.warehouse,
-                store=place.store,
+                address.table,
+                warehouse=address.warehouse,
+                store=address.store,
                 agent="hiveacid format",
                 overwrite=self.overwrite,
             ) as connection,
@@ -92,10 +92,10 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
 
     Raises ConfigError, NoSuchTableError, SchemaMismatchError, UnsupportedFeatureError.
     """
-    place = Place.of(options)
+    address = TableAddress.of(options)
     require_known(options, WRITE)
     require_warehouse(options)
-    with Connection(place.table, warehouse=place.warehouse, store=place.store) as connection:
+    with Connection(address.table, warehouse=address.warehouse, store=address.store) as connection:
         table = connection.definition
     require_fit(table, schema)
     home = f"{table.location}/{WRITE_PREFIX}{uuid.uuid4().hex}"
@@ -107,12 +107,14 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         """Look at the options; ``schema``: the columns that Spark waits for. Raises ConfigError."""
-        place = Place.of(options)
+        address = TableAddress.of(options)
         require_known(options, READ)
         require_warehouse(options)
         self.schema = schema
         self.as_of = count_of(options, "as_of")
-        self.reading = Reading(place.table, place.warehouse, place.store, starting="snapshot")
+        self.change_options = ChangeOptions(
+            address.table, address.warehouse, address.store, starting="snapshot"
+        )
         self.wanted: list[tuple[str, frozenset[str]]] = []  # partition columns' values, as texts
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's (4.1 and later)
@@ -122,7 +124,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the files of the snapshot. Raises SchemaMismatchError where Spark waits for other columns."""
-        source = ChangeSource(self.reading)
+        source = ChangeSource(self.change_options)
         try:
             _require_columns(source.definition(), self.schema)
             files = source.snapshot(self.as_of)
@@ -134,7 +136,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one file, in a task."""
-        return read_changes(partition.file) if isinstance(partition, FilePartition) else iter(())
+        return read_file_changes(partition.file) if isinstance(partition, FilePartition) else iter(())
 
     def _is_wanted(self, file: FileChanges) -> bool:
         texts = {
@@ -149,7 +151,7 @@ class BatchReader(DataSourceReader):
 
 def _require_columns(table: TableDefinition, schema: StructType) -> None:
     """Raise SchemaMismatchError where the columns are no longer, or never were, what Spark was told."""
-    has = [f"{name} {kind.simpleString()}" for name, kind in columns_of(table)]
+    has = [f"{name} {kind.simpleString()}" for name, kind in spark_columns(table)]
     waits = [f"{one.name} {one.dataType.simpleString()}" for one in schema]
     if has != waits:
         raise SchemaMismatchError(

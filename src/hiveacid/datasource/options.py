@@ -13,21 +13,21 @@ from hiveacid.storage.paths import absolute
 from hiveacid.table.context import STORE_DIRECTORY
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-# What each door takes; names are lower-cased by Spark, which adds nothing of its own.
-_PLACE = frozenset({"table", "warehouse", "store"})
-READ = _PLACE | {"as_of"}
-WRITE = _PLACE
-READ_STREAM = _PLACE | {
+# Options of each interface; names are lower-cased by Spark, which adds nothing of its own.
+_ADDRESS = frozenset({"table", "warehouse", "store"})
+READ = _ADDRESS | {"as_of"}
+WRITE = _ADDRESS
+READ_STREAM = _ADDRESS | {
     *("changes", "key", "ignore_changes", "starting", "starting_write_id", "on_history_gone"),
     *("max_write_ids_per_trigger", "max_bytes_per_trigger"),
 }
-WRITE_STREAM = _PLACE | {"query_name", "queryname", "checkpointlocation", "restart"}
+WRITE_STREAM = _ADDRESS | {"query_name", "queryname", "checkpointlocation", "restart"}
 
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no", "")
 
 
 @dataclass(frozen=True)
-class Place:
+class TableAddress:
     """A table and where it is kept: ``warehouse`` and ``store`` as `hiveacid.connect` takes them."""
 
     table: str
@@ -35,7 +35,7 @@ class Place:
     store: str | None
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Place:
+    def of(cls, options: Mapping[str, str]) -> TableAddress:
         """Read ``table``, ``warehouse``, ``store``. Raises ConfigError, UnsupportedFeatureError."""
         table = options.get("table", "").strip()
         warehouse, store = options.get("warehouse"), options.get("store")
@@ -67,14 +67,14 @@ def require_known(options: Mapping[str, str], known: frozenset[str]) -> None:
 
 
 def require_warehouse(options: Mapping[str, str]) -> None:
-    """Raise ConfigError where there is no warehouse, which opening it would make: these doors are for tables in it."""
-    place = Place.of(options)
-    if place.warehouse is None or place.store is not None:
+    """Raise ConfigError where there is no warehouse: opening it would create one, without the table."""
+    address = TableAddress.of(options)
+    if address.warehouse is None or address.store is not None:
         return
-    root = absolute(place.warehouse)
+    root = absolute(address.warehouse)
     if not Path(root, STORE_DIRECTORY).is_dir():
         raise ConfigError(
-            f"warehouse={place.warehouse}: no warehouse is there, as the driver's machine sees it; tables are made by "
+            f"warehouse={address.warehouse}: no warehouse is there, as the driver's machine sees it; tables are made by "
             "hiveacid.connect(spark, warehouse=...) and CREATE TABLE"
         )
 

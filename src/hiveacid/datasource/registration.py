@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.session import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

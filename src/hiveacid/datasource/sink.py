@@ -1,8 +1,8 @@
 """The sink: Python workers stage Arrow files, the driver's process writes them in one transaction.
 
 ``write`` runs in the tasks, ``commit`` and ``abort`` in a process of the driver, which is a new one for every batch.
-Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader; what dead
-attempts left goes with the first commit of the next run.
+Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader. The first commit of
+the next run removes what dead attempts left.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import pyarrow as pa
 from pyspark.sql import datasource as api
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 
-from hiveacid.core.streams import require_columns
+from hiveacid.core.transactions.stream_progress import require_columns
 from hiveacid.datasource.arrow import from_rows, wall_clock
 from hiveacid.datasource.options import (
     WRITE_STREAM,
-    Place,
+    TableAddress,
     checkpoint_of,
     flag_of,
     query_of,
@@ -46,8 +46,8 @@ _CANNOT = {
 
 
 @dataclass(frozen=True)
-class Staged(WriterCommitMessage):
-    """What a task staged: one file, or none where it had no rows."""
+class StagedRows(WriterCommitMessage):
+    """Rows that a task staged: one file, or none where it had no rows."""
 
     path: str | None
     rows: int
@@ -58,14 +58,14 @@ Messages = Sequence[WriterCommitMessage | None]
 
 @dataclass(frozen=True)
 class Sink:
-    """What one query writes. ``home``: where it stages; ``attempt``: the directory of one attempt at a batch in it."""
+    """Staging area of one query. ``home``: its directory; ``attempt``: the directory of one attempt at a batch in it."""
 
     options: Mapping[str, str]
     run: str
     home: str
     attempt: str
 
-    def stage(self, batches: Iterator[Any]) -> Staged:
+    def stage(self, batches: Iterator[Any]) -> StagedRows:
         """Write a task's rows to a file of its own."""
         path, rows, out = f"{self.home}/{self.attempt}/{uuid.uuid4().hex}.arrow", 0, None
         try:
@@ -83,14 +83,16 @@ class Sink:
         finally:
             if out is not None:
                 out.close()
-        return Staged(path if rows else None, rows)
+        return StagedRows(path if rows else None, rows)
 
     def commit(self, messages: Messages, batch_id: int) -> None:
         """Write the staged files, all in one transaction that carries the batch; then they go."""
-        place, query = Place.of(self.options), query_of(self.options)
+        address, query = TableAddress.of(self.options), query_of(self.options)
         checkpoint, restart = checkpoint_of(self.options), flag_of(self.options, "restart")
         agent = f"hiveacid stream {query}"
-        with Connection(place.table, warehouse=place.warehouse, store=place.store, agent=agent) as connection:
+        with Connection(
+            address.table, warehouse=address.warehouse, store=address.store, agent=agent
+        ) as connection:
             stream = QueryStream.register(connection, query, self.run, checkpoint, restart=restart)
             stream.deliver(batch_id, lambda: read_staged(messages))
         if stream.first:  # whoever else staged something is fenced, or dead
@@ -105,21 +107,32 @@ class Sink:
 
 
 def _paths(messages: Messages) -> list[str]:
-    return [one.path for one in messages if isinstance(one, Staged) and one.path]
+    return [one.path for one in messages if isinstance(one, StagedRows) and one.path]
 
 
 def read_staged(messages: Messages) -> Iterator[Any]:
-    """Yield what the tasks staged, as Arrow batches. Raises StorageError where a file is gone."""
-    for path in _paths(messages):
+    """Yield what the tasks staged, as Arrow batches.
+
+    Raises StorageError where a file is gone, or has another number of rows than its task wrote.
+    """
+    for staged in messages:
+        if not isinstance(staged, StagedRows) or staged.path is None:
+            continue
+        path, rows = staged.path, 0
         try:
             file = pa.OSFile(path)
         except OSError as error:
             raise StorageError(
-                f"rows that a task staged are gone (the cleaner waits a day): {path}"
+                f"rows that a task staged are gone (the cleaner waits a day), or lie on a disk that the executor does not "
+                f"share with the driver: {path}"
             ) from error
         with file as source, pa.ipc.open_file(source) as reader:
             for number in range(reader.num_record_batches):
-                yield reader.get_batch(number)
+                batch = reader.get_batch(number)
+                rows += batch.num_rows
+                yield batch
+        if rows != staged.rows:
+            raise StorageError(f"a task staged {staged.rows} rows in {path}, which holds {rows}")
 
 
 def stream_writer(
@@ -129,7 +142,7 @@ def stream_writer(
 
     Raises ConfigError, NoSuchTableError, SchemaMismatchError, UnsupportedFeatureError.
     """
-    place, query = Place.of(options), query_of(options)
+    address, query = TableAddress.of(options), query_of(options)
     flag_of(options, "restart")
     for name, instead in _CANNOT.items():
         if name in options or name.replace("_", "") in options:
@@ -140,7 +153,7 @@ def stream_writer(
         raise UnsupportedFeatureError(
             'outputMode("complete") would write the whole table anew with every batch'
         )
-    with Connection(place.table, warehouse=place.warehouse, store=place.store) as connection:
+    with Connection(address.table, warehouse=address.warehouse, store=address.store) as connection:
         table = connection.definition
     require_fit(table, schema)
     digest = hashlib.sha256(query.encode()).hexdigest()[:16]
@@ -161,7 +174,7 @@ def require_fit(table: TableDefinition, schema: StructType) -> None:
     require_columns(table.name, [name.lower() for name in schema.fieldNames()], wanted, wanted)
 
 
-class _Ends(DataSourceStreamWriter):
+class _DriverSide(DataSourceStreamWriter):
     """The driver's side."""
 
     sink: Sink
@@ -175,14 +188,14 @@ class _Ends(DataSourceStreamWriter):
         self.sink.abort(messages)
 
 
-class RowWriter(_Ends):
+class RowWriter(_DriverSide):
     """For Spark 4.0: rows."""
 
     def __init__(self, sink: Sink, schema: StructType) -> None:
         self.sink = sink
         self.schema = schema
 
-    def write(self, iterator: Iterator[Any]) -> Staged:
+    def write(self, iterator: Iterator[Any]) -> StagedRows:
         """Stage a task's rows."""
         return self.sink.stage(from_rows(iterator, self.schema))
 
@@ -190,10 +203,10 @@ class RowWriter(_Ends):
 def _arrow_writer(sink: Sink) -> DataSourceStreamWriter:
     """Return the writer for Spark 4.1 and later, which hands over Arrow batches."""
 
-    class ArrowWriter(_Ends, api.DataSourceStreamArrowWriter):
-        def write(self, iterator: Iterator[Any]) -> Staged:
+    class ArrowStreamWriter(_DriverSide, api.DataSourceStreamArrowWriter):
+        def write(self, iterator: Iterator[Any]) -> StagedRows:
             return self.sink.stage(iterator)
 
-    writer = ArrowWriter()
+    writer = ArrowStreamWriter()
     writer.sink = sink
     return writer

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 
 from hiveacid.datasource.batch import BatchReader, batch_writer
 from hiveacid.datasource.sink import stream_writer
-from hiveacid.datasource.stream_source import source_schema, stream_reader
+from hiveacid.datasource.stream_source import change_schema, stream_reader
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -41,7 +41,7 @@ class HiveAcidDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a query over the table (``datasource.stream_source``)."""
-        return source_schema(dict(self.options))
+        return change_schema(dict(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads one snapshot of the table (``datasource.batch``)."""

@@ -1,7 +1,7 @@
 """The source: a streaming query over the changes of a table.
 
-Offsets and files are found in a process of the driver that lives as long as the query; the files are read by Python
-workers, stripe by stripe, as Arrow batches (``streaming.change_rows``).
+Offsets and files are found in a process of the driver that lives as long as the query. Python workers read the files
+stripe by stripe as Arrow batches (``streaming.change_rows``).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from hiveacid.core.changes import CHANGE_TYPE, WRITE_ID
-from hiveacid.core.types import Primitive, parse_type
+from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
 from hiveacid.datasource.options import (
     READ,
     READ_STREAM,
-    Place,
+    TableAddress,
     choice_of,
     count_of,
     flag_of,
@@ -26,10 +26,10 @@ from hiveacid.datasource.options import (
     require_warehouse,
 )
 from hiveacid.errors import ConfigError
-from hiveacid.spark.types import spark_type
-from hiveacid.streaming.change_rows import FileChanges, read_changes
-from hiveacid.streaming.change_source import ChangeSource, Offset, Reading
-from hiveacid.streaming.pairing import read_paired
+from hiveacid.spark.formats.types import spark_type
+from hiveacid.streaming.change_rows import FileChanges, read_file_changes
+from hiveacid.streaming.change_source import ChangeOptions, ChangeSource, Offset
+from hiveacid.streaming.update_pairs import read_paired
 
 if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 _STARTS = ("latest", "earliest", "snapshot")
 
 
-def reading_of(options: Mapping[str, str]) -> Reading:
+def parse_change_options(options: Mapping[str, str]) -> ChangeOptions:
     """Read the options of a source (docs/stream.md). Raises ConfigError."""
-    place = Place.of(options)
-    reading = Reading(
-        place.table,
-        place.warehouse,
-        place.store,
+    address = TableAddress.of(options)
+    change_options = ChangeOptions(
+        address.table,
+        address.warehouse,
+        address.store,
         changes=flag_of(options, "changes"),
         key=tuple(name.strip().lower() for name in options.get("key", "").split(",") if name.strip()),
         ignore_changes=flag_of(options, "ignore_changes"),
@@ -53,29 +53,29 @@ def reading_of(options: Mapping[str, str]) -> Reading:
         max_write_ids=count_of(options, "max_write_ids_per_trigger"),
         max_bytes=count_of(options, "max_bytes_per_trigger"),
     )
-    if reading.starting_write_id is not None and "starting" in options:
+    if change_options.starting_write_id is not None and "starting" in options:
         raise ConfigError("starting and starting_write_id both say where to begin: give one")
-    if reading.key and not reading.changes:
+    if change_options.key and not change_options.changes:
         raise ConfigError("key pairs the changes of a row: it needs changes=true")
-    if reading.changes and reading.ignore_changes:
+    if change_options.changes and change_options.ignore_changes:
         raise ConfigError("changes and ignore_changes contradict each other: give one")
-    return reading
+    return change_options
 
 
-def source_schema(options: Mapping[str, str]) -> T.StructType:
+def change_schema(options: Mapping[str, str]) -> T.StructType:
     """Return the columns of a source: the table's, TIMESTAMP as a wall clock, and those of changes if asked."""
-    reading = reading_of(options)
+    change_options = parse_change_options(options)
     require_known(options, READ | READ_STREAM)  # of a read or a stream, which Spark doesn't say yet
     require_warehouse(options)
-    source = ChangeSource(reading)
+    source = ChangeSource(change_options)
     try:
         table = source.definition()
     finally:
         source.close()
-    fields = [T.StructField(name, kind) for name, kind in columns_of(table)]
-    _check_key(table, reading.key)
-    if reading.changes:
-        taken = {CHANGE_TYPE, WRITE_ID}.intersection(name for name, _ in columns_of(table))
+    fields = [T.StructField(name, kind) for name, kind in spark_columns(table)]
+    _check_key(table, change_options.key)
+    if change_options.changes:
+        taken = {CHANGE_TYPE, WRITE_ID}.intersection(name for name, _ in spark_columns(table))
         if taken:
             raise ConfigError(
                 f"{table.name} has a column {', '.join(sorted(taken))}: its changes can't be streamed"
@@ -84,7 +84,7 @@ def source_schema(options: Mapping[str, str]) -> T.StructType:
     return T.StructType(fields)
 
 
-def columns_of(table: TableDefinition) -> Iterator[tuple[str, T.DataType]]:
+def spark_columns(table: TableDefinition) -> Iterator[tuple[str, T.DataType]]:
     """Yield the columns of a table's rows: Spark's types, but TIMESTAMP without time zone, texts without length."""
     for column in (*table.columns, *table.partition_columns):
         kind = parse_type(column.type)
@@ -120,11 +120,11 @@ class FilePartition(InputPartition):
     file: FileChanges
 
 
-class _Reader(DataSourceStreamReader):
+class _ChangeReader(DataSourceStreamReader):
     """Offsets and files, in the driver's process."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.reading = reading_of(options)
+        self.change_options = parse_change_options(options)
         require_known(options, READ_STREAM)
         require_warehouse(options)
         self.source: ChangeSource | None = None
@@ -132,7 +132,7 @@ class _Reader(DataSourceStreamReader):
 
     def _open(self) -> ChangeSource:
         if self.source is None:
-            self.source = ChangeSource(self.reading)
+            self.source = ChangeSource(self.change_options)
         return self.source
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's
@@ -142,8 +142,8 @@ class _Reader(DataSourceStreamReader):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the files of a batch."""
         files = self._open().files(start, end)
-        if self.reading.key and files:
-            return [BatchPartition(tuple(files), self.reading.key)]
+        if self.change_options.key and files:
+            return [BatchPartition(tuple(files), self.change_options.key)]
         return [FilePartition(file) for file in files]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -151,7 +151,7 @@ class _Reader(DataSourceStreamReader):
         if isinstance(partition, BatchPartition):
             return read_paired(partition.files, partition.key)
         assert isinstance(partition, FilePartition)  # noqa: S101 - made above
-        return read_changes(partition.file)
+        return read_file_changes(partition.file)
 
     def commit(self, end: Offset) -> None:  # noqa: ARG002 - the offset says it all
         """Let go of what the batch read."""
@@ -165,7 +165,7 @@ class _Reader(DataSourceStreamReader):
             source.close()
 
 
-class PlainReader(_Reader):
+class UnlimitedReader(_ChangeReader):
     """For Spark 4.0 and 4.1, which don't say where a batch starts: without limits."""
 
     def latestOffset(self) -> Offset:  # type: ignore[override] # noqa: N802 - of earlier Sparks
@@ -178,14 +178,14 @@ def stream_reader(options: Mapping[str, str]) -> DataSourceStreamReader:
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow  # noqa: PLC0415 - Spark 4.2
     except ImportError:
-        reader = PlainReader(options)
-        if reader.reading.max_write_ids or reader.reading.max_bytes:
+        reader = UnlimitedReader(options)
+        if reader.change_options.max_write_ids or reader.change_options.max_bytes:
             raise ConfigError(
                 "max_..._per_trigger needs a later Spark: this one does not say where a batch starts"
             ) from None
         return reader
 
-    class LimitedReader(_Reader, SupportsTriggerAvailableNow):
+    class LimitedReader(_ChangeReader, SupportsTriggerAvailableNow):
         def latestOffset(self, start: Offset, limit: Any) -> Offset:  # noqa: ARG002, N802 - Spark's; the options limit
             return self._open().latest(start, self.target)
 

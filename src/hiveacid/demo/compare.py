@@ -1,4 +1,4 @@
-"""Whether two DataFrames hold the same rows, however often and in whatever order."""
+"""Comparison of two DataFrames: the same rows, each as often, in any order."""
 
 from __future__ import annotations
 

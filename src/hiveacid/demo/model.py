@@ -1,4 +1,4 @@
-"""What the tables must hold: the same changes, computed by plain Spark from the source."""
+"""Expected content of the tables: the same changes, computed by plain Spark from the source."""
 
 from __future__ import annotations
 

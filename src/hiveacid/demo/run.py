@@ -28,7 +28,7 @@ LEAST_MONTHS = 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step did: seconds (its own, and of the comparison), rows by table, files of the flights."""
+    """Result of a step: seconds (its own, and of the comparison), rows by table, files of the flights."""
 
     title: str
     seconds: float

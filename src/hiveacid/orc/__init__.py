@@ -1,1 +1,15 @@
-"""ORC file tails: what footers say, and giving flat files their true schema by rewriting them."""
+"""ORC files without Spark: footers read and rewritten, statistics, stripes spliced, rows written from Arrow.
+
+Main flows:
+
+- Planning: ``tail`` parses postscript, footer and stripe statistics (on ``protobuf`` and ``compression``); ``schema``
+  and ``summary`` reduce them to the facts that a scan needs, which ``lru_cache`` keeps.
+- Publishing: ``nesting`` turns a flat staged file into an ACID file by rewriting its footer; ``key_statistics``
+  proves its key order and gives the key index.
+- Streaming and compaction: ``writing`` makes stripes from Arrow batches, ``splicing`` joins the stripes of several
+  files under one footer (``statistics_merge``), and ``key_order`` proves the order of the rows.
+- Reading: ``delete_bitmap`` turns delete events into a bitmap of deleted row ids.
+
+Invariants: a damaged or hostile file raises BadFileError before it costs much memory; a footer never claims more than
+the statistics prove.
+"""

@@ -14,12 +14,16 @@ import pyarrow as pa
 from hiveacid.orc.protobuf import WireError, decode_varint
 
 DEFAULT_BLOCK_SIZE = 256 * 1024
+MAX_BLOCK = 1 << 23
+"""The largest block in bytes: the length in a chunk's header has 23 bits."""
+MAX_SECTION = 64 << 20
+"""Most bytes of a decompressed section: a small file could expand to gigabytes."""
 _HEADER = 3
 _MIN_MATCH = 4  # LZ4's shortest match
 
 
 class Compression(IntEnum):
-    """How the streams and the tail of a file are compressed (CompressionKind of orc_proto)."""
+    """Codec of the streams and the tail of a file (``CompressionKind`` of orc_proto)."""
 
     NONE = 0
     ZLIB = 1
@@ -31,11 +35,14 @@ class Compression(IntEnum):
 
 
 def decompress(data: bytes, kind: Compression, block_size: int) -> bytes:
-    """Join and decompress the chunks of a section. Raises WireError where they are damaged or of unknown kind."""
+    """Join and decompress the chunks of a section.
+
+    Raises WireError where they are damaged or of unknown kind, or hold more than ``MAX_SECTION`` bytes.
+    """
     if kind is Compression.NONE:
         return data
     out = []
-    at = 0
+    at = total = 0
     while at < len(data):
         header = int.from_bytes(data[at : at + _HEADER], "little")
         at += _HEADER
@@ -45,6 +52,10 @@ def decompress(data: bytes, kind: Compression, block_size: int) -> bytes:
             raise WireError(message)
         at += len(chunk)
         out.append(chunk if header & 1 else _inflate(chunk, kind, block_size))
+        total += len(out[-1])
+        if total > MAX_SECTION:
+            message = f"a section of the tail has more than {MAX_SECTION} bytes"
+            raise WireError(message)
     return b"".join(out)
 
 
@@ -105,8 +116,8 @@ def lz4_block(chunk: bytes, most: int) -> bytes:
     while at < len(chunk):
         token = chunk[at]
         literals, at = _lz4_length(chunk, at + 1, token >> 4)
-        if at + literals > len(chunk):
-            message = "a LZ4 chunk is cut off"
+        if at + literals > len(chunk) or len(out) + literals > most:
+            message = "a LZ4 chunk is cut off or longer than its block"
             raise WireError(message)
         out += chunk[at : at + literals]
         at += literals
@@ -118,8 +129,11 @@ def lz4_block(chunk: bytes, most: int) -> bytes:
         if not distance or start < 0 or len(out) + length + _MIN_MATCH > most:
             message = "a LZ4 chunk refers to bytes that are not there"
             raise WireError(message)
-        for position in range(start, start + length + _MIN_MATCH):  # a match may overlap its own result
-            out.append(out[position])
+        match = out[
+            start : start + length + _MIN_MATCH
+        ]  # a match may overlap its own result: then it repeats
+        times, rest = divmod(length + _MIN_MATCH, len(match))
+        out += match * times + match[:rest]
     return bytes(out)
 
 

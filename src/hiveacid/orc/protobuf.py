@@ -14,7 +14,10 @@ from typing import NamedTuple
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 """Wire types."""
 
-_MAX_SHIFT = 63  # a varint holds 64 bits: at most ten bytes
+_MAX_SHIFT = 63  # a varint holds 64 bits: at most ten bytes, the last of them one bit
+MAX_FIELDS = 1 << 17
+"""Most fields of one message, or numbers of one list: a damaged or hostile file could hold any number of them."""
+_ONE_BYTE = 0x80  # numbers below it are one byte
 _FIXED_LENGTH = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
 
 
@@ -51,7 +54,10 @@ def decode_varint(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         result |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the bit that says 'more follows'
+        if byte < _ONE_BYTE:
+            if shift == _MAX_SHIFT and byte > 1:
+                message = "a number has more than 64 bits"
+                raise WireError(message)
             return result, at
         shift += 7
 
@@ -75,22 +81,27 @@ def encode_packed(number: int, values: Iterable[int]) -> bytes:
     return encode_field(number, b"".join(map(encode_varint, values)))
 
 
-def read_fields(data: bytes) -> list[Field]:
-    """Split a message into its fields. Raises WireError."""
+def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[Field]:
+    """Split a message into its fields, ``most`` of them at most. Raises WireError."""
     fields: list[Field] = []
-    at = 0
-    while at < len(data):
-        key, at = decode_varint(data, at)
+    at, end = 0, len(data)
+    while at < end:
+        if len(fields) >= most:
+            message = f"a message has more than {most} fields"
+            raise WireError(message)
+        key, at = (data[at], at + 1) if data[at] < _ONE_BYTE else decode_varint(data, at)
         wire = key & 7
         value: int | bytes
         if wire == VARINT:
             value, at = decode_varint(data, at)
         else:
-            if wire == BYTES:
-                length, at = decode_varint(data, at)
+            if wire != BYTES:
+                length = _FIXED_LENGTH.get(wire, end)  # unknown wire type: fails below
+            elif at < end and data[at] < _ONE_BYTE:
+                length, at = data[at], at + 1
             else:
-                length = _FIXED_LENGTH.get(wire, len(data))  # unknown wire type: fails below
-            if at + length > len(data) or not key >> 3:
+                length, at = decode_varint(data, at)
+            if at + length > end or not key >> 3:
                 message = "a field is cut off or of no known kind"
                 raise WireError(message)
             value = data[at : at + length]
@@ -106,9 +117,9 @@ class Message:
     fields: tuple[Field, ...]
 
     @classmethod
-    def parse(cls, data: bytes) -> Message:
-        """Read a message. Raises WireError."""
-        return cls(tuple(read_fields(data)))
+    def parse(cls, data: bytes, most: int = MAX_FIELDS) -> Message:
+        """Read a message of ``most`` fields at most. Raises WireError."""
+        return cls(tuple(read_fields(data, most)))
 
     def integer(self, number: int) -> int | None:
         """Return the last unsigned number of a field (the last wins), None where there is none."""
@@ -152,6 +163,9 @@ class Message:
                 continue
             at = 0
             while at < len(value):
+                if len(found) >= MAX_FIELDS:
+                    message = f"a list has more than {MAX_FIELDS} numbers"
+                    raise WireError(message)
                 item, at = decode_varint(value, at)
                 found.append(item)
         return tuple(found)

@@ -1,23 +1,23 @@
-"""The columns of an ORC file as Hive types, names as they were written."""
+"""Columns of an ORC file as Hive types, with their names as written."""
 
 from __future__ import annotations
 
-from hiveacid.core.types import LOCAL_TIMESTAMP, Array, Field, HiveType, Map, Primitive, Struct, Union
-from hiveacid.orc.tail import ACID_FIELDS, ROW, Kind, OrcTail, OrcType
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Array, Field, HiveType, Map, Primitive, Struct, Union
+from hiveacid.orc.tail import ACID_FIELDS, ROW, OrcKind, OrcTail, OrcType
 
 _PRIMITIVES = {
-    Kind.BOOLEAN: "boolean",
-    Kind.BYTE: "tinyint",
-    Kind.SHORT: "smallint",
-    Kind.INT: "int",
-    Kind.LONG: "bigint",
-    Kind.FLOAT: "float",
-    Kind.DOUBLE: "double",
-    Kind.STRING: "string",
-    Kind.BINARY: "binary",
-    Kind.TIMESTAMP: "timestamp",
-    Kind.DATE: "date",
-    Kind.TIMESTAMP_INSTANT: LOCAL_TIMESTAMP,
+    OrcKind.BOOLEAN: "boolean",
+    OrcKind.BYTE: "tinyint",
+    OrcKind.SHORT: "smallint",
+    OrcKind.INT: "int",
+    OrcKind.LONG: "bigint",
+    OrcKind.FLOAT: "float",
+    OrcKind.DOUBLE: "double",
+    OrcKind.STRING: "string",
+    OrcKind.BINARY: "binary",
+    OrcKind.TIMESTAMP: "timestamp",
+    OrcKind.DATE: "date",
+    OrcKind.TIMESTAMP_INSTANT: LOCAL_TIMESTAMP,
 }
 _ACID_NAMES = [name.lower() for name in ACID_FIELDS]
 _OLD_DECIMAL = (38, 18)  # Hive 0.11 and 0.12 wrote none
@@ -27,7 +27,7 @@ def is_acid_root(tail: OrcTail) -> bool:
     """Tell whether ORC readers take a file for one of ACID events: these six names, in order, in any case."""
     if not tail.types or [name.lower() for name in tail.types[0].names] != _ACID_NAMES:
         return False
-    return tail.types[tail.types[0].children[-1]].kind is Kind.STRUCT
+    return tail.types[tail.types[0].children[-1]].kind is OrcKind.STRUCT
 
 
 def row_schema(tail: OrcTail) -> Struct:
@@ -44,25 +44,25 @@ def row_schema(tail: OrcTail) -> Struct:
 def _hive_type(tail: OrcTail, at: int) -> HiveType:
     node = tail.types[at]
     match node.kind:
-        case Kind.STRUCT:
+        case OrcKind.STRUCT:
             fields = zip(node.names, node.children, strict=True)
             return Struct(tuple(Field(name, _hive_type(tail, child)) for name, child in fields))
-        case Kind.LIST:
+        case OrcKind.LIST:
             return Array(_hive_type(tail, node.children[0]))
-        case Kind.MAP:
+        case OrcKind.MAP:
             key, value = (_hive_type(tail, child) for child in node.children)
             return Map(key, value)
-        case Kind.UNION:
+        case OrcKind.UNION:
             return Union(tuple(_hive_type(tail, child) for child in node.children))
     return _primitive(node)
 
 
 def _primitive(node: OrcType) -> Primitive:
     match node.kind:
-        case Kind.DECIMAL:
+        case OrcKind.DECIMAL:
             precision, scale = _OLD_DECIMAL if not node.precision else (node.precision, node.scale or 0)
             return Primitive("decimal", (precision, scale))
-        case Kind.VARCHAR | Kind.CHAR:
-            name = "varchar" if node.kind is Kind.VARCHAR else "char"
+        case OrcKind.VARCHAR | OrcKind.CHAR:
+            name = "varchar" if node.kind is OrcKind.VARCHAR else "char"
             return Primitive(name, (node.maximum_length or 0,))
     return Primitive(_PRIMITIVES[node.kind])

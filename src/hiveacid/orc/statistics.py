@@ -15,7 +15,7 @@ Value: TypeAlias = int | float | str | Decimal | None
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What a footer says of one column.
+    """Statistics of one column in a footer.
 
     ``count``: values that are not null, None where the writer did not say. ``minimum`` and ``maximum`` by
     type: int (whole numbers; dates as days and timestamps as whole milliseconds since the epoch), float,
@@ -30,48 +30,60 @@ class ColumnStatistics:
     total: Value = None
 
 
+_LONGEST_DECIMAL = (
+    100  # signs, and places before or behind the point; a column has 38 digits, a sum some more
+)
 _Bounds: TypeAlias = tuple[Value, Value, Value]
 
 
-def _integers(part: Message) -> _Bounds:
+def _integer_bounds(part: Message) -> _Bounds:
     return part.signed(1), part.signed(2), part.signed(3)
 
 
-def _doubles(part: Message) -> _Bounds:
+def _double_bounds(part: Message) -> _Bounds:
     return part.double(1), part.double(2), part.double(3)
 
 
-def _strings(part: Message) -> _Bounds:
+def _string_bounds(part: Message) -> _Bounds:
     low, high = part.text(1), part.text(2)  # a writer cuts long values: then only bounds, fields 4 and 5
     return part.text(4) if low is None else low, part.text(5) if high is None else high, part.signed(3)
 
 
-def _decimals(part: Message) -> _Bounds:
-    low, high, total = (None if text is None else Decimal(text) for text in map(part.text, (1, 2, 3)))
-    return low, high, total
+def _decimal_bounds(part: Message) -> _Bounds:
+    return _decimal(part.text(1)), _decimal(part.text(2)), _decimal(part.text(3))
 
 
-def _dates(part: Message) -> _Bounds:
+def _decimal(text: str | None) -> Decimal | None:
+    if text is None:
+        return None
+    number = Decimal(text) if len(text) <= _LONGEST_DECIMAL else Decimal("NaN")
+    if not number.is_finite() or abs(number.adjusted()) > _LONGEST_DECIMAL:
+        message = "a decimal of the statistics is no number of a column"
+        raise WireError(message)
+    return number
+
+
+def _date_bounds(part: Message) -> _Bounds:
     return part.signed(1), part.signed(2), None
 
 
-def _binaries(part: Message) -> _Bounds:
+def _binary_bounds(part: Message) -> _Bounds:
     return None, None, part.signed(1)
 
 
-def _timestamps(part: Message) -> _Bounds:
+def _timestamp_bounds(part: Message) -> _Bounds:
     low, high = part.signed(3), part.signed(4)  # UTC; files before ORC-135 have only the writer's zone
     return part.signed(1) if low is None else low, part.signed(2) if high is None else high, None
 
 
-_KINDS: dict[int, Callable[[Message], _Bounds]] = {
-    2: _integers,
-    3: _doubles,
-    4: _strings,
-    6: _decimals,
-    7: _dates,
-    8: _binaries,
-    9: _timestamps,
+_BOUNDS_READERS: dict[int, Callable[[Message], _Bounds]] = {
+    2: _integer_bounds,
+    3: _double_bounds,
+    4: _string_bounds,
+    6: _decimal_bounds,
+    7: _date_bounds,
+    8: _binary_bounds,
+    9: _timestamp_bounds,
 }
 
 
@@ -80,7 +92,7 @@ def decode_statistics(data: bytes) -> ColumnStatistics:
     message = Message.parse(data)
     has_null = message.integer(10)
     bounds: _Bounds = (None, None, None)
-    for number, read in _KINDS.items():
+    for number, read in _BOUNDS_READERS.items():
         part = message.message(number)
         if part is not None:
             try:

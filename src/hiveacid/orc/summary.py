@@ -1,43 +1,45 @@
-"""What planning must know of an ORC file: a few numbers of its tail, small enough to be remembered."""
+"""Summary of an ORC file for planning: a few numbers of its tail, small enough to be cached."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
 
-from hiveacid.core.in_order import Key
-from hiveacid.core.types import Struct
-from hiveacid.orc.kept import Kept
+from hiveacid.core.compaction.disjoint_files import Key
+from hiveacid.core.model import LAST_ID
+from hiveacid.core.schema.types import Struct
+from hiveacid.errors import BadFileError
+from hiveacid.orc.lru_cache import LruCache
 from hiveacid.orc.schema import is_acid_root, row_schema
 from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW_ID, OrcTail
 
 _FORMAT_VERSION = "hive.acid.version"
 
 
-_MOST = 50_000
+_MAX_SUMMARIES = 50_000
 
-Seen = tuple[str, int, int]
-"""A file as it was seen: path, bytes, time of its last change in ms (0: nobody says)."""
+FileKey = tuple[str, int, int]
+"""Path, size in bytes and modification time in ms (0 if unknown) of a file."""
 
 
-class Summaries:
-    """Summaries of files seen before, the latest ones; equal schemas are one object."""
+class SummaryCache:
+    """LRU cache of file summaries; equal schemas share one object."""
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
-        self._known: Kept[FileSummary] = Kept(_MOST, _MOST)
+        """Start empty."""
+        self._known: LruCache[FileSummary] = LruCache(_MAX_SUMMARIES, _MAX_SUMMARIES)
         self._lock = threading.Lock()
         self._schemas: dict[Struct, Struct] = {}
 
-    def get(self, key: Seen) -> FileSummary | None:
-        """Return what is known of a file; None for a file that may have changed."""
-        found = self._known.get(key) if key[-1] else None
-        return None if found is None else found[0]
+    def get(self, key: FileKey) -> FileSummary | None:
+        """Return the summary of a file; None if it is absent, or if the file may have changed."""
+        entry = self._known.get(key) if key[-1] else None
+        return None if entry is None else entry[0]
 
-    def put(self, key: Seen, summary: FileSummary) -> FileSummary:
-        """Remember a summary; return it."""
+    def put(self, key: FileKey, summary: FileSummary) -> FileSummary:
+        """Add a summary and return it."""
         with self._lock:
-            if len(self._schemas) > _MOST:
+            if len(self._schemas) > _MAX_SUMMARIES:
                 self._schemas.clear()
             summary = replace(summary, schema=self._schemas.setdefault(summary.schema, summary.schema))
         if key[-1]:
@@ -76,7 +78,7 @@ class FileSummary:
 
     @property
     def keys(self) -> tuple[Key, Key] | None:
-        """Return two keys between which all of the file's are."""
+        """Return two keys around all keys of the file; None if unknown."""
         if self.write_id is None or self.bucket is None or self.row_id is None:
             return None
         return (
@@ -86,16 +88,20 @@ class FileSummary:
 
 
 def summarize(tail: OrcTail) -> FileSummary:
-    """Return the summary of a tail."""
+    """Return the summary of a tail. Raises BadFileError."""
     schema = row_schema(tail)
     if not is_acid_root(tail):
         return FileSummary(tail.number_of_rows, schema)
+    write_id = _range(tail, ORIGINAL_WRITE_ID)
+    if write_id is not None and write_id.high > LAST_ID:
+        message = f"the write id {write_id.high} is above {LAST_ID}, the highest that can be"
+        raise BadFileError(message, path=tail.path)
     return FileSummary(
         tail.number_of_rows,
         schema,
         is_acid=True,
         has_events=tail.number_of_rows > 0 and _has_events(tail),
-        write_id=_range(tail, ORIGINAL_WRITE_ID),
+        write_id=write_id,
         bucket=_range(tail, BUCKET),
         row_id=_range(tail, ROW_ID),
     )

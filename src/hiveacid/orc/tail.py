@@ -1,17 +1,18 @@
-"""The tail of an ORC file: postscript, footer and stripe statistics (ORC specification, ``orc_proto.proto``)."""
+"""Tail of an ORC file: postscript, footer and stripe statistics (ORC specification, ``orc_proto.proto``)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import NoReturn
 
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
-from hiveacid.orc.compression import DEFAULT_BLOCK_SIZE, Compression, decompress
+from hiveacid.orc.compression import DEFAULT_BLOCK_SIZE, MAX_BLOCK, MAX_SECTION, Compression, decompress
 from hiveacid.orc.protobuf import Message, WireError
 from hiveacid.orc.statistics import StatisticsList, decode_statistics
-from hiveacid.ports import FileSystem
+from hiveacid.ports.file_system import FileSystem
 
 ACID_FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
 """Root fields of a file with ACID events (``OrcRecordUpdater``), in this order."""
@@ -20,10 +21,18 @@ OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID, CURRENT_WRITE_ID, ROW = range(1, 7
 
 _FIRST_READ = 16 * 1024
 _MAGIC = b"ORC"
-_READABLE = (Compression.NONE, Compression.ZLIB, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
+# Limits of what a tail may say: no writer reaches them, and a reader must not run out of memory or time.
+_MAX_ROWS = 1 << 48
+_MAX_DIGITS = 38
+_MAX_NUMBER = (1 << 32) - 1  # ORC keeps the others as 32-bit numbers
+_MAX_DEPTH = 100  # types in types
+_STRIPE_FIELDS = 64  # the specification knows seven
+_TYPE_FIELDS = 12  # of a type in the mean: names and children count for the parent
+_METADATA_FIELDS = 8
+_READABLE_CODECS = (Compression.NONE, Compression.ZLIB, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 
 
-class Kind(IntEnum):
+class OrcKind(IntEnum):
     """ORC's types (``Type.Kind``)."""
 
     BOOLEAN = 0
@@ -47,11 +56,20 @@ class Kind(IntEnum):
     TIMESTAMP_INSTANT = 18
 
 
+_CHILDREN = {
+    OrcKind.LIST: (1,),
+    OrcKind.MAP: (2,),
+    OrcKind.STRUCT: range(1 << 32),
+    OrcKind.UNION: range(1, 1 << 32),
+}
+"""Allowed numbers of children by type; every other type has none."""
+
+
 @dataclass(frozen=True)
 class OrcType:
     """One node of the type tree; ``children`` are column ids, ``names`` those of a struct's fields."""
 
-    kind: Kind
+    kind: OrcKind
     children: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     maximum_length: int | None = None
@@ -61,17 +79,29 @@ class OrcType:
 
 @dataclass(frozen=True)
 class Stripe:
-    """A stripe: its extent in bytes, its rows, and statistics by column id (empty where there are none)."""
+    """A stripe: its extent in bytes and its rows. ``packed``: its statistics as they are in the file."""
 
     offset: int
     length: int
     rows: int
-    statistics: StatisticsList
+    columns: int = field(repr=False)
+    path: str = field(repr=False)
+    packed: bytes | None = field(repr=False)
+
+    @cached_property
+    def statistics(self) -> StatisticsList:
+        """Statistics by column id, empty where there are none; read when asked for. Raises BadFileError."""
+        if self.packed is None:
+            return StatisticsList(self.path, ())
+        try:
+            return _statistics(self.path, Message.parse(self.packed).all_data(1), self.columns, self.rows)
+        except WireError as error:
+            raise _bad_file_error(self.path, error) from error
 
 
 @dataclass(frozen=True)
 class TailBytes:
-    """What rewriting needs: the two messages and where in the file the footer begins (the end of what stays)."""
+    """Footer and postscript as messages, and the offset of the footer, for rewriting a tail."""
 
     footer_start: int
     footer: Message = field(repr=False)
@@ -106,7 +136,9 @@ class OrcTail:
     @property
     def is_acid(self) -> bool:
         """Tell whether the root is the ACID event struct."""
-        return bool(self.types) and self.types[0].names == ACID_FIELDS and self.types[ROW].kind is Kind.STRUCT
+        return (
+            bool(self.types) and self.types[0].names == ACID_FIELDS and self.types[ROW].kind is OrcKind.STRUCT
+        )
 
     def column_id(self, *names: str) -> int | None:
         """Return the column id of a field by its path of names (compared without case), None if there is none."""
@@ -133,13 +165,14 @@ def read_tail(fs: FileSystem, path: str, size: int) -> OrcTail:
         postscript = _postscript(data)
         need = 1 + data[-1] + sum(postscript.integer(number) or 0 for number in (1, 5))
         if need > size:
-            _fail("the tail is longer than the file")
+            _raise_wire_error("the tail is longer than the file")
+        if need > MAX_SECTION:
+            _raise_wire_error(f"the tail has more than {MAX_SECTION} bytes")
         if need > len(data):
             data = _read(fs, path, size, need)
         return _Parser(path, size, data, postscript).parse()
     except WireError as error:
-        message = f"not an ORC file, or damaged ({error})"
-        raise BadFileError(message, path=path) from error
+        raise _bad_file_error(path, error) from error
 
 
 def parse_tail(data: bytes, size: int, path: str) -> OrcTail:
@@ -147,8 +180,7 @@ def parse_tail(data: bytes, size: int, path: str) -> OrcTail:
     try:
         return _Parser(path, size, data, _postscript(data)).parse()
     except WireError as error:
-        message = f"not an ORC file, or damaged ({error})"
-        raise BadFileError(message, path=path) from error
+        raise _bad_file_error(path, error) from error
 
 
 def _read(fs: FileSystem, path: str, size: int, length: int) -> bytes:
@@ -159,17 +191,21 @@ def _read(fs: FileSystem, path: str, size: int, length: int) -> bytes:
     return data
 
 
-def _fail(message: str) -> NoReturn:
+def _raise_wire_error(message: str) -> NoReturn:
     raise WireError(message)
 
 
+def _bad_file_error(path: str, error: WireError) -> BadFileError:
+    return BadFileError(f"not an ORC file, or damaged ({error})", path=path)
+
+
 def _postscript(data: bytes) -> Message:
-    length = data[-1]
+    length = data[-1] if data else 0
     if length + 1 > len(data):
-        _fail("the file is too short")
+        _raise_wire_error("the file is too short")
     postscript = Message.parse(data[-1 - length : -1])
     if postscript.data(8000) != _MAGIC:
-        _fail("it does not end with ORC's postscript")
+        _raise_wire_error("it does not end with ORC's postscript")
     return postscript
 
 
@@ -186,19 +222,20 @@ class _Parser:
         metadata_length = self.postscript.integer(5) or 0
         footer = Message.parse(self._section(end - footer_length, end))
         metadata = self._section(end - footer_length - metadata_length, end - footer_length)
-        types = self._types(footer)
+        types = _types(footer)
+        rows = _require_at_most(footer.integer(6), _MAX_ROWS)
         return OrcTail(
             path=self.path,
             size=self.size,
-            number_of_rows=footer.integer(6) or 0,
+            number_of_rows=rows,
             compression=self._compression,
             types=types,
-            column_statistics=self._statistics(footer.all_data(7), types, footer.integer(6) or 0),
-            stripes=self._stripes(footer, Message.parse(metadata), types),
+            column_statistics=_statistics(self.path, footer.all_data(7), len(types), rows),
+            stripes=self._stripes(footer, Message.parse(metadata), len(types)),
             user_metadata=_user_metadata(footer),
-            row_index_stride=footer.integer(8) or 0,
-            writer=footer.integer(9) or 0,
-            writer_version=self.postscript.integer(6) or 0,
+            row_index_stride=_require_at_most(footer.integer(8), _MAX_NUMBER),
+            writer=_require_at_most(footer.integer(9), _MAX_NUMBER),
+            writer_version=_require_at_most(self.postscript.integer(6), _MAX_NUMBER),
             software_version=footer.text(12) or "",
             source=TailBytes(
                 self.size - (len(self.data) - end) - footer_length, footer, self.postscript, self._block_size
@@ -207,72 +244,107 @@ class _Parser:
 
     @property
     def _block_size(self) -> int:
-        return self.postscript.integer(3) or DEFAULT_BLOCK_SIZE
+        return _require_at_most(self.postscript.integer(3), MAX_BLOCK) or DEFAULT_BLOCK_SIZE
 
     @property
     def _compression(self) -> Compression:
         try:
             kind = Compression(self.postscript.integer(2) or 0)
         except ValueError:
-            _fail("unknown compression")
-        if kind not in _READABLE:
+            _raise_wire_error("unknown compression")
+        if kind not in _READABLE_CODECS:
             message = f"ORC compression {kind.name} is not supported: {self.path}"
             raise UnsupportedFeatureError(message)
         return kind
 
     def _section(self, start: int, end: int) -> bytes:
+        if start < 0:
+            _raise_wire_error("the tail is longer than the file")
         return decompress(self.data[start:end], self._compression, self._block_size)
 
-    def _statistics(self, raw: tuple[bytes, ...], types: tuple[OrcType, ...], rows: int) -> StatisticsList:
-        if raw and len(raw) != len(types):
-            _fail("the footer has statistics of another number of columns")
-        # Java's writer makes statistics while it makes the row index: without one (Hive 3.1's minor
-        # compaction) they say 'no values', which the root's count gives away.
-        if raw and decode_statistics(raw[0]).count != rows:
-            raw = ()
-        return StatisticsList(self.path, raw)
-
-    def _stripes(self, footer: Message, metadata: Message, types: tuple[OrcType, ...]) -> tuple[Stripe, ...]:
-        infos = [Message.parse(raw) for raw in footer.all_data(3)]
-        statistics = [Message.parse(raw).all_data(1) for raw in metadata.all_data(1)]
+    def _stripes(self, footer: Message, metadata: Message, columns: int) -> tuple[Stripe, ...]:
+        infos = [Message.parse(raw, _STRIPE_FIELDS) for raw in footer.all_data(3)]
+        statistics: Sequence[bytes | None] = metadata.all_data(1)
         if statistics and len(statistics) != len(infos):
-            _fail("statistics of another number of stripes")
-        statistics = statistics or [()] * len(infos)
+            _raise_wire_error("statistics of another number of stripes")
+        statistics = statistics or [None] * len(infos)
         stripes = []
-        for info, raw in zip(infos, statistics, strict=True):
+        for info, packed in zip(infos, statistics, strict=True):
             length = sum(info.integer(number) or 0 for number in (2, 3, 4))
             offset = info.integer(1) or 0
             if offset + length > self.size:
-                _fail("a stripe lies outside of the file")
-            rows = info.integer(5) or 0
-            stripes.append(Stripe(offset, length, rows, self._statistics(raw, types, rows)))
+                _raise_wire_error("a stripe lies outside of the file")
+            rows = _require_at_most(info.integer(5), _MAX_ROWS)
+            stripes.append(Stripe(offset, length, rows, columns, self.path, packed))
         if sum(stripe.rows for stripe in stripes) != (footer.integer(6) or 0):
-            _fail("the stripes have another number of rows than the file")
+            _raise_wire_error("the stripes have another number of rows than the file")
         return tuple(stripes)
 
-    def _types(self, footer: Message) -> tuple[OrcType, ...]:
-        types = tuple(_type(Message.parse(raw)) for raw in footer.all_data(4))
-        if not types:
-            _fail("the footer has no types")
-        seen = [child for of in types for child in of.children]
-        if sorted(seen) != list(range(1, len(types))) or any(
-            child <= at for at, of in enumerate(types) for child in of.children
-        ):
-            _fail("the types are no tree")
-        return types
+
+def _require_at_most(number: int | None, most: int) -> int:
+    """Return a number, 0 where there is none."""
+    if number is not None and number > most:
+        _raise_wire_error(f"{number} is above {most}")
+    return number or 0
+
+
+def _statistics(path: str, raw: tuple[bytes, ...], columns: int, rows: int) -> StatisticsList:
+    if raw and len(raw) != columns:
+        _raise_wire_error("there are statistics of another number of columns")
+    # Java's writer makes statistics while it makes the row index: without one (Hive 3.1's minor
+    # compaction) they say 'no values', which the root's count gives away.
+    if raw and decode_statistics(raw[0]).count != rows:
+        raw = ()
+    return StatisticsList(path, raw)
+
+
+def _types(footer: Message) -> tuple[OrcType, ...]:
+    packed = footer.all_data(4)
+    if not packed:
+        _raise_wire_error("the footer has no types")
+    left = _TYPE_FIELDS * (len(packed) + 1)
+    types = []
+    for raw in packed:
+        message = Message.parse(raw, left)
+        left -= len(message.fields)
+        types.append(_type(message))
+    _require_tree(types)
+    return tuple(types)
+
+
+def _require_tree(types: Sequence[OrcType]) -> None:
+    """Refuse types whose column ids are not those of a tree in pre-order, or that lie too deep in each other."""
+    todo, expected = [(0, 0)], 0
+    while todo:
+        at, depth = todo.pop()
+        if at != expected or at >= len(types) or depth > _MAX_DEPTH:
+            _raise_wire_error(
+                "the types are no tree"
+                if depth <= _MAX_DEPTH
+                else f"types are nested more than {_MAX_DEPTH} deep"
+            )
+        expected += 1
+        todo.extend((child, depth + 1) for child in reversed(types[at].children))
+    if expected != len(types):
+        _raise_wire_error("the types are no tree")
 
 
 def _type(message: Message) -> OrcType:
     try:
-        kind = Kind(message.integer(1) or 0)
+        kind = OrcKind(message.integer(1) or 0)
     except ValueError:
-        _fail("unknown type")
+        _raise_wire_error("unknown type")
     children, names = message.integers(2), message.all_text(3)
-    if kind is Kind.STRUCT and len(names) != len(children):
-        _fail("a struct has fields without names")
-    return OrcType(kind, children, names, message.integer(4), message.integer(5), message.integer(6))
+    if kind is OrcKind.STRUCT and len(names) != len(children):
+        _raise_wire_error("a struct has fields without names")
+    if len(children) not in _CHILDREN.get(kind, range(1)):
+        _raise_wire_error(f"a type {kind.name} has {len(children)} parts")
+    length, precision, scale = map(message.integer, (4, 5, 6))
+    if max(precision or 0, scale or 0) > _MAX_DIGITS or (length or 0) > _MAX_NUMBER:
+        _raise_wire_error("a type has a length, precision or scale that cannot be")
+    return OrcType(kind, children, names, length, precision, scale)
 
 
 def _user_metadata(footer: Message) -> dict[str, bytes]:
-    items = map(Message.parse, footer.all_data(5))
+    items = (Message.parse(raw, _METADATA_FIELDS) for raw in footer.all_data(5))
     return {item.text(1) or "": item.data(2) or b"" for item in items}

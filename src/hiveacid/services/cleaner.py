@@ -1,4 +1,4 @@
-"""The cleaner: removes what nobody can read any more (Hive's ``Cleaner`` with its two handlers)."""
+"""The cleaner: removes directories that no reader needs any more (Hive's ``Cleaner`` with its two handlers)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.model import TableName
+from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, HiveAcidError
-from hiveacid.table.cleaning import clean_aborted, clean_job
-from hiveacid.table.cleaning_place import cleaning_delay
-from hiveacid.table.overwritten import Overwritten
+from hiveacid.table.cleaning.cleaner import clean_aborted, clean_job
+from hiveacid.table.cleaning.location import cleaning_delay
+from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiveacid.core.queue import Compaction
+    from hiveacid.core.compaction.queue import Compaction
     from hiveacid.table.context import Context
 
 logger = logging.getLogger(__name__)
@@ -27,8 +28,8 @@ _SWEEP = 600_000
 
 
 @dataclass(frozen=True)
-class Cleaned:
-    """What one turn removed (paths), and what went wrong."""
+class CleaningResult:
+    """Result of one turn: removed paths, and texts of errors."""
 
     removed: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
@@ -39,18 +40,18 @@ class Cleaner:
     """Cleans after compactions and overwriting whose readers are gone, and after aborted transactions."""
 
     context: Context
-    _overwritten: Overwritten = field(init=False)
+    _overwritten: OverwrittenCleaner = field(init=False)
     _swept: int | None = field(default=None, init=False)
     _aborts: dict[TableName, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Begin to watch."""
-        self._overwritten = Overwritten(self.context)
+        self._overwritten = OverwrittenCleaner(self.context)
 
-    def step(self) -> Cleaned:
+    def step(self) -> CleaningResult:
         """Do what can be done now. What fails is tried again later, less and less often."""
         context = self.context
-        context.snapshots.sweep()
+        context.read_leases.sweep()
         removed: list[str] = []
         errors: list[str] = []
         for job in context.store.ready_to_clean(cleaning_delay(context)):
@@ -58,7 +59,7 @@ class Cleaner:
                 removed += clean_job(context, job.id)
             except HiveAcidError as error:
                 errors.append(f"compaction {job.id} of {job.request.table}: {error}")
-                self._put_off(job, error)
+                self._postpone(job, error)
 
         def attempt(what: str, work: Callable[[], list[str]]) -> None:
             try:
@@ -70,15 +71,15 @@ class Cleaner:
         self._overwritten.step(attempt)
         for name in self._tables_with_aborts():
             attempt(str(name), partial(clean_aborted, context, name))
-        return Cleaned(tuple(removed), tuple(errors))
+        return CleaningResult(tuple(removed), tuple(errors))
 
-    def _put_off(self, job: Compaction, error: HiveAcidError) -> None:
+    def _postpone(self, job: Compaction, error: HiveAcidError) -> None:
         """Hive's rule: the wait doubles from ``...retry.retention.time``, after ``...retry.maxattempts`` it failed."""
         settings, store = self.context.settings, self.context.store
         logger.warning("cleaning after compaction %s: %s", job.id, error)
         try:
             if job.cleanings + 1 >= settings.get(keys.CLEANER_MAX_RETRIES):
-                store.end_compaction(job.id, "failed", str(error)[:500])
+                store.end_compaction(job.id, CompactionState.FAILED, str(error)[:500])
             else:
                 wait = settings.get(keys.CLEANER_RETRY_RETENTION) * 2**job.cleanings
                 store.retry_cleaning(job.id, str(error)[:500], wait)
@@ -86,10 +87,10 @@ class Cleaner:
             logger.debug("compaction %s is gone", job.id)
 
     def _tables_with_aborts(self) -> list[TableName]:
-        """Return tables where somebody was aborted since the last turn; now and then all tables."""
+        """Return tables with transactions aborted since the last turn; every ten minutes, all tables."""
         store, catalog = self.context.store, self.context.catalog
         now = store.now()
-        latest = {one.table: max(one.aborted) for one in store.changed_places(now + 1) if one.aborted}
+        latest = {one.table: max(one.aborted) for one in store.changed_partitions(now + 1) if one.aborted}
         if self._swept is None or now - self._swept >= _SWEEP:
             self._swept = now
             names = [

@@ -1,49 +1,44 @@
-"""What a monitor asks a service process over HTTP: ``/health`` as JSON, ``/metrics`` for Prometheus.
+"""Endpoint for monitors of a service process: ``/health`` as JSON, ``/metrics`` for Prometheus.
 
-On the loopback address only: whoever wants it elsewhere puts a proxy before it.
+``/health`` needs neither Spark nor Prometheus' client.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 
-from hiveacid.errors import ConfigError, HiveAcidError
+from hiveacid.errors import ConfigError
+from hiveacid.services.http_server import Access, HttpServer, Page
 from hiveacid.services.metrics import Metric, StoreFigures, loop_metrics, place_metrics, store_metrics
-from hiveacid.table.compact import SERVICE_IS_GONE
+from hiveacid.table.compaction.compact import SERVICE_TIMEOUT
 
 if TYPE_CHECKING:
-    from hiveacid.services.runner import Loop, Runner
+    from hiveacid.services.runner import LoopState, Runner
     from hiveacid.services.services import Services
 
-logger = logging.getLogger(__name__)
-
-LOOPBACK = "127.0.0.1"
 _LATE = 3.0
 """A service that is asleep for more than this many of its intervals is not well."""
 
 
-def health(loops: dict[str, Loop], now: int) -> tuple[bool, dict[str, object]]:
+def health(loops: dict[str, LoopState], now: int) -> tuple[bool, dict[str, object]]:
     """Return whether all services are well, and a report; ``now`` by the clock of the loops (ms)."""
     report = {name: asdict(loop) | {"well": _is_well(loop, now)} for name, loop in loops.items()}
     well = all(one["well"] for one in report.values())
     return well, {"status": "ok" if well else "failing", "services": report}
 
 
-def _is_well(loop: Loop, now: int) -> bool:
+def _is_well(loop: LoopState, now: int) -> bool:
     if loop.error is not None:
         return False
     asleep = loop.began is None and loop.last is not None
     return not asleep or now - (loop.last or 0) <= _LATE * 1000 * max(loop.interval, 1.0)
 
 
-def collect(services: Services, loops: dict[str, Loop]) -> Iterator[Metric]:
+def collect(services: Services, loops: dict[str, LoopState]) -> Iterator[Metric]:
     """Yield all metrics of a service process as of now."""
     store = services.context.store
     now = store.now()
@@ -52,8 +47,8 @@ def collect(services: Services, loops: dict[str, Loop]) -> Iterator[Metric]:
         store.show_compactions(),
         store.show_transactions(),
         store.show_locks(),
-        store.show_services(SERVICE_IS_GONE),
-        store.changed_places(now + 1),
+        store.show_services(SERVICE_TIMEOUT),
+        store.changed_partitions(now + 1),
     )
     yield from store_metrics(figures)
     yield from loop_metrics(loops)
@@ -87,56 +82,44 @@ def exposition(metrics: Iterable[Metric]) -> bytes:
 
 
 class Endpoint:
-    """Answers on a port of the loopback address (0: any free one; see ``port``) while it is open."""
+    """Answers a monitor while it is open. ``/health`` tells that the process starts until services are attached.
 
-    def __init__(self, services: Services, runner: Runner, port: int) -> None:
-        exposition(())  # fails now, not when the first monitor comes
-        clock = services.context.clock
+    with Endpoint(9100) as endpoint:
+        endpoint.attach(services, runner)
+    """
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                try:
-                    self._answer()
-                except HiveAcidError as error:
-                    self._send(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", str(error).encode())
+    def __init__(self, port: int, access: Access | None = None) -> None:
+        """``port``: 0 is any free one; see ``port``. Raises ConfigError if it cannot be listened on."""
+        self._server = HttpServer(access or Access(), port, self._page)
+        self.port = self._server.port
+        self._attached: tuple[Services, Runner] | None = None
 
-            def _answer(self) -> None:
-                path = self.path.partition("?")[0].rstrip("/")
-                if path == "/health":
-                    well, report = health(runner.loops, clock.now())
-                    status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-                    self._send(status, "application/json", json.dumps(report).encode())
-                elif path == "/metrics":
-                    text = exposition(collect(services, runner.loops))
-                    self._send(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", text)
-                else:
-                    self._send(HTTPStatus.NOT_FOUND, "text/plain", b"there are /health and /metrics\n")
+    def attach(self, services: Services, runner: Runner) -> None:
+        """Report about these services from now on."""
+        self._attached = services, runner
 
-            def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
-                logger.debug(format, *args)
-
-        try:
-            self._server = ThreadingHTTPServer((LOOPBACK, port), Handler)
-        except OSError as error:
-            raise ConfigError(f"port {port} cannot be listened on: {error.strerror}") from error
-        self._server.daemon_threads = True
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="hiveacid-http", daemon=True)
+    def _page(self, path: str) -> Page:
+        attached = self._attached
+        if path == "/health":
+            if attached is None:
+                return _json(HTTPStatus.OK, {"status": "starting", "services": {}})
+            services, runner = attached
+            well, report = health(runner.loops, services.context.clock.now())
+            return _json(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, report)
+        if path == "/metrics":
+            figures = () if attached is None else collect(attached[0], attached[1].loops)
+            return Page(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", exposition(figures))
+        return Page(HTTPStatus.NOT_FOUND, "text/plain", b"there are /health and /metrics\n")
 
     def __enter__(self) -> Self:
         """Begin to answer."""
-        self._thread.start()
+        self._server.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close the port."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
+
+
+def _json(status: HTTPStatus, report: dict[str, object]) -> Page:
+    return Page(status, "application/json", json.dumps(report).encode())

@@ -17,7 +17,7 @@ class Housekeeper:
     context: Context
 
     def step(self) -> tuple[TxnId, ...]:
-        """Do one turn; return the transactions that were aborted because nobody had heard of them."""
+        """Do one turn; return the transactions that were aborted for want of a heartbeat."""
         aborted = self.context.store.abort_timed_out()
         self.context.store.housekeep()
         return aborted

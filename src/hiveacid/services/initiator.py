@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.config.overrides import compactor_settings
-from hiveacid.core.model import Partition, TableDefinition, TableName
-from hiveacid.core.policy import (
+from hiveacid.config.table_properties import NO_AUTO_COMPACTION
+from hiveacid.core.compaction.policy import (
     Attempt,
+    CompactionCandidate,
     Decision,
-    Figures,
-    Place,
+    LocationSizes,
     Thresholds,
     decide_by_aborts,
     decide_by_files,
-    measure,
-    objection,
+    measure_location,
+    reason_not_to_initiate,
 )
-from hiveacid.core.queue import DEFAULT_POOL, ChangedPlace, Compaction, CompactionRequest
+from hiveacid.core.compaction.queue import DEFAULT_POOL, ChangedPartition, Compaction, CompactionRequest
+from hiveacid.core.model import Partition, TableDefinition, TableName
+from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionRefusedError, HiveAcidError, MissingDirectoryError
 from hiveacid.storage.listing import read_location
-from hiveacid.table.layout import partition_name
-from hiveacid.table.read import partitions_of
+from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
@@ -34,21 +35,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NO_AUTO_COMPACTION = "no_auto_compaction"
 _OVERLAP = 60_000  # ms: a commit is timed a little before others see it
-_ENDED_BADLY = ("failed", "did not initiate")
+_ENDED_BADLY = (CompactionState.FAILED, CompactionState.DID_NOT_INITIATE)
 
 _Key = tuple[TableName, str | None]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What the initiator found at a place, and what came of it; ``job``: queued, or noted as not initiated."""
+class InitiatorFinding:
+    """Decision on one table or partition, and its outcome; ``job``: queued, or noted as not initiated."""
 
     table: TableName
     partition: str | None
     decision: Decision
-    figures: Figures | None = None
+    figures: LocationSizes | None = None
     job: Compaction | None = None
 
 
@@ -86,18 +86,20 @@ class Initiator:
 
     context: Context
     name: str
-    figures: dict[tuple[str, str, str], Figures] = field(default_factory=dict, init=False)
+    figures: dict[tuple[str, str, str], LocationSizes] = field(default_factory=dict, init=False)
     _seen: int = field(default=0, init=False)
 
-    def step(self) -> list[Finding]:
-        """Look once; return what was found where something was written or aborted."""
+    def step(self) -> list[InitiatorFinding]:
+        """Look once; return what was found where something was written or aborted. Nothing with the initiator off."""
+        if not self.context.settings.get(keys.INITIATOR_ON):
+            return []
         store = self.context.store
         now = store.now()
         attempts = self._attempts()
-        places = {(one.table, one.partition): one for one in store.changed_places(self._seen)}
+        places = {(one.table, one.partition): one for one in store.changed_partitions(self._seen)}
         for key, jobs in attempts.items():
             if jobs[-1].state in _ENDED_BADLY:  # nobody has to write for it to be tried again
-                places.setdefault(key, ChangedPlace(*key))
+                places.setdefault(key, ChangedPartition(*key))
         found = [one for one in self._findings(places, attempts, now) if one is not None]
         self._seen = max(0, now - _OVERLAP)
         return found
@@ -109,29 +111,29 @@ class Initiator:
         return attempts
 
     def _findings(
-        self, places: Mapping[_Key, ChangedPlace], attempts: Mapping[_Key, Sequence[Compaction]], now: int
-    ) -> Iterator[Finding | None]:
+        self, places: Mapping[_Key, ChangedPartition], attempts: Mapping[_Key, Sequence[Compaction]], now: int
+    ) -> Iterator[InitiatorFinding | None]:
         tables: dict[TableName, _Table | None] = {}
         for key, place in sorted(places.items(), key=lambda item: (item[0][0], item[0][1] or "")):
             name, partition = key
             try:
                 if name not in tables:
-                    tables[name] = self._look_up(name)
+                    tables[name] = self._load_table(name)
                 table = tables[name]
                 if table is None or partition not in table.partitions:
                     continue  # dropped; or aborted somewhere in a partitioned table: the cleaner's business
-                yield self._look_at(table, place, attempts.get(key, ()), now)
+                yield self._assess(table, place, attempts.get(key, ()), now)
             except HiveAcidError as error:
-                yield self._give_up(key, error, attempts.get(key, ()))
+                yield self._decline_after_error(key, error, attempts.get(key, ()))
 
-    def _look_up(self, name: TableName) -> _Table | None:
+    def _load_table(self, name: TableName) -> _Table | None:
         catalog = self.context.catalog
         definition, database = catalog.get_table(name), catalog.get_database(name.database)
         if definition is None or database is None:
             return None
         settings = compactor_settings(self.context.settings, database.properties, definition.properties)
-        disabled = "database" if _is_true(database.properties, NO_AUTO_COMPACTION) else None
-        if _is_true(definition.properties, NO_AUTO_COMPACTION):
+        disabled = "database" if _is_true(database.properties, NO_AUTO_COMPACTION.name) else None
+        if _is_true(definition.properties, NO_AUTO_COMPACTION.name):
             disabled = "table"
         partitions = partitions_of(self.context, definition)
         by_name: dict[str | None, Partition | None] = {None: None}
@@ -139,37 +141,39 @@ class Initiator:
             by_name = {partition_name(definition, one.values): one for one in partitions}
         return _Table(definition, settings, thresholds_of(settings), disabled, by_name)
 
-    def _look_at(self, table: _Table, place: ChangedPlace, jobs: Sequence[Compaction], now: int) -> Finding:
-        known = Place(
+    def _assess(
+        self, table: _Table, place: ChangedPartition, jobs: Sequence[Compaction], now: int
+    ) -> InitiatorFinding:
+        known = CompactionCandidate(
             table.definition.kind,
             tuple(Attempt(job.id, job.state, job.enqueued, job.started) for job in jobs),
             place.aborted,
             table.disabled,
         )
         figures = None
-        decision = objection(known, table.thresholds, now)
+        decision = reason_not_to_initiate(known, table.thresholds, now)
         if decision is None:
             decision = decide_by_aborts(known, table.thresholds, now)
         if decision is None:
             figures = self._figures(table.definition, table.partitions[place.partition])
             decision = decide_by_files(figures, table.thresholds)
-            self._remember(place, figures)
-        job = self._carry_out(table, place, decision, jobs)
+            self._keep_figures(place, figures)
+        job = self._enqueue_or_decline(table, place, decision, jobs)
         logger.log(
             logging.INFO if job else logging.DEBUG,
             "%s%s: %s: %s",
             *(place.table, f" {place.partition}" if place.partition else "", decision.kind, decision.reason),
         )
-        return Finding(place.table, place.partition, decision, figures, job)
+        return InitiatorFinding(place.table, place.partition, decision, figures, job)
 
-    def _remember(self, place: ChangedPlace, figures: Figures) -> None:
+    def _keep_figures(self, place: ChangedPartition, figures: LocationSizes) -> None:
         key = place.table.database, place.table.name, place.partition or ""
         if figures.deltas or figures.obsolete_deltas:
             self.figures[key] = figures
         else:
             self.figures.pop(key, None)
 
-    def _figures(self, table: TableDefinition, partition: Partition | None) -> Figures:
+    def _figures(self, table: TableDefinition, partition: Partition | None) -> LocationSizes:
         store = self.context.store
         txns = store.valid_txns()
         write_ids = store.valid_write_ids(txns, [table.name])[table.name].compactor()
@@ -177,11 +181,11 @@ class Initiator:
         try:
             location = read_location(self.context.fs, table, root, partition, write_ids, txns)
         except MissingDirectoryError:
-            return Figures(0, 0, 0)
-        return measure(location.state)
+            return LocationSizes(0, 0, 0)
+        return measure_location(location.state)
 
-    def _carry_out(
-        self, table: _Table, place: ChangedPlace, decision: Decision, jobs: Sequence[Compaction]
+    def _enqueue_or_decline(
+        self, table: _Table, place: ChangedPartition, decision: Decision, jobs: Sequence[Compaction]
     ) -> Compaction | None:
         kind = decision.kind.value if decision.kind else "major"
         request = CompactionRequest(
@@ -197,18 +201,20 @@ class Initiator:
                 return self.context.store.enqueue_compaction(request, self.name)
             except CompactionRefusedError:
                 return None  # somebody was first, or the same was done and waits for the cleaner
-        if decision.noted and not (jobs and jobs[-1].state == "did not initiate"):
+        if decision.noted and not (jobs and jobs[-1].state == CompactionState.DID_NOT_INITIATE):
             return self.context.store.decline_compaction(request, self.name, decision.reason)
         return None
 
-    def _give_up(self, key: _Key, error: HiveAcidError, jobs: Sequence[Compaction]) -> Finding:
+    def _decline_after_error(
+        self, key: _Key, error: HiveAcidError, jobs: Sequence[Compaction]
+    ) -> InitiatorFinding:
         reason = f"Caught exception while trying to determine if we should compact: {error}"
         logger.warning("%s: %s", key[0], reason)
         job = None
-        if not (jobs and jobs[-1].state == "did not initiate" and jobs[-1].error == reason):
+        if not (jobs and jobs[-1].state == CompactionState.DID_NOT_INITIATE and jobs[-1].error == reason):
             request = CompactionRequest(*key, kind="major", reason=reason)
             job = self.context.store.decline_compaction(request, self.name, reason)
-        return Finding(*key, Decision(None, reason, noted=True), job=job)
+        return InitiatorFinding(*key, Decision(None, reason, noted=True), job=job)
 
 
 def _is_true(properties: Sequence[tuple[str, str]], name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What operators watch, under Hive 4's metric names (``MetricsConstants``, ``AcidMetricService``)."""
+"""Metrics for operators under Hive 4's names (``MetricsConstants``, ``AcidMetricService``)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hiveacid.core.queue import READY
-from hiveacid.core.states import COMPACTION
+from hiveacid.core.transactions.states import COMPACTION, CompactionState
 
 if TYPE_CHECKING:
-    from hiveacid.core.policy import Figures
-    from hiveacid.core.queue import ChangedPlace, Compaction, Service
-    from hiveacid.ports import LockRow, TransactionRow
-    from hiveacid.services.runner import Loop
+    from hiveacid.core.compaction.policy import LocationSizes
+    from hiveacid.core.compaction.queue import ChangedPartition, Compaction, Service
+    from hiveacid.ports.locks import LockRow
+    from hiveacid.ports.transactions import TransactionRow
+    from hiveacid.services.runner import LoopState
 
 MANY_ABORTS = 1500
 """``metastore.acidmetrics.table.aborted.txns.threshold``"""
@@ -34,14 +34,14 @@ class Metric:
 
 @dataclass(frozen=True)
 class StoreFigures:
-    """What a store tells: times in ms, ``now`` by the same clock."""
+    """Figures of a store: times in ms, ``now`` by the same clock."""
 
     now: int
     compactions: Sequence[Compaction]
     transactions: Sequence[TransactionRow]
     locks: Sequence[LockRow]
     services: Sequence[Service]
-    places: Sequence[ChangedPlace]
+    places: Sequence[ChangedPartition]
 
 
 def _age(now: int, since: Iterable[int | None]) -> float:
@@ -79,10 +79,15 @@ def _queue(figures: StoreFigures) -> Iterator[Metric]:
     def ages(state: str, of: Callable[[Compaction], int | None]) -> float:
         return _age(now, (of(job) for job in jobs if job.state == state))
 
-    waiting, cleaning = ages("initiated", _enqueued), ages(READY, _committed)
+    waiting, cleaning = (
+        ages(CompactionState.INITIATED, _enqueued),
+        ages(CompactionState.READY_FOR_CLEANING, _committed),
+    )
     yield _gauge("compaction_oldest_enqueue_age_in_sec", "Age of the oldest job that waits.", waiting)
     yield _gauge(
-        "compaction_oldest_working_age_in_sec", "Age of the oldest job at work.", ages("working", _started)
+        "compaction_oldest_working_age_in_sec",
+        "Age of the oldest job at work.",
+        ages(CompactionState.WORKING, _started),
     )
     yield _gauge(
         "compaction_oldest_cleaning_age_in_sec", "Age of the oldest result that is not clean.", cleaning
@@ -103,7 +108,10 @@ def _committed(job: Compaction) -> int | None:
 
 
 def _pools(figures: StoreFigures) -> Iterator[Metric]:
-    by_state = (("initiated", "initiated", "enqueue", _enqueued), ("working", "working", "working", _started))
+    by_state = (
+        (CompactionState.INITIATED, "initiated", "enqueue", _enqueued),
+        (CompactionState.WORKING, "working", "working", _started),
+    )
     for state, count_name, age_name, since in by_state:
         pools: dict[str, list[int | None]] = defaultdict(list)
         for job in figures.compactions:
@@ -143,10 +151,10 @@ def _transactions(figures: StoreFigures) -> Iterator[Metric]:
     )
 
 
-def place_metrics(figures: Mapping[tuple[str, str, str], Figures]) -> Iterator[Metric]:
+def place_metrics(figures: Mapping[tuple[str, str, str], LocationSizes]) -> Iterator[Metric]:
     """Yield what the initiator saw last, by (database, table, partition; "" for none)."""
 
-    def one(name: str, words: str, count: Callable[[Figures], int]) -> Metric:
+    def one(name: str, words: str, count: Callable[[LocationSizes], int]) -> Metric:
         values: dict[Labels, float] = {
             (("database", database), ("table", table), ("partition", partition)): float(count(found))
             for (database, table, partition), found in figures.items()
@@ -158,10 +166,10 @@ def place_metrics(figures: Mapping[tuple[str, str, str], Figures]) -> Iterator[M
     yield one("obsolete", "Deltas that wait for the cleaner.", lambda found: found.obsolete_deltas)
 
 
-def loop_metrics(loops: Mapping[str, Loop]) -> Iterator[Metric]:
+def loop_metrics(loops: Mapping[str, LoopState]) -> Iterator[Metric]:
     """Yield the turns of this process's services."""
     for kind in ("initiator", "worker", "cleaner"):
-        own: dict[Labels, Loop] = {
+        own: dict[Labels, LoopState] = {
             (("service", name),): loop for name, loop in loops.items() if loop.kind == kind
         }
         if not own:

@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Self
 
 from hiveacid.config import keys
-from hiveacid.core.queue import Service
+from hiveacid.core.compaction.queue import Service
 from hiveacid.errors import CompactionError, HiveAcidError
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ANNOUNCE = 15.0
-"""Seconds between two signs of life of a service."""
+"""Seconds between two announcements of a service in the store."""
 _ANNOUNCER = "hiveacid-announce"
 _AFTER_ERROR = 10.0  # seconds at most before a service that failed tries again
 
 
 @dataclass(frozen=True)
-class Loop:
-    """What a service's thread has done so far: turns, failed ones, and how long the last one took.
+class LoopState:
+    """State of a service's thread: turns, failed turns, and how long the last one took.
 
     ``last``: when the last turn that did not fail ended, ``began``: when the one under way did (ms; None: none).
     ``interval``: seconds within which a turn should begin.
@@ -55,7 +55,7 @@ class Runner:
         self._threads: list[threading.Thread] = []
         self._bells: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
-        self._loops: dict[str, Loop] = {}
+        self._loops: dict[str, LoopState] = {}
 
     def __enter__(self) -> Self:
         """Start."""
@@ -67,7 +67,7 @@ class Runner:
         self.stop()
 
     @property
-    def loops(self) -> dict[str, Loop]:
+    def loops(self) -> dict[str, LoopState]:
         """Return the state of each service's thread by its name."""
         with self._lock:
             return dict(self._loops)
@@ -117,7 +117,7 @@ class Runner:
                 self._services.context.store.withdraw_service(name)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until somebody calls `stop`; False if the time is over first."""
+        """Wait until `stop` is called; False if the time is over first."""
         return self._stop.wait(seconds)
 
     def _initiate(self) -> None:
@@ -138,14 +138,14 @@ class Runner:
     def _run_worker(self, worker: Worker) -> None:
         settings = self._services.context.settings
         shortest, longest = settings.get(keys.WORKER_SLEEP), settings.get(keys.WORKER_MAX_SLEEP)
-        pauses = _growing(shortest, longest)
+        pauses = _doubling_pauses(shortest, longest)
 
         def turn() -> None:
             nonlocal pauses
             while not self._stop.is_set():
                 if worker.step() is None:
                     return
-                pauses = _growing(shortest, longest)
+                pauses = _doubling_pauses(shortest, longest)
 
         self._run(worker.name, "worker", turn, longest, lambda: next(pauses), worker.pool)
 
@@ -159,8 +159,8 @@ class Runner:
         pool: str | None = None,
     ) -> None:
         bell = threading.Event()
-        self._loops[name], self._bells[name] = Loop(kind, interval), bell
-        self._say(name, pool)
+        self._loops[name], self._bells[name] = LoopState(kind, interval), bell
+        self._announce_service(name, pool)
 
         def loop() -> None:
             while not self._stop.is_set():
@@ -197,9 +197,9 @@ class Runner:
         pools = {worker.name: worker.pool for worker in self._services.workers}
         while not self._stop.wait(ANNOUNCE):
             for name in self.loops:
-                self._say(name, pools.get(name))
+                self._announce_service(name, pools.get(name))
 
-    def _say(self, name: str, pool: str | None) -> None:
+    def _announce_service(self, name: str, pool: str | None) -> None:
         service = Service(name, self._loops[name].kind, pool, version("hiveacid"))
         try:
             self._services.context.store.announce_service(service)
@@ -216,7 +216,7 @@ def version(package: str) -> str:
         return "unknown"
 
 
-def _growing(first: float, longest: float) -> Iterator[float]:
+def _doubling_pauses(first: float, longest: float) -> Iterator[float]:
     """Yield pauses that double, without end."""
     pause = first
     while True:

@@ -6,28 +6,28 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.core.queue import DEFAULT_POOL
+from hiveacid.core.compaction.queue import DEFAULT_POOL
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.services.cleaner import Cleaned, Cleaner
+from hiveacid.services.cleaner import Cleaner, CleaningResult
 from hiveacid.services.housekeeper import Housekeeper
-from hiveacid.services.initiator import Finding, Initiator
+from hiveacid.services.initiator import Initiator, InitiatorFinding
 from hiveacid.services.worker import Worker
-from hiveacid.table.report import CompactionReport
+from hiveacid.table.compaction.report import CompactionReport
 
 if TYPE_CHECKING:
-    from hiveacid.catalog.connection import Connection
+    from hiveacid.catalog.connection import WarehouseConnection
     from hiveacid.core.model import TxnId
     from hiveacid.table.context import Context
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn of all services did."""
+    """Results of one turn of all services."""
 
     aborted: tuple[TxnId, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[InitiatorFinding, ...] = ()
     compactions: tuple[CompactionReport, ...] = ()
-    cleaned: Cleaned = field(default_factory=Cleaned)
+    cleaned: CleaningResult = field(default_factory=CleaningResult)
 
 
 class Services:
@@ -44,7 +44,7 @@ class Services:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: WarehouseConnection,
         *,
         initiator: bool = True,
         workers: int = 1,
@@ -53,12 +53,12 @@ class Services:
         pool: str = DEFAULT_POOL,
     ) -> None:
         context = connection.context
-        if not context.store.upkeep_is_ours() and (initiator or cleaner or housekeeper):
+        if not context.store.maintained_by_hiveacid() and (initiator or cleaner or housekeeper):
             raise UnsupportedFeatureError(
                 "a Hive Metastore has an initiator, a cleaner and housekeepers of its own; only workers can be ours "
                 "(hiveacid services --workers N)"
             )
-        context.store.require_jobs()
+        context.store.require_claimable_jobs()
         self.context: Context = replace(context)  # settings of its own: those of the session may change
         self.name = f"{context.transactions.client.host}-{os.getpid()}"
         self.initiator = Initiator(self.context, f"{self.name}.initiator") if initiator else None
@@ -73,7 +73,7 @@ class Services:
         aborted = self.housekeeper.step() if self.housekeeper else ()
         findings = self.initiator.step() if self.initiator else []
         reports = [report for worker in self.workers[:1] for report in _all_jobs(worker)]
-        cleaned = self.cleaner.step() if self.cleaner else Cleaned()
+        cleaned = self.cleaner.step() if self.cleaner else CleaningResult()
         return Turn(tuple(aborted), tuple(findings), tuple(reports), cleaned)
 
 

@@ -6,15 +6,16 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hiveacid.core.queue import DEFAULT_POOL
+from hiveacid.core.compaction.queue import DEFAULT_POOL
+from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import HiveAcidError
-from hiveacid.spark.failures import is_spark_error
-from hiveacid.spark.jobs import cancel_jobs
-from hiveacid.table.compaction_job import job_group, run_job
-from hiveacid.table.report import CompactionReport
+from hiveacid.spark.session.error_translation import is_spark_error
+from hiveacid.spark.session.jobs import cancel_jobs
+from hiveacid.table.compaction.job import job_group, run_job
+from hiveacid.table.compaction.report import CompactionReport
 
 if TYPE_CHECKING:
-    from hiveacid.core.queue import Compaction
+    from hiveacid.core.compaction.queue import Compaction
     from hiveacid.table.context import Context
 
 STOPPED = "the worker was told to stop; the job waits for the next one"
@@ -24,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Worker:
-    """``name`` must be unique among all workers: the queue gives a job back to nobody else."""
+    """``name`` must be unique among all workers: the queue gives a job back to that worker only."""
 
     context: Context
     name: str
@@ -49,12 +50,14 @@ class Worker:
             return run_job(self.context, job, self.name, lambda: self._stopping)
         except Exception as error:
             if self._stopping:
-                return CompactionReport(job.id, job.request.kind, job.request.partition, "initiated", STOPPED)
+                return CompactionReport(
+                    job.id, job.request.kind, job.request.partition, CompactionState.INITIATED, STOPPED
+                )
             if not isinstance(error, HiveAcidError) and not is_spark_error(error):
                 raise
             logger.debug("compaction %s failed", job.id, exc_info=True)
             return CompactionReport(
-                job.id, job.request.kind, job.request.partition, "failed", str(error)[:500]
+                job.id, job.request.kind, job.request.partition, CompactionState.FAILED, str(error)[:500]
             )
         finally:
             self._job = None

@@ -6,43 +6,58 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from textwrap import shorten
 from typing import TYPE_CHECKING, Self
 
-from hiveacid.catalog.connection import Connection, make_context
+from hiveacid.catalog.connection import WarehouseConnection, make_context
 from hiveacid.config import keys
-from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList, parse_txn_list, parse_write_id_list
+from hiveacid.core.format.write_id_lists import (
+    ValidTxnList,
+    ValidWriteIdList,
+    parse_txn_list,
+    parse_write_id_list,
+)
 from hiveacid.datasource import can_register, register
-from hiveacid.errors import CatalogError, StatementError, TransactionStateError, UnsupportedFeatureError
+from hiveacid.errors import (
+    CatalogError,
+    FailedTransactionError,
+    HiveAcidError,
+    StatementError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
 from hiveacid.services import Services
 from hiveacid.services.runner import Runner
-from hiveacid.spark.relations import substituted
-from hiveacid.spark.session import SparkFacts
-from hiveacid.sql.binding import Binder, binder
-from hiveacid.sql.execute import execute
-from hiveacid.sql.execute_create import adopted
-from hiveacid.sql.grammar import parse
-from hiveacid.sql.parameters import Arguments, with_arguments
-from hiveacid.sql.placing import at
-from hiveacid.sql.statements import CreateTable
-from hiveacid.sql.view_table import AcidView
+from hiveacid.spark.parser.relations import substitute_variables
+from hiveacid.spark.session.callback_server import use_secret_ids
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.sql.binding.bind import Binder
+from hiveacid.sql.binding.parameters import Arguments, with_arguments
+from hiveacid.sql.execute.context import ExecutionContext
+from hiveacid.sql.execute.create import adopted_definition
+from hiveacid.sql.execute.dispatch import execute
+from hiveacid.sql.execute.view_table import AcidView
+from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.statements import CreateTable, Rollback, Slice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid.core.model import TableName
-    from hiveacid.sql.statements import TableRef
+    from hiveacid.sql.statements import Statement
     from hiveacid.table.acid_table import AcidTable
-    from hiveacid.transaction import Transaction
+    from hiveacid.transactions.transaction import Transaction
 
 
 logger = logging.getLogger(__name__)
 
-_UNGUARDED = (
+_NO_GUARD_WARNING = (
     "this session has Hive support and is not native: spark.sql and spark.table, unlike acid.sql, take transactional tables "
     "of a Hive Metastore for plain ones; they show wrong rows and spoil tables that they write. "
     "hiveacid.configure(builder, native=True, store=...) guards against that (docs/metastore.md)"
 )
-_CONNECT = (4, 0)  # the first whose sql() takes the plans of what a text names
+_FAILED_TEXT_LENGTH = 200  # characters of a failed statement
+_FIRST_CONNECT_VERSION = (4, 0)  # the first whose sql() takes the plans of what a text names
 
 
 def connect(
@@ -64,20 +79,22 @@ def connect(
     inside = getattr(spark, "acid", None)
     if warehouse is None and store is None and isinstance(inside, AcidSession):
         return inside
-    session = connected(spark, warehouse, store, settings)
+    session = open_session(spark, warehouse, store, settings)
     facts = session.context.facts
     if inside is None and facts.classic and facts.hive_support:
-        logger.warning(_UNGUARDED)
+        logger.warning(_NO_GUARD_WARNING)
     return session
 
 
-def connected(
+def open_session(
     spark: SparkSession, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
 ) -> AcidSession:
     """Do what `connect` does for a session that isn't native, without a word on Spark's own catalog."""
     facts = SparkFacts(spark)
-    if not facts.classic and facts.version < _CONNECT:
+    if not facts.classic and facts.version < _FIRST_CONNECT_VERSION:
         raise UnsupportedFeatureError("Spark Connect needs Spark 4.0 or later here: use a classic session")
+    if facts.classic:
+        use_secret_ids(spark)  # of foreachBatch functions, too
     session = AcidSession(make_context(spark, warehouse, store, dict(settings or {})))
     if can_register(spark):
         register(spark)
@@ -86,7 +103,7 @@ def connected(
 
 
 @dataclass
-class AcidSession(Connection):
+class AcidSession(WarehouseConnection):
     """A connection's verbs, and SQL. Not thread-safe: give each thread its own.
 
     ``joined`` is the transaction that statements belong to, if there is one: that of the block in
@@ -112,20 +129,47 @@ class AcidSession(Connection):
         number of the text's first line, for messages. Raises ParseError with line and column for a text outside
         of the grammar; any error means that the statement changed nothing.
         """
-        parsed = parse(self._with_arguments(text, args), first_line)
+        with self.statement(text):
+            source = Slice(substitute_variables(self.context.facts, text))
+            return self.run(text, parse(self.with_arguments(source, args), first_line))
+
+    def run(self, text: str, statement: Statement) -> DataFrame:
+        """Carry out a parsed statement; ``text``: the user's, for the histories of tables."""
         before, self.context.statement = self.context.statement, text
         try:
-            return execute(self, parsed)
+            return execute(self.execution(), statement)
         finally:
             self.context.statement = before
 
-    def _with_arguments(self, text: str, args: Arguments | None) -> str:
-        facts = self.context.facts
-        text = substituted(facts, text)
+    @contextmanager
+    def statement(self, text: str) -> Iterator[None]:
+        """Run a statement in the block; if it fails, roll back the transaction that START TRANSACTION began.
+
+        The transaction then accepts only ROLLBACK, as if Hive had rolled it back (``TestTxnCommands.testErrors``).
+        Raises FailedTransactionError for any other statement, COMMIT included.
+        """
+        txn = self.joined if self.by_statement else None
+        if txn is not None and txn.failed and not _is_rollback(text):
+            raise FailedTransactionError(txn.txn_id, txn.failed)
+        try:
+            yield
+        except BaseException as error:
+            if (
+                self.by_statement
+                and self.joined is not None
+                and not isinstance(error, FailedTransactionError)
+            ):
+                reason = str(error).partition("\n")[0] or type(error).__name__
+                self.joined.failed = f"{shorten(text, _FAILED_TEXT_LENGTH)} ({reason})"
+                self.joined.abort(f"a statement failed: {reason}"[:200])
+            raise
+
+    def with_arguments(self, source: Slice, args: Arguments | None) -> str:
+        """Return a text with its parameters replaced by literals."""
         if not args:
-            return text
-        kept = facts.spark.conf.get("spark.sql.parser.escapedStringLiterals")
-        return with_arguments(text, args, escapes=str(kept).lower() != "true")
+            return source.text
+        escaped = self.context.facts.spark.conf.get("spark.sql.parser.escapedStringLiterals")
+        return with_arguments(source, args, escapes=str(escaped).lower() != "true")
 
     def adopt(
         self,
@@ -145,7 +189,7 @@ class AcidSession(Connection):
         statement = parse(create_table_sql)
         if not isinstance(statement, CreateTable):
             raise StatementError("adopt takes the text of SHOW CREATE TABLE")
-        table = adopted(self, statement, location)
+        table = adopted_definition(self.context, statement, location)
         if isinstance(valid_write_ids, str):
             valid_write_ids = parse_write_id_list(valid_write_ids)
         if isinstance(valid_txns, str):
@@ -160,8 +204,7 @@ class AcidSession(Connection):
         """
         if self.joined is not None:
             raise TransactionStateError("a transaction has its snapshot already")
-        self.require_no_snapshot("snapshot()")
-        with self.context.snapshots.taken(self.context.settings) as reader:
+        with self.context.read_leases.acquire(self.context.settings) as reader:
             self.reader = self.joined = reader
             try:
                 yield self
@@ -195,24 +238,28 @@ class AcidSession(Connection):
         except CatalogError:
             if self.context.catalog.get_view(full) is None:
                 raise
-            return AcidView(self.context, full, self.joined, session=self)
+            return AcidView(self.context, full, self.joined, binder=self.binder)
 
     def binder(self, txn: Transaction | None = None) -> AbstractContextManager[Binder]:
-        """Give what binds a statement's tables: to ``txn``, the session's transaction, or the present state."""
-        return binder(self.context, txn or (None if self.reader else self.joined), self.reader)
+        """Bind the tables of a statement to ``txn``, else to the session's transaction, else to the present state."""
+        return self.execution().binder(txn)
 
-    def find(self, ref: TableRef) -> TableName:
-        """Return the full name of a table that exists. Raises NoSuchTableError with its place in the text."""
-        name = ref.resolve(self.context.database)
-        with at(ref.line, ref.column):
-            self.context.require(name)
-        return name
+    def execution(self) -> ExecutionContext:
+        """Return what the executor of the next statement works with."""
+        return ExecutionContext(
+            self.context,
+            self.joined,
+            self.reader,
+            self.read_only,
+            self.views,
+            begin=self._begin_by_statement,
+            end=self.end_by_statement,
+            set=self.set,
+            use=self.use,
+        )
 
-    def require_no_snapshot(self, what: str) -> None:
-        """Refuse what writes inside of a snapshot or a READ ONLY transaction."""
-        if self.reader is not None or self.read_only:
-            where = "with acid.snapshot()" if self.reader else "a READ ONLY transaction"
-            raise TransactionStateError(f"{what} is not possible inside of {where}: it only reads")
+    def _begin_by_statement(self, txn: Transaction, read_only: bool) -> None:  # noqa: FBT001 - a callback's
+        self.joined, self.by_statement, self.read_only = txn, True, read_only
 
     def end_by_statement(self, verb: str) -> Transaction:
         """Take the transaction that START TRANSACTION began off the session."""
@@ -240,3 +287,10 @@ class AcidSession(Connection):
         finally:
             if self.joined is not None and self.by_statement:
                 self.end_by_statement("close").abort("the session was closed")
+
+
+def _is_rollback(text: str) -> bool:
+    try:
+        return isinstance(parse(text), Rollback)
+    except HiveAcidError:
+        return False

@@ -1,7 +1,7 @@
 """Any file system of ``pyarrow.fs`` as tables see it: S3, Google's and Azure's stores, HDFS.
 
 Object stores have neither renaming nor directories. Nothing here needs them: a file appears under its name when its
-last byte is there, and no directory is believed before its write id commits. A process that dies while it writes
+last byte is there, and readers ignore a directory until its write id commits. A process that dies while it writes
 leaves no file (in S3 the parts of an unfinished upload, which a rule of the bucket may delete after a day).
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
-from hiveacid.ports import FileEntry, FileSystem
+from hiveacid.ports.file_system import FileEntry, FileSystem
 from hiveacid.storage.paths import spark_path
 
 BLOCK = 16 << 20
@@ -127,7 +127,7 @@ class ArrowFileSystem:
                 self.fs.move(written, target)
 
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
-        """Write a file anew, with other bytes from ``start`` on. All of it goes through this process."""
+        """Write a file again, with other bytes from ``start`` on. All of it goes through this process."""
         size = self._size(path)
         if start > size:
             raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")

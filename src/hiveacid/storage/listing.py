@@ -1,4 +1,4 @@
-"""From a table's directories to what a snapshot reads: list, look at side files, let ``core.snapshot`` decide."""
+"""Locations of a table as a snapshot sees them: list, read side files, apply ``core.snapshot.selection``."""
 
 from __future__ import annotations
 
@@ -7,27 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from hiveacid.core.listing import DataFile, metadata_paths
+from hiveacid.config.table_properties import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, TableProperty
+from hiveacid.core.format.names import DeltaName, is_hidden, parse_directory, parse_number
+from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
-from hiveacid.core.names import DeltaName, is_hidden, parse_directory
-from hiveacid.core.snapshot import AcidState, select
-from hiveacid.core.write_ids import ValidTxnList, ValidWriteIdList
-from hiveacid.errors import FormatError
-from hiveacid.ports import FileEntry, FileSystem
+from hiveacid.core.snapshot.listing import MOST_METADATA, DataFile, Listing, metadata_paths, read_listing
+from hiveacid.core.snapshot.selection import AcidState, select
+from hiveacid.errors import CatalogError, FormatError
+from hiveacid.ports.file_system import FileEntry, FileSystem
 
-ADOPTED_TXN = "hiveacid.adopted.txn"
-ADOPTED_INVALID = "hiveacid.adopted.invalid.txns"
-HISTORY_FROM = "hiveacid.history.from"
-"""Table property: snapshots before this write id are not whole any more (the cleaner took their files)."""
-HISTORY_RETENTION = "hiveacid.history.retention"
-"""Table property: for how long (``7d``, a number of seconds) what a compaction replaced is kept for time travel and
-change feeds."""
-CONVERSION = "hiveacid.conversion"
-"""Table property: the write id under which a plain table's files move into a delta directory. A plain table's
-readers pass over that directory, those of a transactional one over files that still lie beside it."""
-MIGRATION = "hiveacid.migration"
-"""Table property: the other store of a table that is on its way from one to another; nobody uses it meanwhile."""
-RESERVED_PROPERTIES = frozenset({ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION, MIGRATION})
 _THREADS = 16
 _COPYING = "._COPYING_"
 """End of names that Hadoop gives to files while they are put there; Spark reads none of them."""
@@ -55,7 +43,7 @@ def list_locations(
 ) -> tuple[Location, ...]:
     """List and select every partition (or the table itself where ``partitions`` is None).
 
-    ``history_kept`` as in `core.snapshot.select`.
+    ``history_kept`` as in `core.snapshot.selection.select`.
 
     Raises MissingDirectoryError naming the directory that is not there.
     """
@@ -63,10 +51,10 @@ def list_locations(
     def look(root: str, partition: Partition | None) -> Location:
         return read_location(fs, table, root, partition, write_ids, txns, history_kept=history_kept)
 
-    return at_each(table, partitions, look)
+    return for_each_location(table, partitions, look)
 
 
-def at_each(
+def for_each_location(
     table: TableDefinition,
     partitions: Sequence[Partition] | None,
     look: Callable[[str, Partition | None], T],
@@ -109,12 +97,24 @@ def read_location(
         )
     except FormatError as error:
         raise error.below(root) from error
-    return Location(root, without_moved(table, state), partition)
+    return Location(root, without_linked_originals(table, state), partition)
 
 
-def without_moved(table: TableDefinition, state: AcidState) -> AcidState:
+def list_layout(fs: FileSystem, root: str) -> Listing:
+    """List a location in order by directory, as ``list_layout(fs, "/wh/t").directories``.
+
+    Raises MissingDirectoryError, and BadDirectoryNameError with the whole path.
+    """
+    entries = fs.list_tree(root)
+    try:
+        return read_listing(entries)
+    except FormatError as error:
+        raise error.below(root) from error
+
+
+def without_linked_originals(table: TableDefinition, state: AcidState) -> AcidState:
     """Return the state without original files that a conversion has linked into a delta directory."""
-    if table.property(CONVERSION) is None or not state.originals:
+    if CONVERSION.of(table) is None or not state.originals:
         return state
     moved = tuple(file.path for file in state.originals)
     return replace(state, originals=(), obsolete=tuple(sorted({*state.obsolete, *moved})))
@@ -123,19 +123,19 @@ def without_moved(table: TableDefinition, state: AcidState) -> AcidState:
 def list_adopted(fs: FileSystem, table: TableDefinition, root: str) -> tuple[FileEntry, ...]:
     """List a location without what compactions left that had not committed when the table was adopted."""
     entries = fs.list_tree(root)
-    invalid = lost_txn_ids(table)
+    invalid = uncommitted_txn_ids(table)
     if not invalid:
         return entries
-    return tuple(entry for entry in entries if visibility(entry.path) not in invalid)
+    return tuple(entry for entry in entries if path_visibility_txn_id(entry.path) not in invalid)
 
 
-def lost_txn_ids(table: TableDefinition) -> frozenset[int]:
+def uncommitted_txn_ids(table: TableDefinition) -> frozenset[int]:
     """Return visibility transaction ids of compactions that had not committed when the table was adopted."""
-    texts = (table.property(ADOPTED_INVALID) or "").split(",")
-    return frozenset(int(txn_id) for txn_id in texts if txn_id)
+    texts = (ADOPTED_INVALID.of(table) or "").split(",")
+    return frozenset(_id_in(table, ADOPTED_INVALID, text) for text in texts if text)
 
 
-def visibility(path: str) -> int:
+def path_visibility_txn_id(path: str) -> int:
     """Return the visibility transaction id in the name of the directory that a path begins with, 0 if none."""
     top = path.partition("/")[0]
     name = None if is_hidden(top) else parse_directory(top)
@@ -145,22 +145,36 @@ def visibility(path: str) -> int:
 def read_metadata(fs: FileSystem, root: str, entries: Sequence[FileEntry]) -> dict[str, str]:
     """Return the texts of ``_metadata_acid`` files by their directory."""
     return {
-        path.rpartition("/")[0]: fs.read_bytes(f"{root}/{path}").decode("utf-8", "replace")
+        path.rpartition("/")[0]: fs.read_bytes(f"{root}/{path}", 0, MOST_METADATA).decode("utf-8", "replace")
         for path in metadata_paths(entries)
     }
 
 
 def adopted_txn_id(table: TableDefinition) -> TxnId:
     """Return the highest visibility transaction id that another engine left when the table was adopted."""
-    return TxnId(int(table.property(ADOPTED_TXN) or 0))
+    return TxnId(id_property(table, ADOPTED_TXN))
+
+
+def id_property(table: TableDefinition, key: TableProperty) -> int:
+    """Return the id that a table property holds, 0 where there is none; CatalogError for what is no id."""
+    return _id_in(table, key, key.of(table) or "0")
+
+
+def _id_in(table: TableDefinition, key: TableProperty, text: str) -> int:
+    found = parse_number(text) if text.isascii() and text.isdecimal() else None
+    if found is None:
+        raise CatalogError(
+            f"{table.name}: the property {key.name} holds {text[:40]!r}, which is no transaction or write id"
+        )
+    return found
 
 
 def plain_files(entries: Iterable[FileEntry], table: TableDefinition) -> Iterable[DataFile]:
-    """Return the data files of a table that knows no transactions: everything that is not hidden, or being copied there."""
-    write_id = WriteId(int(table.property(CONVERSION) or 0))
+    """Return the data files of a table that knows no transactions: everything that is not hidden, special or being copied there."""
+    write_id = WriteId(id_property(table, CONVERSION))
     moving = DeltaName(is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0).format()
     for entry in entries:
         parts = entry.path.split("/")
         hidden = any(is_hidden(part) for part in parts) or parts[-1].endswith(_COPYING)
-        if not entry.is_dir and not hidden and parts[0] != moving:
+        if not entry.is_dir and not entry.is_special and not hidden and parts[0] != moving:
             yield DataFile(entry.path, entry.size, modified=entry.modified)

@@ -2,8 +2,8 @@
 # One verb here is one system call on a text: pathlib adds objects and hides errors.
 """The local file system as tables see it: durable writes, errors with their path, no stale checksum files.
 
-Hadoop's local file system leaves ``.NAME.crc`` beside a file and refuses to read the file when it does not
-fit; whatever changes or moves a file here removes its side file.
+Hadoop's local file system leaves ``.NAME.crc`` beside a file and refuses to read the file when it does not fit.
+Every method that changes or moves a file therefore removes its side file.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hiveacid.errors import MissingDirectoryError, StorageError
-from hiveacid.ports import FileEntry
+from hiveacid.ports.file_system import FileEntry
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/[^/]|/$))?", re.IGNORECASE)
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 _ATTEMPTS = 5
+_MOST_WAYS = 16
 _BLOCK = 1 << 20  # bytes read at a time
 
 
@@ -41,16 +43,17 @@ class LocalFileSystem:
         """List everything below ``root``, sorted by path.
 
         What disappears meanwhile is left out (a cleaner may be at work). MissingDirectoryError if ``root`` is
-        not a directory.
+        not a directory, StorageError where symbolic links lead to one directory on too many ways.
         """
         top = local_path(root)
         entries: list[FileEntry] = []
         todo = [""]
+        links = _Links(root)
         with _errors("list", root):
             while todo:
                 prefix = todo.pop()
                 try:
-                    self._list(top, prefix, entries, todo)
+                    self._list(top, prefix, entries, todo, links)
                 except (FileNotFoundError, NotADirectoryError) as error:
                     if not prefix:
                         raise MissingDirectoryError("the directory is not there", path=root) from error
@@ -62,12 +65,12 @@ class LocalFileSystem:
         entries: list[FileEntry] = []
         with _errors("list", root):
             try:
-                self._list(local_path(root), "", entries, [])
+                self._list(local_path(root), "", entries, [], _Links(root))
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise MissingDirectoryError("the directory is not there", path=root) from error
         return tuple(sorted(entries, key=lambda entry: entry.path))
 
-    def _list(self, top: str, prefix: str, entries: list[FileEntry], todo: list[str]) -> None:
+    def _list(self, top: str, prefix: str, entries: list[FileEntry], todo: list[str], links: _Links) -> None:
         with os.scandir(f"{top}/{prefix}") as found:
             for item in found:
                 path = prefix + item.name
@@ -77,10 +80,12 @@ class LocalFileSystem:
                 except FileNotFoundError:
                     continue
                 if not is_dir:
-                    entries.append(FileEntry(path, is_dir, status.st_size, _milliseconds(status)))
+                    special = not stat.S_ISREG(status.st_mode)
+                    entries.append(FileEntry(path, is_dir, status.st_size, _milliseconds(status), special))
                 elif not (item.is_symlink() and _leads_upwards(item.path)):
                     entries.append(FileEntry(path, is_dir, modified=_milliseconds(status)))
                     todo.append(path + "/")
+                    links.pass_by(prefix, path, status, is_link=item.is_symlink())
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or directory is there."""
@@ -114,7 +119,7 @@ class LocalFileSystem:
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Read a range of a file; fewer bytes where it ends before (negative ``start``: from its end)."""
-        with _errors("read", path), open(local_path(path), "rb") as file:
+        with _errors("read", path), open(local_path(path), "rb", opener=_open_regular) as file:
             if start < 0:
                 start = max(0, os.fstat(file.fileno()).st_size + start)
             file.seek(start)
@@ -141,7 +146,7 @@ class LocalFileSystem:
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
         """Overwrite a file from byte ``start`` on and cut it there. Not atomic: for staged files only."""
         target = local_path(path)
-        with _errors("rewrite", path), open(target, "r+b") as file:
+        with _errors("rewrite", path), open(target, "r+b", opener=_open_regular) as file:
             if start > os.fstat(file.fileno()).st_size:
                 raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
             _forget_checksum(target)
@@ -155,7 +160,7 @@ class LocalFileSystem:
         """Move a file to its final name; its parents are made. An existing target is a StorageError."""
         old, new = local_path(source), local_path(target)
         with _errors(f"move {source} to", target):
-            with open(old, "rb") as file:
+            with open(old, "rb", opener=_open_regular) as file:
                 self._sync(file.fileno())
             self._make(os.path.dirname(new))
             _forget_checksum(old)
@@ -201,7 +206,7 @@ class LocalFileSystem:
         if os.path.lexists(new):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
         with self._hidden_beside(new) as scratch:
-            with open(old, "rb") as source, open(scratch, "xb") as target:
+            with open(old, "rb", opener=_open_regular) as source, open(scratch, "xb") as target:
                 left = os.fstat(source.fileno()).st_size if length is None else length
                 while left > 0 and (block := source.read(min(left, _BLOCK))):
                     left -= target.write(block)
@@ -274,6 +279,31 @@ class LocalFileSystem:
                 os.unlink(scratch)
 
 
+@dataclass
+class _Links:
+    """Number of paths through symbolic links on which a listing has reached each directory.
+
+    A few dozen directories of links to each other have millions of paths, and every one would be listed.
+    """
+
+    root: str
+    behind: set[str] = field(default_factory=set)
+    seen: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def pass_by(self, prefix: str, path: str, status: os.stat_result, *, is_link: bool) -> None:
+        """Count a directory that is a link or lies behind one; ``prefix``: the directory that it lies in."""
+        if not is_link and prefix not in self.behind:
+            return
+        self.behind.add(f"{path}/")
+        key = status.st_dev, status.st_ino
+        self.seen[key] = self.seen.get(key, 0) + 1
+        if self.seen[key] > _MOST_WAYS:
+            message = (
+                f"symbolic links lead to the directory {self.root}/{path} on more than {_MOST_WAYS} ways"
+            )
+            raise StorageError(message)
+
+
 def local_path(path: str) -> str:
     """Return the plain absolute path of a path or ``file:`` URI. StorageError for anything else."""
     uri = _FILE_URI.match(path)
@@ -296,6 +326,16 @@ def _errors(verb: str, path: str) -> Iterator[None]:
     except OSError as error:
         message = f"cannot {verb} {path}: {error.strerror or error}"
         raise StorageError(message) from error
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open a regular file (or directory), as `open` asks its ``opener`` to; OSError for a pipe, which would block."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is a named pipe, socket or device, not a file", path)
+    return descriptor
 
 
 def _delete(target: str) -> None:

@@ -1,5 +1,5 @@
 # ruff: noqa: PTH100, PTH111 - texts, as in storage/local.py
-"""Names of places: local paths and URIs of other file systems, in one normal form each."""
+"""Local paths and URIs of other file systems, each in one normal form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KNOWN = OBJECT_STORES | {"hdfs", "viewfs", "webhdfs", "swebhdfs", "o3fs", "ofs"}
 
 
 @dataclass(frozen=True)
-class Place:
+class StorageUri:
     """A URI's parts: ``s3a://bucket/wh/t`` is s3a, bucket, ``/wh/t`` (no slash at its end)."""
 
     scheme: str
@@ -37,7 +37,7 @@ def is_local(path: str) -> bool:
     return bool(_FILE.match(path)) or not _SCHEME.match(path)
 
 
-def place_of(path: str) -> Place:
+def parse_uri(path: str) -> StorageUri:
     """Return the parts of a URI, normalised; nothing in it is decoded. StorageError for one that leads nowhere."""
     found = _SCHEME.match(path)
     if found is None:
@@ -48,7 +48,7 @@ def place_of(path: str) -> Place:
         raise StorageError(
             f"{path} names no {'bucket' if scheme in S3 | {'gs'} else 'place'}: {scheme}://NAME/…"
         )
-    return Place(scheme, authority, posixpath.normpath(f"/{rest}").replace("//", "/").rstrip("/"))
+    return StorageUri(scheme, authority, posixpath.normpath(f"/{rest}").replace("//", "/").rstrip("/"))
 
 
 def absolute(path: str) -> str:
@@ -59,21 +59,21 @@ def absolute(path: str) -> str:
     """
     if is_local(path):
         return local_path(path if _FILE.match(path) else os.path.abspath(os.path.expanduser(path)))
-    place = place_of(path)
-    if place.scheme not in KNOWN:
+    uri = parse_uri(path)
+    if uri.scheme not in KNOWN:
         raise UnsupportedFeatureError(
-            f"{path}: no file system {place.scheme}:// is known; known are local paths and "
+            f"{path}: no file system {uri.scheme}:// is known; known are local paths and "
             + ", ".join(f"{scheme}://" for scheme in sorted(KNOWN))
         )
-    return str(place)
+    return str(uri)
 
 
 def real_path(path: str) -> str:
     """Return a path with every link on its way followed: two names of one place become one."""
     if is_local(path):
         return real_local_path(path)
-    place = place_of(path)
-    return str(Place("s3a", place.authority, place.path) if place.scheme in S3 else place)
+    uri = parse_uri(path)
+    return str(StorageUri("s3a", uri.authority, uri.path) if uri.scheme in S3 else uri)
 
 
 def spark_path(path: str) -> str:

@@ -9,14 +9,16 @@ import re
 import secrets
 from collections.abc import Callable, Iterable
 
+from hiveacid.core.format.names import parse_number
+from hiveacid.core.format.owned_entries import OWN_PREFIX
 from hiveacid.core.model import TxnId
-from hiveacid.ports import FileEntry
+from hiveacid.ports.file_system import FileEntry
 
-WRITE_PREFIX = ".hiveacid-write-"
-"""What ``df.write.format("hiveacid")`` stages, before a transaction begins: one directory a job."""
-STREAM_PREFIX = ".hiveacid-stream-"
-"""What ``writeStream.format("hiveacid")`` stages: one directory a query."""
-_PREFIX = ".hiveacid-staging-"
+WRITE_PREFIX = f"{OWN_PREFIX}write-"
+"""Staging prefix of ``df.write.format("hiveacid")``, before a transaction begins: one directory per job."""
+STREAM_PREFIX = f"{OWN_PREFIX}stream-"
+"""Staging prefix of ``writeStream.format("hiveacid")``: one directory per query."""
+_PREFIX = f"{OWN_PREFIX}staging-"
 _NAME = re.compile(re.escape(_PREFIX) + r"([0-9]+)-[0-9a-f]+")
 
 
@@ -33,10 +35,11 @@ def staging_name(txn_id: TxnId, token: str) -> str:
 def staging_txn_id(name: str) -> TxnId | None:
     """Return the transaction that a staging directory belongs to; None for any other name."""
     match = _NAME.fullmatch(name)
-    return None if match is None else TxnId(int(match[1]))
+    txn_id = None if match is None else parse_number(match[1])
+    return None if txn_id is None else TxnId(txn_id)
 
 
-def abandoned(entries: Iterable[FileEntry], is_open: Callable[[TxnId], bool]) -> tuple[str, ...]:
+def abandoned_staging(entries: Iterable[FileEntry], is_open: Callable[[TxnId], bool]) -> tuple[str, ...]:
     """Return the staging directories in a listing (relative paths) whose transactions have ended.
 
     Writers stage below the table, compactions below the partition: the result is moved as one directory, and
@@ -44,13 +47,16 @@ def abandoned(entries: Iterable[FileEntry], is_open: Callable[[TxnId], bool]) ->
     """
     found = []
     for entry in entries:
-        txn_id = staging_txn_id(entry.path.rpartition("/")[2]) if entry.is_dir else None
+        above, _, name = entry.path.rpartition("/")
+        txn_id = staging_txn_id(name) if entry.is_dir else None
+        if any(part.startswith((".", "_")) for part in above.split("/")):
+            continue  # in a hidden directory: somebody's copy, or a part of another staging directory
         if txn_id is not None and not is_open(txn_id):
             found.append(entry.path)
     return tuple(found)
 
 
-def forgotten(entries: Iterable[FileEntry], before: int) -> tuple[str, ...]:
+def expired_staging(entries: Iterable[FileEntry], before: int) -> tuple[str, ...]:
     """Return the directories in a listing in which jobs and streaming queries stage, untouched since ``before`` (ms).
 
     They belong to no transaction, so their age tells that nobody comes back. A job that does after all finds its

@@ -1,1 +1,13 @@
-"""Transaction stores and catalogs: SQL databases, and one in memory that is the reference for all others."""
+"""Adapters of the store ports: transactions, locks, write ids, compaction queue and catalog.
+
+- ``memory``: the reference. It holds every rule in its plainest form in one process, and is the oracle of the tests.
+- ``sql``: SQLite inside a warehouse, PostgreSQL and MariaDB as servers.
+- ``hms``: a Hive Metastore 3.1 or 4.x over Thrift.
+
+Each adapter implements :class:`hiveacid.ports.store.WarehouseStore` in one class and passes
+``tests/support/contract/suites.py``. ``checks`` validates arguments before a store looks at its state, ``refusals``
+words the errors, and ``limits`` holds the settings that a store applies: all stores share them.
+
+Invariants: the rules (lock compatibility, write conflicts, state transitions) are those of :mod:`hiveacid.core`.
+No store decides from its own memory what another client may have changed.
+"""

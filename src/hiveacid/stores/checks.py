@@ -1,13 +1,13 @@
-"""What every store refuses or cleans before it looks at its own state; the same in all of them."""
+"""Validation of arguments, shared by all stores and applied before a store reads its own state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hiveacid.core.commits import Told
-from hiveacid.core.locks import LockComponent
+from hiveacid.core.compaction.queue import Compaction, CompactionRequest, Service
 from hiveacid.core.model import (
+    LAST_SEED,
     DatabaseDefinition,
     Partition,
     TableDefinition,
@@ -15,10 +15,13 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
-from hiveacid.core.queue import Compaction, CompactionRequest, Service
-from hiveacid.core.streams import StreamKey
+from hiveacid.core.transactions.commits import TableOperation
+from hiveacid.core.transactions.locks import LockComponent
+from hiveacid.core.transactions.states import CompactionState
+from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import CatalogError, ConfigError, TransactionStateError
-from hiveacid.ports import CatalogChanges, Client, Start, TxnKind, Written
+from hiveacid.ports.catalog import CatalogChanges
+from hiveacid.ports.transactions import Client, Start, TxnKind, Written
 from hiveacid.stores.limits import Limits
 
 LONGEST_DATABASE = 128
@@ -29,7 +32,7 @@ LONGEST_WRITER = 256
 COMPACTION_KINDS = ("minor", "major", "rebalance")
 
 
-def text(what: str, value: str) -> str:
+def require_storable(what: str, value: str) -> str:
     """Return a text that every database can keep; CatalogError for NUL and lone surrogates."""
     if "\0" in value:
         msg = f"{what} holds a NUL character: {value!r}"
@@ -42,17 +45,20 @@ def text(what: str, value: str) -> str:
     return value
 
 
-def said(value: str | None) -> str | None:
+def storable_text(value: str | None) -> str | None:
     """Return what a program has to say (a reason, an error) in a form that every database can keep."""
     if value is None:
         return None
     return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def told(deeds: Sequence[Told]) -> tuple[Told, ...]:
+def storable_operations(deeds: Sequence[TableOperation]) -> tuple[TableOperation, ...]:
     """Return what a transaction says of itself, with texts that can be kept."""
     return tuple(
-        Told(table_name(one.table), replace(one.deed, statement=said(one.deed.statement))) for one in deeds
+        TableOperation(
+            table_name(one.table), replace(one.summary, statement=storable_text(one.summary.statement))
+        )
+        for one in deeds
     )
 
 
@@ -75,7 +81,7 @@ def _name(what: str, value: str, longest: int) -> str:
     if len(value) > longest:
         msg = f"{what} has {len(value)} characters, more than {longest}: {value[:40]!r}..."
         raise CatalogError(msg)
-    return text(what, value)
+    return require_storable(what, value)
 
 
 def partition_name(name: str | None) -> str | None:
@@ -85,17 +91,17 @@ def partition_name(name: str | None) -> str | None:
     if not name:
         msg = "the name of the partition is empty"
         raise CatalogError(msg)
-    return text("the name of the partition", name)
+    return require_storable("the name of the partition", name)
 
 
 def client(one: Client) -> Client:
     """Return a client whose texts can be kept."""
     for what, value in (("user", one.user), ("host", one.host), ("agent", one.agent)):
-        text(f"the client's {what}", value)
+        require_storable(f"the client's {what}", value)
     return one
 
 
-def batch(count: int, limits: Limits) -> int:
+def open_count(count: int, limits: Limits) -> int:
     """Return how many transactions to open; ConfigError below 1 and above hive.txn.max.open.batch."""
     if not 1 <= count <= limits.max_open_batch:
         msg = f"{count} transactions at once: hive.txn.max.open.batch allows 1 to {limits.max_open_batch}"
@@ -132,7 +138,7 @@ def start(wanted: Start, kind: TxnKind) -> Start:
 
 
 def written(changes: Sequence[Written]) -> tuple[Written, ...]:
-    """Return what was written without doubles; CatalogError for impossible names."""
+    """Return the writes without duplicates. Raises CatalogError for impossible names."""
     for one in changes:
         table_name(one.table)
         partition_name(one.partition)
@@ -140,7 +146,8 @@ def written(changes: Sequence[Written]) -> tuple[Written, ...]:
 
 
 def seed(high_watermark: WriteId, aborted: Iterable[WriteId]) -> tuple[WriteId, ...]:
-    """Return aborted ids ascending and without doubles; ConfigError if they are not 1..high watermark."""
+    """Return aborted ids, sorted and unique. Raises ConfigError unless they lie within 1..high watermark, or if that is too high."""
+    seedable(high_watermark)
     ids = tuple(sorted(set(aborted)))
     if high_watermark < 0 or (ids and not 1 <= ids[0] <= ids[-1] <= high_watermark):
         msg = f"aborted write ids {ids[:10]} are not between 1 and the high watermark {high_watermark}"
@@ -148,18 +155,25 @@ def seed(high_watermark: WriteId, aborted: Iterable[WriteId]) -> tuple[WriteId, 
     return ids
 
 
+def seedable(high_watermark: int) -> None:
+    """Raise ConfigError for an id so high that a store that counts on from it would run out of ids."""
+    if high_watermark > LAST_SEED:
+        msg = f"id {high_watermark} cannot be taken over: the highest id that a store counts on from is {LAST_SEED}"
+        raise ConfigError(msg)
+
+
 def compaction(request: CompactionRequest) -> CompactionRequest:
-    """Return a compaction request; ConfigError for an unknown kind, CatalogError for texts nobody can keep."""
+    """Return a compaction request. Raises ConfigError for an unknown kind, CatalogError for texts that no store can keep."""
     table_name(request.table)
     partition_name(request.partition)
     if request.kind not in COMPACTION_KINDS:
         msg = f"{request.kind!r} is no kind of compaction; there are {', '.join(COMPACTION_KINDS)}"
         raise ConfigError(msg)
     pool_name(request.pool)
-    text("the order of the compaction", request.order_by or "")
-    text("the reason of the compaction", request.reason or "")
+    require_storable("the order of the compaction", request.order_by or "")
+    require_storable("the reason of the compaction", request.reason or "")
     for key, value in request.properties:
-        text("a property of the compaction", key + value)
+        require_storable("a property of the compaction", key + value)
     return request
 
 
@@ -178,20 +192,20 @@ def stream(key: StreamKey, writer: str = "-", checkpoint: str = "-") -> StreamKe
 
 
 def service(one: Service) -> Service:
-    """Return a service that announces itself; CatalogError for texts that nobody can keep."""
+    """Return a service to announce. Raises CatalogError for texts that no store can keep."""
     _name("the name of the service", one.name, LONGEST_TABLE)
     _name("the kind of the service", one.kind, LONGEST_POOL)
-    text("the pool of the service", one.pool or "")
-    text("the version of the service", one.version or "")
+    require_storable("the pool of the service", one.pool or "")
+    require_storable("the version of the service", one.version or "")
     return one
 
 
-def is_outlived(one: Compaction, succeeded: Iterable[str], oldest: int) -> bool:
+def is_superseded(one: Compaction, succeeded: Iterable[str], oldest: int) -> bool:
     """Tell whether an ended job is older than ``oldest`` (ms) and a later success has made it meaningless.
 
     ``succeeded``: kinds of later jobs of the same place that succeeded (``PurgeCompactionHistoryFunction``).
     """
-    if one.state == "succeeded" or (one.ended or 0) >= oldest:
+    if one.state == CompactionState.SUCCEEDED or (one.ended or 0) >= oldest:
         return False
     return any(kind != "minor" or one.request.kind == "minor" for kind in succeeded)
 
@@ -199,14 +213,14 @@ def is_outlived(one: Compaction, succeeded: Iterable[str], oldest: int) -> bool:
 def database(definition: DatabaseDefinition) -> DatabaseDefinition:
     """Return a database definition; CatalogError for an impossible name or location."""
     database_name(definition.name)
-    text("the location of the database", definition.location)
+    require_storable("the location of the database", definition.location)
     return definition
 
 
 def table(definition: TableDefinition) -> TableDefinition:
     """Return a table definition; CatalogError for an impossible name or location."""
     table_name(definition.name)
-    text("the location of the table", definition.location)
+    require_storable("the location of the table", definition.location)
     return definition
 
 
@@ -219,9 +233,9 @@ def view(definition: ViewDefinition) -> ViewDefinition:
 def partitions(ones: Sequence[Partition]) -> tuple[Partition, ...]:
     """Return partitions; CatalogError for impossible values or locations."""
     for one in ones:
-        text("the location of the partition", one.location)
+        require_storable("the location of the partition", one.location)
         for value in one.values:
-            text("a partition value", value or "")
+            require_storable("a partition value", value or "")
     return tuple(ones)
 
 

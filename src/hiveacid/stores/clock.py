@@ -1,4 +1,4 @@
-"""The machine's own clock."""
+"""Clock of this machine."""
 
 from __future__ import annotations
 

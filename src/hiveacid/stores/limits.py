@@ -1,4 +1,4 @@
-"""The settings that a store itself obeys."""
+"""Limits: the settings that a store itself applies."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from hiveacid.config import Settings, keys
+from hiveacid.core.transactions.states import CompactionState
 
-_HISTORY = MappingProxyType({"succeeded": 3, "failed": 3, "did not initiate": 2, "refused": 3, "aborted": 3})
+_HISTORY: Mapping[str, int] = MappingProxyType(
+    {
+        CompactionState.SUCCEEDED: 3,
+        CompactionState.FAILED: 3,
+        CompactionState.DID_NOT_INITIATE: 2,
+        CompactionState.REFUSED: 3,
+        CompactionState.ABORTED: 3,
+    }
+)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Times in seconds.
+    """Time-outs (seconds) and maximum numbers.
 
     ``lost_workers``: how many workers may die of one compaction before it counts as failed. ``history``: how
     many ended compactions of each state a table or partition keeps.
@@ -32,12 +41,14 @@ class Limits:
     @classmethod
     def of(cls, settings: Settings) -> Limits:
         """Read them from a session's settings."""
-        history = {
-            "succeeded": settings.get(keys.HISTORY_SUCCEEDED),
+        history: dict[str, int] = {
+            CompactionState.SUCCEEDED: settings.get(keys.HISTORY_SUCCEEDED),
             # or the initiator could not count them (CompactionTxnHandler.getFailedCompactionRetention)
-            "failed": max(settings.get(keys.HISTORY_FAILED), settings.get(keys.FAILED_COMPACTS_THRESHOLD)),
-            "did not initiate": settings.get(keys.HISTORY_DID_NOT_INITIATE),
-            "refused": settings.get(keys.HISTORY_REFUSED),
+            CompactionState.FAILED: max(
+                settings.get(keys.HISTORY_FAILED), settings.get(keys.FAILED_COMPACTS_THRESHOLD)
+            ),
+            CompactionState.DID_NOT_INITIATE: settings.get(keys.HISTORY_DID_NOT_INITIATE),
+            CompactionState.REFUSED: settings.get(keys.HISTORY_REFUSED),
         }
         return cls(
             txn_timeout=settings.get(keys.TXN_TIMEOUT),

@@ -1,9 +1,10 @@
-"""Errors that all stores raise in the same words."""
+"""Errors that all stores raise, so that their wording is the same everywhere."""
 
 from __future__ import annotations
 
+from hiveacid.core.compaction.queue import CompactionRequest
 from hiveacid.core.model import DEFAULT_PARTITION, LockId, Partition, TableName, TxnId
-from hiveacid.core.queue import CompactionRequest
+from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
@@ -28,12 +29,12 @@ TIME_OUT = "50004"
 
 
 def not_open(txn_id: TxnId, state: str, reason: str | None = None, code: str | None = None) -> HiveAcidError:
-    """Return what to raise when a verb needs an open transaction; ``state`` as the verb txn_state says it."""
-    if state == "unknown":
+    """Return the error raised when a verb needs an open transaction; ``state`` as the verb txn_state says it."""
+    if state == TransactionState.UNKNOWN:
         return NoSuchTransactionError(
             f"transaction {txn_id} is not known: it was never opened, or ended long ago"
         )
-    if state != "aborted":
+    if state != TransactionState.ABORTED:
         return TransactionStateError(f"transaction {txn_id} is {state} already")
     for kind in (WriteConflictError, StreamFencedError, StreamReplayedError):
         if code == kind.code and reason is not None:
@@ -43,31 +44,31 @@ def not_open(txn_id: TxnId, state: str, reason: str | None = None, code: str | N
 
 
 def read_only(txn_id: TxnId) -> HiveAcidError:
-    """Return what to raise when a read-only transaction is asked to write."""
+    """Return the error raised when a read-only transaction is asked to write."""
     return TransactionStateError(f"transaction {txn_id} is read-only and may not write")
 
 
 def too_many_open(limit: int) -> HiveAcidError:
-    """Return what to raise beyond hive.max.open.txns."""
+    """Return the error beyond hive.max.open.txns."""
     return TransactionError(f"hive.max.open.txns allows {limit} open transactions and no more")
 
 
 def request_gone(lock_id: LockId) -> HiveAcidError:
-    """Return what to raise for a lock request that is no longer there."""
+    """Return the error for a lock request that is no longer there."""
     return TransactionStateError(
         f"lock request {lock_id} is not there: it was withdrawn, or its transaction ended"
     )
 
 
 def lock_in_use(lock_id: LockId, txn_id: TxnId) -> HiveAcidError:
-    """Return what to raise when a lock may not be given back before its transaction ends."""
+    """Return the error raised when a lock may not be given back before its transaction ends."""
     return TransactionStateError(
         f"lock request {lock_id} protects what transaction {txn_id} wrote; it ends with the transaction"
     )
 
 
 def ids_given(table: TableName) -> HiveAcidError:
-    """Return what to raise when write ids are seeded too late."""
+    """Return the error raised when write ids are seeded too late."""
     return TransactionStateError(f"{table} has write ids already; they cannot be seeded any more")
 
 
@@ -77,7 +78,7 @@ def timed_out(seconds: float) -> str:
 
 
 def scheduled(request: CompactionRequest, state: str, compaction_id: int) -> HiveAcidError:
-    """Return what to raise for a compaction that is queued or running (Hive's words)."""
+    """Return the error for a compaction that is queued or running (Hive's words)."""
     partition = "" if request.partition is None else f"/{request.partition}"
     return CompactionRefusedError(
         f"Compaction is already scheduled with state='{state}' and id={compaction_id} "
@@ -86,63 +87,63 @@ def scheduled(request: CompactionRequest, state: str, compaction_id: int) -> Hiv
 
 
 def no_compaction(compaction_id: int) -> HiveAcidError:
-    """Return what to raise for an unknown compaction."""
+    """Return the error for an unknown compaction."""
     return CompactionError(f"compaction {compaction_id} is not known")
 
 
 def compaction_not_working(compaction_id: int, state: str) -> HiveAcidError:
-    """Return what to raise when a job is started that nobody claimed."""
+    """Return the error raised when a job is started that nobody claimed."""
     return TransactionStateError(f"compaction {compaction_id} is {state}, not working")
 
 
 def not_with_worker(compaction_id: int, worker: str) -> HiveAcidError:
-    """Return what to raise when a worker goes on with a job that was taken from it."""
+    """Return the error raised when a worker goes on with a job that was taken from it."""
     return TransactionStateError(
         f"compaction {compaction_id} is not with {worker} any more: it was silent for too long"
     )
 
 
 def not_ready_for_cleaning(compaction_id: int, state: str) -> HiveAcidError:
-    """Return what to raise when cleaning is put off after a job that needs none."""
+    """Return the error raised when cleaning is put off after a job that needs none."""
     return TransactionStateError(f"compaction {compaction_id} is {state}, not ready for cleaning")
 
 
 def no_database(name: str) -> HiveAcidError:
-    """Return what to raise for an unknown database."""
+    """Return the error for an unknown database."""
     return NoSuchDatabaseError(f"database {name!r} does not exist")
 
 
 def no_table(name: TableName) -> HiveAcidError:
-    """Return what to raise for an unknown table."""
+    """Return the error for an unknown table."""
     return NoSuchTableError(f"table '{name}' does not exist")
 
 
 def database_exists(name: str) -> HiveAcidError:
-    """Return what to raise for a second database of one name."""
+    """Return the error for a second database of one name."""
     return AlreadyExistsError(f"database {name!r} exists already")
 
 
 def table_exists(name: TableName) -> HiveAcidError:
-    """Return what to raise for a second table of one name."""
+    """Return the error for a second table of one name."""
     return AlreadyExistsError(f"table '{name}' exists already")
 
 
 def no_view(name: TableName) -> HiveAcidError:
-    """Return what to raise for an unknown view."""
+    """Return the error for an unknown view."""
     return NoSuchTableError(f"view '{name}' does not exist")
 
 
 def view_exists(name: TableName) -> HiveAcidError:
-    """Return what to raise for a table or view that would be called as a view that is there."""
+    """Return the error for a table or view that would be called as a view that is there."""
     return AlreadyExistsError(f"view '{name}' exists already")
 
 
 def location_taken(location: str, name: TableName, taken: str) -> HiveAcidError:
-    """Return what to raise for a table whose files would lie among another one's."""
+    """Return the error for a table whose files would lie among another one's."""
     return CatalogError(f"the location {location} is not free: table {name} {taken} is there")
 
 
-def partition_elsewhere(table: TableName, new: Partition, there: Partition | None) -> str:
+def misplaced_partition(table: TableName, new: Partition, there: Partition | None) -> str:
     """Return why rows that were written to a new partition cannot become visible: it came to be elsewhere meanwhile."""
     values = ", ".join(value or DEFAULT_PARTITION for value in new.values)
     now = "was dropped again" if there is None else f"lies in {there.location}"
@@ -153,5 +154,5 @@ def partition_elsewhere(table: TableName, new: Partition, there: Partition | Non
 
 
 def database_not_empty(name: str, tables: int) -> HiveAcidError:
-    """Return what to raise when a database that is dropped still has tables or views."""
+    """Return the error raised when a database that is dropped still has tables or views."""
     return CatalogError(f"database {name!r} is not empty: it has {tables} tables and views; drop them first")

@@ -1,6 +1,6 @@
 """Hive's bucket of every row of an Arrow batch.
 
-The rules are those of `hiveacid.core.hashing`. Whole numbers and days are hashed by Arrow's own kernels, whose
+The rules are those of `hiveacid.core.schema.bucket_hash`. Whole numbers and days are hashed by Arrow's own kernels, whose
 32-bit arithmetic wraps as Java's does; of other types each distinct value of a batch is hashed once.
 """
 
@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.core.hashing import bucket_hash, check_bucketing_type
 from hiveacid.core.model import Column, TableDefinition
-from hiveacid.core.types import HiveType, Primitive, parse_type
+from hiveacid.core.schema.bucket_hash import bucket_hash, check_bucketing_type
+from hiveacid.core.schema.types import HiveType, Primitive, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 
 _SEED, _C1, _C2 = 104729, 0xCC9E2D51, 0x1B873593

@@ -1,35 +1,36 @@
-"""Changes out of one file with pyarrow, stripe by stripe: what the tasks of a streaming query do.
+"""Changes in one file, read with pyarrow stripe by stripe in the tasks of a streaming query.
 
-The keys of a stripe are read first; its other columns only where a row came or went. What pyarrow gives otherwise than
-Hive is refused by name: days before the Gregorian calendar, fractions of seconds within a day of 1970-01-01,
-times before 1677 or after 2262, zoned times.
+The keys of a stripe are read first; its other columns only where a row was inserted or deleted. Values that pyarrow
+reads differently from Hive are refused with the column's name. These are days before the Gregorian calendar, fractions of
+seconds within a day of 1970-01-01, times before 1677 or after 2262, and zoned times.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from hiveacid.core.changes import CHANGE_TYPE, WRITE_ID
-from hiveacid.core.evolution import matching, recipe
+from hiveacid.core.format.names import LayoutLevel
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, TableDefinition
-from hiveacid.core.names import LayoutLevel
-from hiveacid.core.originals import OriginalRows
-from hiveacid.core.types import Array, Field, HiveType, Map, Primitive, Struct, parse_type
-from hiveacid.core.write_ids import ValidWriteIdList
+from hiveacid.core.schema.evolution import matching, recipe
+from hiveacid.core.schema.types import Array, Field, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
+from hiveacid.core.snapshot.originals import OriginalRows
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
-from hiveacid.orc.stored import arrow_type, as_stored
+from hiveacid.orc.arrow_arrays import are_valid, row_numbers
+from hiveacid.orc.stored_values import arrow_type, to_stored_values
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import OrcTail, read_tail
-from hiveacid.orc.vectors import are_valid, numbers
 from hiveacid.storage.local import LocalFileSystem
-from hiveacid.streaming.partial import PartOfFile
-from hiveacid.streaming.shape import cast
+from hiveacid.streaming.arrow_casts import cast
 
 _KEY = ("originalTransaction", "bucket", "rowId")
 _CURRENT = "currentTransaction"
@@ -44,7 +45,7 @@ _ROWS = 65_536  # of one batch
 
 
 @dataclass(frozen=True)
-class Events:
+class DeleteEventFiles:
     """Delete events of a location: their files, and the write ids of overwrites, ascending."""
 
     files: tuple[str, ...] = ()
@@ -67,19 +68,58 @@ class FileChanges:
     partition: tuple[str | None, ...]
     until: ValidWriteIdList
     after: ValidWriteIdList | None
-    events: Events
+    events: DeleteEventFiles
     write_id: int | None = None
     raw: OriginalRows | None = None
     tell_deletes: bool = False
     with_type: bool = False
 
 
-def read_changes(file: FileChanges) -> Iterator[Any]:
+class FilePrefix(io.RawIOBase):
+    """The first ``length`` bytes of a local file, to which its writer may still append."""
+
+    def __init__(self, path: str, length: int) -> None:
+        """Open the file."""
+        self._file = Path(path.removeprefix("file://").removeprefix("file:")).open("rb")  # noqa: SIM115 - closed by `close`
+        self._length = length
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Tell that it can be read anywhere."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to an offset; the end is that of the prefix."""
+        return self._file.seek(*((self._length + offset,) if whence == io.SEEK_END else (offset, whence)))
+
+    def tell(self) -> int:
+        """Return the offset."""
+        return self._file.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        """Read the rest of the prefix, ``size`` bytes at most."""
+        left = max(0, self._length - self._file.tell())
+        return self._file.read(left if size < 0 else min(size, left))
+
+    def size(self) -> int:
+        """Return the length of the prefix."""
+        return self._length
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+def read_file_changes(file: FileChanges) -> Iterator[Any]:
     """Yield record batches: the table's columns and, with ``with_type``, ``_change_type`` and ``_write_id``.
 
     Raises UnsupportedFeatureError for what can't be read right, BadFileError.
     """
-    source = PartOfFile(file.path, file.length)
+    source = FilePrefix(file.path, file.length)
     try:
         reader = orc.ORCFile(source)
         tail = read_tail(LocalFileSystem(), file.path, file.length)
@@ -89,9 +129,9 @@ def read_changes(file: FileChanges) -> Iterator[Any]:
         for stripe in range(reader.nstripes):
             keys = _keys(file, reader, stripe, tail.stripes[stripe].rows, first)
             first += len(keys.write_ids)
-            came, went, ended = _judge(file, keys, events)
-            if pc.any(pc.or_(came, went)).as_py():
-                yield from _batches(file, columns, reader, stripe, keys, came, went, ended)
+            inserted, deleted, ended = _classify_rows(file, keys, events)
+            if pc.any(pc.or_(inserted, deleted)).as_py():
+                yield from _batches(file, columns, reader, stripe, keys, inserted, deleted, ended)
     except pa.ArrowInvalid as error:
         raise UnsupportedFeatureError(
             f"{file.path} holds what can't be read without Spark ({error}): read changes by t.changes()"
@@ -113,18 +153,18 @@ class _Keys:
 
 def _keys(file: FileChanges, reader: Any, stripe: int, rows: int, first: int) -> _Keys:
     if file.write_id is not None:
-        return _Keys(_same(file.write_id, rows), None)
+        return _Keys(_repeat(file.write_id, rows), None)
     if file.raw is not None:
         raw = file.raw
-        write_ids = _same(int(raw.write_id), rows)
-        number = pc.add(numbers(rows), first + raw.first_row_id)
-        parts = (write_ids, _same(raw.bucket_property, rows), number)
+        write_ids = _repeat(int(raw.write_id), rows)
+        number = pc.add(row_numbers(rows), first + raw.first_row_id)
+        parts = (write_ids, _repeat(raw.bucket_property, rows), number)
         return _Keys(write_ids, pa.table(dict(zip(_KEY, parts, strict=True))))
     ids, current = _key_table(reader.read_stripe(stripe, columns=[*_KEY, _CURRENT]))
     return _Keys(current, ids)
 
 
-def _same(value: int, rows: int) -> Any:
+def _repeat(value: int, rows: int) -> Any:
     return pa.repeat(pa.scalar(value, pa.int64()), rows)
 
 
@@ -160,13 +200,13 @@ def _before(file: FileChanges, values: Any) -> Any:
     return are_valid(file.after, values)
 
 
-def _judge(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, Any, Any]:
-    """Return which rows came, which went, and by which write id (NULL: none)."""
+def _classify_rows(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, Any, Any]:
+    """Return which rows were inserted, which were deleted, and by which write id (NULL: none)."""
     rows = len(keys.write_ids)
     never, seen = pa.nulls(rows, pa.int64()), are_valid(file.until, keys.write_ids)
     ended = never
     if events is not None and keys.ids is not None:
-        numbered = keys.ids.append_column("at", numbers(rows))
+        numbered = keys.ids.append_column("at", row_numbers(rows))
         met = numbered.join(events, list(_KEY), join_type="left outer").sort_by("at").combine_chunks()
         ended = pa.concat_arrays([never.slice(0, 0), *met.column("ended_min").chunks])
         dead = pa.concat_arrays(met.column("before_max").chunks)
@@ -184,7 +224,7 @@ def _judge(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where the table's columns are in a file: name in the file or None, type there, type of the table."""
+    """Columns of the table in a file: name in the file or None, type in the file, column of the table."""
 
     found: tuple[tuple[str | None, HiveType, Column], ...]
 
@@ -233,7 +273,7 @@ def require_readable(table: TableDefinition) -> None:
 def _require_readable(where: str, column: Column, have: HiveType) -> None:
     want = parse_type(column.type)
     top = isinstance(want, Primitive) and want.name in ("date", "timestamp", "char", "varchar")
-    if not ((top and _converts(have, want)) or (_is_plain(want) and _converts(have, want))):
+    if not ((top and _is_convertible(have, want)) or (_is_plain(want) and _is_convertible(have, want))):
         raise UnsupportedFeatureError(
             f"{where}: column {column.name} is {column.type} (in the file {have}): it can't be read without Spark; read "
             "it by acid.sql or acid.table, changes by t.changes(), or compact the table where it was altered"
@@ -253,7 +293,7 @@ def _is_plain(hive: HiveType) -> bool:
     return False
 
 
-def _converts(have: HiveType, want: HiveType) -> bool:
+def _is_convertible(have: HiveType, want: HiveType) -> bool:
     if have == want:
         return True
     if not (isinstance(have, Primitive) and isinstance(want, Primitive)):
@@ -269,8 +309,8 @@ def _batches(
     reader: Any,
     stripe: int,
     keys: _Keys,
-    came: Any,
-    went: Any,
+    inserted: Any,
+    deleted: Any,
     ended: Any,
 ) -> Iterator[Any]:
     asked = [name for name, _, _ in columns.found if name is not None]
@@ -278,7 +318,7 @@ def _batches(
     whole = any("." in name for name in asked)
     wanted = (["row"] if whole else [f"row.{name}" for name in asked]) if acid else asked
     found = reader.read_stripe(stripe, columns=None if whole and not acid else wanted) if asked else None
-    for mask, kind, write_ids in ((went, "delete", ended), (came, "insert", keys.write_ids)):
+    for mask, kind, write_ids in ((deleted, "delete", ended), (inserted, "insert", keys.write_ids)):
         places = pc.indices_nonzero(mask)
         for begin in range(0, len(places), _ROWS):
             at = places.slice(begin, _ROWS)
@@ -313,7 +353,7 @@ def _constant(column: Column, text: str | None, count: int) -> Any:
     of = arrow_type(want)
     if text is None:
         return pa.nulls(count, of)
-    one = as_stored(cast(pa.array([text], pa.string()), of), want)
+    one = to_stored_values(cast(pa.array([text], pa.string()), of), want)
     return pa.repeat(one[0], count)
 
 
@@ -327,7 +367,9 @@ def _converted(path: str, column: Column, values: Any, have: HiveType, want: Hiv
         _require_gregorian(path, column, values.cast(pa.int32()))
         return values.cast(of)
     return (
-        as_stored(values.cast(of), want) if have != want or isinstance(want, Primitive) else values.cast(of)
+        to_stored_values(values.cast(of), want)
+        if have != want or isinstance(want, Primitive)
+        else values.cast(of)
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a streaming query is in a table's changes, and what there is to read next: the driver's side, without Spark.
+"""Offsets and files of a streaming query over a table's changes: the driver's side, without Spark.
 
 An offset is a valid write-id list (an empty text: before everything, so that a snapshot comes first) and when the
 table was made. Batches end at lists: a transaction that commits late comes with a later batch, once.
@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.catalog.opening import open_store, require_there
+from hiveacid.catalog.opening import open_store, require_existing_warehouse
 from hiveacid.config import Settings, keys
-from hiveacid.core.changes import ChangedState, ChangeSpan, in_reach, may_be_new, plan_span
-from hiveacid.core.listing import DataFile
+from hiveacid.config.table_properties import HISTORY_FROM, LAYOUT_LEVEL
+from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, parse_directory
+from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
-from hiveacid.core.names import BaseName, DeltaName, LayoutLevel, parse_directory
-from hiveacid.core.originals import OriginalRows, number_originals
-from hiveacid.core.snapshot import AcidDirectory
-from hiveacid.core.storage_formats import FileKind, file_kind
-from hiveacid.core.write_ids import ValidWriteIdList, parse_write_id_list
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.snapshot.changes import ChangedState, ChangeSpan, may_be_new, plan_span, prune_unaffected
+from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.originals import OriginalRows, number_originals
+from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import (
     ConfigError,
     HiveAcidError,
@@ -28,24 +29,24 @@ from hiveacid.errors import (
     NotTransactionalError,
     UnsupportedFeatureError,
 )
-from hiveacid.heartbeats import Heartbeats
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
-from hiveacid.ports import Start, TxnKind
-from hiveacid.spark.change_feed import Changed
-from hiveacid.storage.listing import HISTORY_FROM, Location, list_locations
+from hiveacid.ports.transactions import Start, TxnKind
+from hiveacid.spark.read.change_feed import ChangedLocation
+from hiveacid.storage.growing_files import read_flush_length
+from hiveacid.storage.listing import Location, id_property, list_locations
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.storage.paths import is_local
-from hiveacid.storage.streams import flushed
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
-from hiveacid.streaming.change_rows import Events, FileChanges, require_readable
-from hiveacid.table.changes import locate_changes, require_kept
+from hiveacid.streaming.change_rows import DeleteEventFiles, FileChanges, require_readable
 from hiveacid.table.context import require_table
-from hiveacid.transaction import Transaction, Transactions, this_client
+from hiveacid.table.read.change_feed import locate_changes, require_change_history
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.transaction import Transaction, Transactions, this_client
 
 if TYPE_CHECKING:
-    from hiveacid.ports import TransactionStore
+    from hiveacid.ports.store import TransactionStore
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +54,8 @@ Offset = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a streaming query asks for; see docs/stream.md for the options."""
+class ChangeOptions:
+    """Options of a streaming query over changes; see docs/stream.md."""
 
     table: str
     warehouse: str | None
@@ -73,7 +74,7 @@ class Reading:
 class ChangeSource:
     """Finds offsets and files. ``close`` ends what it holds: a store, and the transaction that keeps files."""
 
-    reading: Reading
+    options: ChangeOptions
     fs: LocalFileSystem = field(default_factory=LocalFileSystem)
     _store: Any = field(default=None, init=False)
     _transactions: Transactions | None = field(default=None, init=False)
@@ -84,13 +85,13 @@ class ChangeSource:
     def store(self) -> Any:
         """Open the store at its first use. Raises UnsupportedFeatureError for a Hive Metastore."""
         if self._store is None:
-            if is_metastore(self.reading.store):
+            if is_metastore(self.options.store):
                 raise UnsupportedFeatureError(
                     "streams out of tables of a Hive Metastore are not supported yet: read t.changes() from time to time"
                 )
             clock = SystemClock()
-            require_there(self.reading.warehouse, self.reading.store)
-            self._store, _ = open_store(self.reading.warehouse, self.reading.store, self._settings, clock)
+            require_existing_warehouse(self.options.warehouse, self.options.store)
+            self._store, _ = open_store(self.options.warehouse, self.options.store, self._settings, clock)
             beats = Heartbeats(self._store, self._settings.get(keys.TXN_TIMEOUT) / 2)
             self._transactions = Transactions(
                 self._store, beats, clock, this_client("hiveacid stream source")
@@ -99,7 +100,7 @@ class ChangeSource:
 
     def definition(self) -> TableDefinition:
         """Return the table, if its changes can be read here. Raises NoSuchTableError, UnsupportedFeatureError …."""
-        database, _, name = self.reading.table.strip().replace("`", "").rpartition(".")
+        database, _, name = self.options.table.strip().replace("`", "").rpartition(".")
         table = require_table(self.store, TableName((database or "default").lower(), name.lower()))
         if table.kind is TableKind.PLAIN:
             raise NotTransactionalError(f"{table.name} is not transactional: nobody knows its changes")
@@ -120,13 +121,13 @@ class ChangeSource:
 
     def first(self) -> Offset:
         """Return where a new query begins, as its options say."""
-        table, reading = self.definition(), self.reading
-        if reading.starting_write_id is not None:
-            return _offset(table, self.present(table).at(WriteId(max(0, reading.starting_write_id - 1))))
-        if reading.starting == "snapshot":
+        table, options = self.definition(), self.options
+        if options.starting_write_id is not None:
+            return _offset(table, self.present(table).at(WriteId(max(0, options.starting_write_id - 1))))
+        if options.starting == "snapshot":
             return _offset(table, None)
-        if reading.starting == "earliest":
-            return _offset(table, self.present(table).at(WriteId(int(table.property(HISTORY_FROM) or 0))))
+        if options.starting == "earliest":
+            return _offset(table, self.present(table).at(WriteId(id_property(table, HISTORY_FROM))))
         return _offset(table, self.present(table))
 
     def latest(self, start: Offset | None, target: Offset | None = None) -> Offset:
@@ -137,7 +138,7 @@ class ChangeSource:
         self.release()
         table = self.definition()
         end = self.present(table) if target is None else _list_of(table, target)
-        if end is None or start is None or not (self.reading.max_write_ids or self.reading.max_bytes):
+        if end is None or start is None or not (self.options.max_write_ids or self.options.max_bytes):
             return _offset(table, end)
         begin = _list_of(table, start)
         if begin is None:
@@ -152,9 +153,9 @@ class ChangeSource:
             for one in (*begin.open, *range(begin.high_watermark + 1, end.high_watermark + 1))
             if span.is_new(one)
         ]
-        taken = new[: self.reading.max_write_ids or len(new)]
-        if self.reading.max_bytes and taken:
-            taken = taken[: self._fitting(table, taken, self.reading.max_bytes)]
+        taken = new[: self.options.max_write_ids or len(new)]
+        if self.options.max_bytes and taken:
+            taken = taken[: self._fitting(table, taken, self.options.max_bytes)]
         if len(taken) == len(new):
             return end
         top = max(int(begin.high_watermark), taken[-1])
@@ -240,7 +241,7 @@ class ChangeSource:
             try:
                 return self._changed(table, txn, begin, until)
             except NotEnoughHistoryError:
-                if not self.reading.snapshot_where_gone:
+                if not self.options.snapshot_where_gone:
                     raise
                 logger.warning("%s: changes are gone, the whole table is given again", table.name)
         return self._snapshot(table, txn, until)
@@ -249,28 +250,28 @@ class ChangeSource:
         self, table: TableDefinition, txn: Transaction, begin: ValidWriteIdList, until: ValidWriteIdList
     ) -> list[FileChanges]:
         span = plan_span(begin, until, txn.valid_write_ids(table.name))
-        require_kept(table, span)
+        require_change_history(table, span)
         partitions = self.store.list_partitions(table.name) if table.partition_columns else None
         changed = locate_changes(self.fs, table, partitions, span, txn, kept=True)
-        require_kept(require_table(self.store, table.name), span)
-        reading = self.reading
-        if not (reading.changes or reading.ignore_changes):
+        require_change_history(require_table(self.store, table.name), span)
+        options = self.options
+        if not (options.changes or options.ignore_changes):
             _require_inserts(table, [(one.location, one.changes) for one in changed])
         found: list[FileChanges] = []
         for one in [self._reached(some, span) for some in changed]:
-            events = Events(
+            events = DeleteEventFiles(
                 self._paths(one.location, one.changes.state.delete_deltas),
                 tuple(map(int, one.changes.overwrites)),
             )
-            base = self._template(table, one.location, span.until, span.after, events, tell=reading.changes)
+            base = self._template(table, one.location, span.until, span.after, events, tell=options.changes)
             found += [
                 file
                 for directory, file in self._rows(table, one.location, base)
-                if reading.changes or (directory is not None and may_be_new(directory, span))
+                if options.changes or (directory is not None and may_be_new(directory, span))
             ]
         return found
 
-    def _reached(self, one: Changed, span: ChangeSpan) -> Changed:
+    def _reached(self, one: ChangedLocation, span: ChangeSpan) -> ChangedLocation:
         """Leave out what no event reaches."""
         at, files = one.location, self._files(one.changes.state.delete_deltas)
         known = [summarize(read_tail(self.fs, self._path(at, file), file.size)) for file in files]
@@ -278,25 +279,25 @@ class ChangeSource:
         spans = [some for some in reach if some is not None]
         if not spans or len(spans) < len(reach):
             return one
-        changes = in_reach(
+        changes = prune_unaffected(
             one.changes, span, min(some.low for some in spans), max(some.high for some in spans)
         )
-        return Changed(replace(at, state=changes.state), changes)
+        return ChangedLocation(replace(at, state=changes.state), changes)
 
     def _snapshot(
         self, table: TableDefinition, txn: Transaction, until: ValidWriteIdList
     ) -> list[FileChanges]:
         present = txn.valid_write_ids(table.name)
         span = plan_span(until, until, present)
-        require_kept(table, span)
+        require_change_history(table, span)
         partitions = self.store.list_partitions(table.name) if table.partition_columns else None
         found: list[FileChanges] = []
         for at in list_locations(self.fs, table, partitions, span.until, txn.snapshot()):
-            events = Events(self._paths(at, at.state.delete_deltas))
+            events = DeleteEventFiles(self._paths(at, at.state.delete_deltas))
             base = self._template(table, at, span.until, None, events, tell=False)
             found += [file for _, file in self._rows(table, at, base)]
         txn.require_protection()
-        require_kept(require_table(self.store, table.name), span)
+        require_change_history(require_table(self.store, table.name), span)
         return found
 
     def _template(
@@ -305,11 +306,11 @@ class ChangeSource:
         at: Location,
         until: ValidWriteIdList,
         after: ValidWriteIdList | None,
-        events: Events,
+        events: DeleteEventFiles,
         *,
         tell: bool,
     ) -> FileChanges:
-        level = LayoutLevel(table.property(keys.LAYOUT_LEVEL.name) or self._settings.get(keys.LAYOUT_LEVEL))
+        level = LayoutLevel(LAYOUT_LEVEL.of(table) or self._settings.get(keys.LAYOUT_LEVEL))
         values = () if at.partition is None else at.partition.values
         return FileChanges(
             "",
@@ -321,7 +322,7 @@ class ChangeSource:
             after,
             events,
             tell_deletes=tell,
-            with_type=self.reading.changes,
+            with_type=self.options.changes,
         )
 
     def _rows(
@@ -371,7 +372,9 @@ class ChangeSource:
     def _length(self, at: Location, file: DataFile) -> int:
         if file.flush_length_path is None:
             return file.size
-        return flushed(self.fs, self._path(at, file), f"{at.root}/{file.flush_length_path}", file.size).length
+        return read_flush_length(
+            self.fs, self._path(at, file), f"{at.root}/{file.flush_length_path}", file.size
+        ).length
 
     def _path(self, at: Location, file: DataFile) -> str:
         return f"{at.root}/{file.path}"

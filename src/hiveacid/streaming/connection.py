@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from hiveacid.catalog.opening import open_store, own_settings, require_there
+from hiveacid.catalog.opening import open_store, require_existing_warehouse, settings_of_store
 from hiveacid.config import Settings, keys
 from hiveacid.core.model import TableName
 from hiveacid.errors import (
@@ -19,30 +19,28 @@ from hiveacid.errors import (
     TransactionStateError,
     WriteConflictError,
 )
-from hiveacid.heartbeats import Heartbeats
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
-from hiveacid.streaming.batch import Batch, Services
 from hiveacid.streaming.records import RecordWriter, Rejects, writer_for
-from hiveacid.streaming.target import Target, require_no_old_events
+from hiveacid.streaming.stream_target import StreamTarget, require_no_old_events
+from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch
 from hiveacid.table.context import require_table
-from hiveacid.transaction import Transactions, this_client
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.transaction import Transactions, this_client
 
 if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition
-    from hiveacid.core.streams import StreamBatch
-    from hiveacid.ports import TransactionStore
-    from hiveacid.stores.hms.store import MetastoreStore
-    from hiveacid.stores.sql.store import SqlStore
+    from hiveacid.core.transactions.stream_progress import StreamBatch
+    from hiveacid.ports.store import TransactionStore, WarehouseStore
 
-_ATTEMPTS = 5  # at a batch that nobody has overtaken
+_ATTEMPTS = 5  # at a batch whose partitions others overwrite
 _ASK_AFTER = 1000  # ms since the store last said that the transaction is alive
 _HARMLESS = (BadRecordError, SchemaMismatchError, ConfigError)  # raised before anything of a call was taken
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a connection has done so far (Hive's ``ConnectionStats``).
+    """Figures of a connection since it was opened (Hive's ``ConnectionStats``).
 
     ``records_written``: rows of committed transactions. ``bytes_written``: of their files. Aborted transactions
     count where they were begun or left over in a batch.
@@ -69,7 +67,7 @@ class Connection:
         table: str | TableName,
         *,
         warehouse: str | None = None,
-        store: str | SqlStore | MetastoreStore | None = None,
+        store: str | WarehouseStore | None = None,
         partition: Mapping[str, object] | None = None,
         writer: RecordWriter | None = None,
         batch_size: int = 1,
@@ -96,19 +94,19 @@ class Connection:
         given: Any = store
         own = given is None or isinstance(given, str)
         if own:
-            require_there(warehouse, given)
+            require_existing_warehouse(warehouse, given)
         self._own = open_store(warehouse, given, chosen, clock)[0] if own else None
         opened: Any = self._own or given
-        chosen = Settings.of(own_settings(opened, settings or {}))
+        chosen = Settings.of(settings_of_store(opened, settings or {}))
         heartbeats = Heartbeats(opened, chosen.get(keys.TXN_TIMEOUT) / 2)
         transactions = Transactions(opened, heartbeats, clock, this_client(agent))
-        self._services = Services(LocalFileSystem(), opened, transactions, chosen)
+        self._services = StreamContext(LocalFileSystem(), opened, transactions, chosen)
         self._partition = dict(partition or {})
         self._writer = writer
         self._size = batch_size
         self._overwrite = overwrite
         self._rejects = rejects
-        self._batch: Batch | None = None
+        self._batch: TransactionBatch | None = None
         self._open = False
         self._closed = False
         self._seen = 0  # records given so far
@@ -216,7 +214,7 @@ class Connection:
     def carry(self, batch: StreamBatch) -> None:
         """Let the progress of a query's batch go with the commit of the open transaction (``streaming.query``)."""
         with self._alone():
-            self._require_open().txn.carries(batch)
+            self._require_open().txn.add_stream_batch(batch)
 
     @property
     def in_transaction(self) -> bool:
@@ -260,7 +258,7 @@ class Connection:
                 return
             self._closed, self._open = True, False
             try:
-                if self._batch is not None and not self._batch.dead:
+                if self._batch is not None and not self._batch.closed:
                     self._count_aborted(self._batch.close())
             finally:
                 self._services.transactions.heartbeats.close()
@@ -276,17 +274,19 @@ class Connection:
         finally:
             self._busy.release()
 
-    def _look(self) -> Target:
-        return Target.of(require_table(self._services.catalog, self.table), self._partition)
+    def _look(self) -> StreamTarget:
+        return StreamTarget.of(require_table(self._services.catalog, self.table), self._partition)
 
     def _renew(self) -> None:
         """Open a batch on the table as it is now."""
         if self._closed:
             raise TransactionStateError("the connection is closed")
         self._target = self._look()
-        self._batch = Batch.open(self._services, self._target, self._size, overwrite=self._overwrite)
+        self._batch = TransactionBatch.open(
+            self._services, self._target, self._size, overwrite=self._overwrite
+        )
 
-    def _require_open(self) -> Batch:
+    def _require_open(self) -> TransactionBatch:
         if self._batch is None or not self._open:
             raise TransactionStateError("no transaction is open: begin_transaction() comes first")
         return self._batch
@@ -294,7 +294,7 @@ class Connection:
     def _now(self) -> int:
         return self._services.transactions.clock.now()
 
-    def _require_alive(self, batch: Batch) -> None:
+    def _require_alive(self, batch: TransactionBatch) -> None:
         """Raise TransactionAbortedError where the transaction timed out; the store is asked once a second."""
         heartbeats = self._services.transactions.heartbeats
         now = self._now()
@@ -310,7 +310,7 @@ class Connection:
 
     def _give_up(self, reason: str) -> None:
         self._open = False
-        if self._batch is not None and not self._batch.dead:
+        if self._batch is not None and not self._batch.closed:
             ended = self._batch.txn.ended
             self._count_aborted(ended + self._batch.close(reason[:200] or "a write failed"))
 

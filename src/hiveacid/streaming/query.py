@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.core.streams import StreamBatch, StreamKey, StreamProgress, refusal
+from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey, StreamProgress, refusal
 from hiveacid.errors import StreamReplayedError, WriteConflictError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class QueryStream:
     ) -> QueryStream:
         """Let a run of the query begin, or go on.
 
-        Raises StreamFencedError (a newer run has taken over), StreamCheckpointError (see ``core.streams``).
+        Raises StreamFencedError (a newer run has taken over), StreamCheckpointError (see ``core.transactions.stream_progress``).
         """
         stream = StreamKey(connection.table, query)
         before = connection.store.stream_progress(stream)

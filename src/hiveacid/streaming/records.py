@@ -22,11 +22,11 @@ import pyarrow.csv
 import pyarrow.json
 
 from hiveacid.core.model import Column
-from hiveacid.core.types import Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
-from hiveacid.orc.stored import arrow_schema
-from hiveacid.streaming.patterns import LinePattern
-from hiveacid.streaming.shape import cast, from_texts, shaped
+from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.streaming.arrow_casts import cast, cast_columns, parse_texts
+from hiveacid.streaming.line_pattern import LinePattern
 
 _SHOWN = 200  # characters of a bad record in a message
 # Arrow's parser dies of a null that is no member of anything, so such lines may not reach it.
@@ -54,13 +54,15 @@ class RecordWriter(Protocol):
     def check(self, columns: tuple[Column, ...]) -> None:
         """Raise UnsupportedFeatureError or ConfigError where no record could ever fill these columns."""
 
-    def read(self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None) -> Read:
+    def read(
+        self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None
+    ) -> ParsedRecords:
         """Return the batches of some records, numbered from ``first`` on. Raises BadRecordError."""
 
 
 @dataclass(frozen=True)
-class Read:
-    """What a call of ``read`` made: batches, and how many records it looked at and refused."""
+class ParsedRecords:
+    """Result of ``RecordWriter.read``: batches, and the numbers of records that were read and refused."""
 
     batches: list[Any]
     records: int
@@ -122,7 +124,7 @@ def _lines(records: Any) -> bytes:
 
 @dataclass(frozen=True)
 class _LineWriter:
-    """Lines of text, one record each; blank lines are passed over but counted, so that numbers are lines."""
+    """Lines of text, one record each; blank lines are skipped but counted, so that numbers are lines."""
 
     def check(self, columns: tuple[Column, ...]) -> None:
         """Refuse columns that a line of plain fields can't hold."""
@@ -137,13 +139,15 @@ class _LineWriter:
         """Parse a chunk that holds good records only."""
         raise NotImplementedError
 
-    def read(self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None) -> Read:
+    def read(
+        self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None
+    ) -> ParsedRecords:
         """Parse lines."""
         data = _lines(records)
         count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
         try:
             batches = [self._whole(data, columns)] if data.strip() else []
-            return Read(batches, count)
+            return ParsedRecords(batches, count)
         except _FAILURES:
             pass
         refusals = _Refusals(rejects)
@@ -158,7 +162,7 @@ class _LineWriter:
                 lambda line: line.decode(errors="replace"),
                 refusals,
             )
-        return Read(batches, count, refusals.count)
+        return ParsedRecords(batches, count, refusals.count)
 
     def _whole(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         batch = self.parse(data, columns)
@@ -215,7 +219,7 @@ class DelimitedWriter(_LineWriter):
         )
         if self.quote and any(pc.any(pc.match_substring(one, "\n")).as_py() for one in table.columns):
             raise ValueError("a quoted field does not end on its line")
-        return from_texts(_batch(table), columns)
+        return parse_texts(_batch(table), columns)
 
 
 @dataclass(frozen=True)
@@ -237,15 +241,15 @@ class RegexWriter(_LineWriter):
     def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         """Match all lines at once."""
         pattern = LinePattern.parse(self.pattern, [column.name for column in columns])
-        return from_texts(pattern.extract(data.decode()), columns)
+        return parse_texts(pattern.extract(data.decode()), columns)
 
 
 @dataclass(frozen=True)
 class JsonWriter(_LineWriter):
     """One JSON object a line; its keys are the columns (lower case), one that is missing is NULL.
 
-    Days and times are texts as in :func:`~hiveacid.streaming.shape.from_texts`; structs are objects, maps objects
-    with texts as keys. ``unknown``: 'error' refuses keys that are no columns, 'ignore' passes over them.
+    Days and times are texts as in :func:`~hiveacid.streaming.arrow_casts.parse_texts`; structs are objects, maps objects
+    with texts as keys. ``unknown``: 'error' refuses keys that are no columns, 'ignore' skips them.
     """
 
     unknown: str = "error"
@@ -376,9 +380,11 @@ class DictWriter:
     """Python dicts, column name to value; a missing one is NULL. Values as Arrow takes them, times without zone."""
 
     def check(self, columns: tuple[Column, ...]) -> None:
-        """Any column will do."""
+        """Accept every column."""
 
-    def read(self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None) -> Read:
+    def read(
+        self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None
+    ) -> ParsedRecords:
         """Convert one dict or several."""
         rows = [records] if isinstance(records, Mapping) else list(records)
         if not all(isinstance(row, Mapping) for row in rows):
@@ -398,7 +404,7 @@ class DictWriter:
             return pa.RecordBatch.from_pylist(list(some), schema)
 
         refusals = _Refusals(rejects)
-        return Read(_by_halves(rows, first, parse, repr, refusals), len(rows), refusals.count)
+        return ParsedRecords(_by_halves(rows, first, parse, repr, refusals), len(rows), refusals.count)
 
 
 @dataclass(frozen=True)
@@ -409,9 +415,11 @@ class ArrowWriter:
     """Rows taken together at most."""
 
     def check(self, columns: tuple[Column, ...]) -> None:
-        """Any column will do."""
+        """Accept every column."""
 
-    def read(self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None) -> Read:
+    def read(
+        self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None
+    ) -> ParsedRecords:
         """Cast batches to the table's types."""
         refusals = _Refusals(rejects)
         done: list[Any] = []
@@ -420,7 +428,7 @@ class ArrowWriter:
             start = first + seen
             seen += batch.num_rows
             try:
-                done.append(shaped(batch, columns))
+                done.append(cast_columns(batch, columns))
                 continue
             except SchemaMismatchError:
                 raise
@@ -429,11 +437,11 @@ class ArrowWriter:
             done += _by_halves(
                 rows,
                 start,
-                lambda some, batch=batch: shaped(batch.slice(some[0], len(some)), columns),  # type: ignore[misc]
+                lambda some, batch=batch: cast_columns(batch.slice(some[0], len(some)), columns),  # type: ignore[misc]
                 lambda at, batch=batch: repr(batch.slice(at, 1).to_pylist()[0]),  # type: ignore[misc]
                 refusals,
             )
-        return Read(done, seen, refusals.count)
+        return ParsedRecords(done, seen, refusals.count)
 
     def _batches(self, records: Any) -> Iterable[Any]:
         if isinstance(records, pa.RecordBatch):

@@ -1,4 +1,4 @@
-"""`AcidTable`: the verbs a user says."""
+"""`AcidTable`: the public methods of a table."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.model import WriteId
-from hiveacid.core.streams import StreamKey
-from hiveacid.core.types import quote_name
+from hiveacid.core.schema.types import quote_name
+from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import ConfigError, TransactionStateError
-from hiveacid.spark.expressions import Expression, selected
-from hiveacid.spark.failures import translated
-from hiveacid.spark.instants import epoch_millis
-from hiveacid.spark.lease import PlanWatch
-from hiveacid.spark.rows import filtered
-from hiveacid.spark.scan import ROW_ID
-from hiveacid.spark.views import analysed
-from hiveacid.table.change import delete, update
-from hiveacid.table.changes import Changes
-from hiveacid.table.compact import CompactionOptions, compact
-from hiveacid.table.insert import InsertOptions, insert
+from hiveacid.spark.formats.expressions import Expression, selected
+from hiveacid.spark.predicates.constant_expressions import epoch_millis
+from hiveacid.spark.read.scan_source import ROW_ID
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.plan_lease import PlanWatch
+from hiveacid.spark.session.temporary_views import analyse
+from hiveacid.spark.write.column_casts import filter_rows
+from hiveacid.table.compaction.compact import CompactionOptions, compact
 from hiveacid.table.inspect import Inspect
-from hiveacid.table.merge import Merge
-from hiveacid.table.read import read_snapshot
-from hiveacid.table.stream_writer import StreamOptions, StreamWriter
-from hiveacid.table.travel import Instant, Past
+from hiveacid.table.read.change_feed import Changes
+from hiveacid.table.read.scan import read_snapshot
+from hiveacid.table.read.time_travel import Instant, PointInTime
+from hiveacid.table.write.insert import InsertOptions, insert
+from hiveacid.table.write.merge import Merge
+from hiveacid.table.write.stream_writer import StreamOptions, StreamWriter
+from hiveacid.table.write.update import delete, update
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableDefinition, TableName
+    from hiveacid.table.compaction.report import CompactionReport
     from hiveacid.table.context import Context
-    from hiveacid.table.report import CompactionReport, WriteReport
-    from hiveacid.transaction import Transaction
+    from hiveacid.table.write.report import WriteReport
+    from hiveacid.transactions.transaction import Transaction
 
 Spec = Mapping[str, object]
 
@@ -55,7 +56,7 @@ class Scan:
     where: str | None = None
     columns: tuple[str, ...] | None = None
     row_ids: bool = False
-    as_of: Past | None = None
+    as_of: PointInTime | None = None
     hint: str | None = None
     hint_alias: str | None = None
     counted: bool = False
@@ -72,28 +73,28 @@ def scan_frame(request: Scan, shared: Transaction | None = None) -> DataFrame:
     """
     context = request.context
     joined = request.joined
-    if shared is None and joined is not None and (not joined.explicit or context.snapshots.holds(joined)):
+    if shared is None and joined is not None and (not joined.explicit or context.read_leases.holds(joined)):
         shared = joined  # a statement's own transaction outlives its plans
     if shared is not None:
         return _frame(request, shared, request.joined or shared)
-    with context.snapshots.taken(context.settings) as reader:
+    with context.read_leases.acquire(context.settings) as reader:
         return _frame(request, reader, request.joined or reader)
 
 
 def _frame(request: Scan, reader: Transaction, txn: Transaction) -> DataFrame:
     context = request.context
     table = context.require(request.name)
-    with translated():
+    with translate_errors():
         where, alias = (request.where, None) if request.where else (request.hint, request.hint_alias)
         frame = read_snapshot(
             context, table, txn, where=where, alias=alias, as_of=request.as_of, counted=request.counted
         )
-        if context.snapshots.holds(reader):
+        if context.read_leases.holds(reader):
             lease = context.settings.get(keys.SNAPSHOT_LEASE)
-            context.snapshots.hold(reader, PlanWatch(context.facts, frame, lease))
-        rows = filtered(frame, request.where, request.name.name)
+            context.read_leases.hold(reader, PlanWatch(context.facts, frame, lease))
+        rows = filter_rows(frame, request.where, request.name.name)
         found = selected(rows, _columns(request, table))
-        return analysed(context.facts, found) if request.where or request.columns else found
+        return analyse(context.facts, found) if request.where or request.columns else found
 
 
 def _columns(request: Scan, table: TableDefinition) -> list[str]:
@@ -113,7 +114,7 @@ class AcidTable:
     context: Context
     name: TableName
     joined: Transaction | None = None
-    snapshot_at: Past | None = None
+    snapshot_at: PointInTime | None = None
 
     @property
     def definition(self) -> TableDefinition:
@@ -161,7 +162,7 @@ class AcidTable:
 
         Write ids are not committed in their order, so only such a list tells exactly what `changes` has given.
         """
-        if self.joined is not None and not self.context.snapshots.holds(self.joined):
+        if self.joined is not None and not self.context.read_leases.holds(self.joined):
             raise TransactionStateError(
                 "valid_write_ids(): the transaction has not committed: ask outside of it"
             )
@@ -263,7 +264,7 @@ class AcidTable:
         """Refuse to write into a snapshot that others read, too, or into the past."""
         if self.snapshot_at is not None:
             raise TransactionStateError(f"{what}: as_of() only reads")
-        if self.joined is not None and self.context.snapshots.holds(self.joined):
+        if self.joined is not None and self.context.read_leases.holds(self.joined):
             raise TransactionStateError(f"{what} is not possible inside of acid.snapshot(): it only reads")
 
     # upkeep
@@ -279,10 +280,10 @@ class AcidTable:
         order_by: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> list[CompactionReport]:
-        """Compact the table, or one partition (or those of a partial spec), and remove what nobody reads.
+        """Compact the table, or one partition (or those of a partial spec), and clean up.
 
         ``kind``: minor, major or rebalance. A rebalance makes ``buckets`` files of the same number of rows,
-        sorted by ``order_by`` (Spark's ORDER BY) if given; rows get new row ids. ``properties``: settings for
+        sorted by ``order_by`` (``"a DESC NULLS LAST, b"``: columns only) if given; rows get new row ids. ``properties``: settings for
         this job, named ``compactor.NAME``. Where `hiveacid services` has a worker for the pool the job is left
         to it, and with ``wait`` its end is waited for; elsewhere it runs here.
         Raises CompactionRefusedError where there is nothing to do.

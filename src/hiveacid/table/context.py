@@ -1,14 +1,23 @@
-"""What the verbs of a table work with."""
+"""Context of a connection: what every verb of a table works with."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
+from hiveacid.config.table_properties import (
+    LAYOUT_LEVEL,
+    MIGRATION,
+    ORC_COMPRESS,
+    PARQUET_COMPRESSION,
+    SINGLE_BUCKET,
+    TableProperty,
+)
+from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind, TableName
-from hiveacid.core.names import LayoutLevel
-from hiveacid.core.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.errors import (
     CatalogError,
     ConfigError,
@@ -18,21 +27,22 @@ from hiveacid.errors import (
     NotTransactionalError,
     UnsupportedFeatureError,
 )
-from hiveacid.orc.summary import Summaries
-from hiveacid.storage.listing import MIGRATION
-from hiveacid.table.kept import Events
+from hiveacid.orc.summary import SummaryCache
+from hiveacid.table.delete_cache import DeleteEventCache
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
-    from hiveacid.ports import Catalog, Clock, FileSystem, TransactionStore
-    from hiveacid.snapshots import Snapshots
-    from hiveacid.spark.session import SparkFacts
-    from hiveacid.transaction import Transactions
+    from hiveacid.ports.catalog import Catalog
+    from hiveacid.ports.clock import Clock
+    from hiveacid.ports.file_system import FileSystem
+    from hiveacid.ports.store import TransactionStore
+    from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.transactions.read_leases import ReadLeases
+    from hiveacid.transactions.transaction import Transactions
 
 
-_PARQUET_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD")
 STORE_DIRECTORY = ".hiveacid"
-"""What belongs to the connection itself, inside of the warehouse."""
+"""Directory of the connection's own files, inside the warehouse."""
 
 
 @dataclass
@@ -44,13 +54,13 @@ class Context:
     store: TransactionStore
     catalog: Catalog
     transactions: Transactions
-    snapshots: Snapshots
+    read_leases: ReadLeases
     clock: Clock
     warehouse: str
     settings: Settings
     database: str = "default"
-    summaries: Summaries = field(default_factory=Summaries)
-    events: Events = field(default_factory=Events)
+    summaries: SummaryCache = field(default_factory=SummaryCache)
+    delete_cache: DeleteEventCache = field(default_factory=DeleteEventCache)
     statement: str | None = None  # the SQL text that is being carried out, for tables' histories
     closed: bool = False
     in_view: bool = False  # the text of a view is being read, and ``database`` is the view's
@@ -58,7 +68,7 @@ class Context:
     def change_settings(self, settings: Settings) -> None:
         """Use other settings from now on; store and heartbeat follow."""
         self.settings = settings
-        self.store.obey(settings)
+        self.store.apply_settings(settings)
         self.transactions.heartbeats.interval = settings.get(keys.TXN_TIMEOUT) / 2
 
     def resolve(self, name: str | TableName) -> TableName:
@@ -88,8 +98,25 @@ class Context:
 
     def layout_level(self, table: TableDefinition) -> LayoutLevel:
         """Return the layout level of a table: its own property, else the session's setting."""
-        key = keys.LAYOUT_LEVEL.name
-        return LayoutLevel(table.property(key) or self.settings.get(keys.LAYOUT_LEVEL))
+        return LayoutLevel(LAYOUT_LEVEL.of(table) or self.settings.get(keys.LAYOUT_LEVEL))
+
+    def single_bucket(self, table: TableDefinition) -> bool:
+        """Tell whether all new rows of a table without buckets go to bucket 0: by its property or the setting."""
+        if table.kind is not TableKind.FULL_ACID or table.bucketing is not None:
+            return False
+        given = SINGLE_BUCKET.of(table)
+        return self.settings.get(keys.SINGLE_BUCKET) if given is None else keys.SINGLE_BUCKET.parse(given)
+
+    def orc_options(self) -> dict[str, str]:
+        """Return options of Spark's ORC writer that the session sets: stripe size and row index stride."""
+        options = {"orc.stripe.size": keys.ORC_STRIPE_SIZE, "orc.row.index.stride": keys.ORC_ROW_INDEX_STRIDE}
+        changed = dict(self.settings.changed)
+        return {
+            name: str(self.settings.get(key))
+            for name, key in options.items()
+            if key.name
+            in changed  # Hive's defaults are those of ORC, which Spark's own configuration may change
+        }
 
     def codec(self, table: TableDefinition) -> str:
         """Return the codec of a table's new ORC or Parquet files, in Spark's word: by its property or the setting.
@@ -97,21 +124,20 @@ class Context:
         Raises ConfigError for a codec that nobody knows, UnsupportedFeatureError for one that Hive 3.1 cannot read.
         """
         if file_kind(table.storage) is FileKind.PARQUET:
-            return _known_codec(table, "parquet.compression", _PARQUET_CODECS, "SNAPPY")
-        choices = tuple(keys.ORC_COMPRESS.kind.split(" | "))
-        found = _known_codec(table, "orc.compress", choices, self.settings.get(keys.ORC_COMPRESS))
+            return _known_codec(table, PARQUET_COMPRESSION, PARQUET_COMPRESSION.default)
+        found = _known_codec(table, ORC_COMPRESS, self.settings.get(keys.ORC_COMPRESS))
         if found == "zstd" and self.layout_level(table) is LayoutLevel.HIVE3:
             raise UnsupportedFeatureError(
                 f"{table.name}: Hive 3.1 cannot read ORC files with ZSTD: take ZLIB, SNAPPY or LZ4 "
-                f"(orc.compress, {keys.ORC_COMPRESS.name})"
+                f"({ORC_COMPRESS.name}, {keys.ORC_COMPRESS.name})"
             )
         return found
 
 
-def _known_codec(table: TableDefinition, key: str, known: tuple[str, ...], default: str) -> str:
-    given = table.property(key) or default
-    if given.upper() not in known:
-        raise ConfigError(f"{table.name}: {key} is {given!r}, not one of {', '.join(known)}")
+def _known_codec(table: TableDefinition, key: TableProperty, default: str) -> str:
+    given, choices = key.of(table) or default, key.kind.split(" | ")
+    if given.upper() not in choices:
+        raise ConfigError(f"{table.name}: {key.name} is {given!r}, not one of {', '.join(choices)}")
     return given.lower()
 
 
@@ -119,7 +145,7 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
     """Return a table's definition or raise NoSuchTableError (NoSuchDatabaseError); CatalogError for a view."""
     table = catalog.get_table(name)
     if table is not None:
-        moving = table.property(MIGRATION)
+        moving = MIGRATION.of(table)
         if moving is not None:
             raise CatalogError(
                 f"table {name} is on its way to or from {moving}: run hiveacid migrate again, which brings it to its end"
@@ -132,3 +158,12 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
             f"{name} is a view: it can be queried, altered by ALTER VIEW and dropped by DROP VIEW"
         )
     raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}")
+
+
+def all_tables(context: Context) -> Iterator[TableDefinition]:
+    """Yield every table of the catalog."""
+    for database in context.catalog.list_databases():
+        for name in context.catalog.list_tables(database):
+            table = context.catalog.get_table(TableName(database, name))
+            if table is not None:
+                yield table

@@ -5,32 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.core.inventory import ItemState
-from hiveacid.table.check import check_table
-from hiveacid.table.check_files import check_quick, chosen
-from hiveacid.table.insert import static_values
-from hiveacid.table.inventory import (
+from hiveacid.core.snapshot.inventory import ItemState
+from hiveacid.table.check.check import check_table
+from hiveacid.table.check.files import check_quick, inventory_of_partitions
+from hiveacid.table.partitions import partitions_of, static_values
+from hiveacid.table.read.history import HISTORY, SNAPSHOTS, HistoryRow, history_rows, snapshot_rows
+from hiveacid.table.read.inventory import (
     DELTAS,
     FILES,
     Row,
     TableInventory,
+    current_snapshot,
     delta_rows,
     file_rows,
     inventory_of,
-    present,
 )
-from hiveacid.table.past import HISTORY, SNAPSHOTS, PastRow, history_rows, snapshot_rows
-from hiveacid.table.read import partitions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
-    from hiveacid.core.findings import Finding
     from hiveacid.core.model import TableName
+    from hiveacid.core.snapshot.findings import Finding
     from hiveacid.table.context import Context
-    from hiveacid.transaction import Transaction
+    from hiveacid.transactions.transaction import Transaction
 
 _PARTITIONS = (("partition", "string"), ("location", "string"), ("files", "int"), ("bytes", "bigint"))
 
@@ -57,9 +56,9 @@ class Inspect:
     def partitions(self) -> DataFrame:
         """Return the partitions with the size of what the snapshot reads."""
         rows: list[Row] = []
-        for place in self._inventory().places:
-            sizes = [file.bytes for file in place.files if file.state is ItemState.USED]
-            rows.append((place.name, place.root, len(sizes), sum(sizes)))
+        for location in self._inventory().locations:
+            sizes = [file.bytes for file in location.files if file.state is ItemState.USED]
+            rows.append((location.name, location.root, len(sizes), sum(sizes)))
         return self._frame(rows, _PARTITIONS)
 
     def history(self, limit: int | None = None) -> DataFrame:
@@ -94,17 +93,17 @@ class Inspect:
         partitions, wanted = partitions_of(context, table), static_values(context, table, partition)
         if quick:
             return check_quick(context, table, partitions, wanted)
-        with context.snapshots.taken(context.settings) as reader:
-            return check_table(context, chosen(context, table, partitions, wanted), reader)
+        with context.read_leases.acquire(context.settings) as reader:
+            return check_table(context, inventory_of_partitions(context, table, partitions, wanted), reader)
 
-    def _frame(self, rows: Iterable[Row | PastRow], columns: Sequence[tuple[str, str]]) -> DataFrame:
+    def _frame(self, rows: Iterable[Row | HistoryRow], columns: Sequence[tuple[str, str]]) -> DataFrame:
         schema = ", ".join(f"{name} {kind}" for name, kind in columns)
         return self.context.facts.spark.createDataFrame(list(rows), schema)
 
     def _inventory(self) -> TableInventory:
         context, txn = self.context, self.joined
         table = context.require(self.name)
-        snapshot = present(context, table)
+        snapshot = current_snapshot(context, table)
         if txn is not None:
             snapshot = replace(snapshot, txns=txn.snapshot(), write_ids=txn.valid_write_ids(table.name))
         return inventory_of(context, table, partitions_of(context, table, txn), snapshot)

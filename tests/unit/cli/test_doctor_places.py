@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.cli.doctor import remote, transaction_store
-from s3_server import WHY_NOT, s3_server
+from support.servers.object_store import WHY_NOT, s3_server
 
 
 def test_a_bucket_is_reached_with_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from hiveacid.cli.main import main
 from hiveacid.config import Settings
 from hiveacid.core.model import TableName
 from hiveacid.stores.clock import SystemClock
-from shelves import definition
-from sort_merge_reader import read_table
+from support.corpus.sort_merge_reader import read_table
+from support.directories.shelves import definition
 
 CREATE = "CREATE TABLE t (id INT, name STRING) PARTITIONED BY (p INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 

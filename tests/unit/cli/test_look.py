@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from acid_files import acid_bytes, bucket_property, deletes, inserts, put
 from hiveacid.catalog.opening import open_store
 from hiveacid.cli.main import main
 from hiveacid.config import Settings
 from hiveacid.core.model import WriteId
 from hiveacid.stores.clock import SystemClock
-from shelves import definition
+from support.corpus.acid_files import acid_bytes, bucket_property, deletes, inserts, put
+from support.directories.shelves import definition
 
 COLUMNS = "id:int,name:string"
 FILES = {

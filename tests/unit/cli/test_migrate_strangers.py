@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from hiveacid.catalog.migrate import Migration, Side
+from hiveacid.catalog.migrate import Migration, MigrationStore
+from hiveacid.config.table_properties import MIGRATION
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
 from hiveacid.errors import AlreadyExistsError
-from hiveacid.storage.listing import MIGRATION
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.faults import Faults, FaultyStore, Moment
-from hiveacid.testing.samples import ORC
+from support.crash.faults import Faults, FaultyStore, Moment
+from support.samples import ORC
 
 NAME = TableName("default", "t")
 
@@ -40,7 +40,9 @@ def table(location: str, **properties: str) -> TableDefinition:
 
 
 def migration(old: SqlStore, new: object) -> Migration:
-    return Migration(Side(old, "old"), Side(cast("Any", new), "new"), LocalFileSystem(), SystemClock())
+    return Migration(
+        MigrationStore(old, "old"), MigrationStore(cast("Any", new), "new"), LocalFileSystem(), SystemClock()
+    )
 
 
 def test_a_table_made_at_the_same_moment_is_not_dropped(
@@ -63,7 +65,7 @@ def test_a_table_that_comes_from_elsewhere_is_left_to_who_moves_it(
     stores: tuple[SqlStore, SqlStore], tmp_path: Path
 ) -> None:
     old, new = stores
-    new.create_table(table(f"{tmp_path}/other", **{MIGRATION: "a third store"}))
+    new.create_table(table(f"{tmp_path}/other", **{MIGRATION.name: "a third store"}))
     with pytest.raises(AlreadyExistsError, match="on its way from or to a third store"):
         migration(old, new).move(NAME)
     found = new.get_table(NAME)
@@ -73,9 +75,9 @@ def test_a_table_that_comes_from_elsewhere_is_left_to_who_moves_it(
 
 def test_what_was_begun_is_made_anew(stores: tuple[SqlStore, SqlStore], tmp_path: Path) -> None:
     old, new = stores
-    new.create_table(table(f"{tmp_path}/half", **{MIGRATION: "old"}))
+    new.create_table(table(f"{tmp_path}/half", **{MIGRATION.name: "old"}))
     assert migration(old, new).move(NAME) is not None
     found = new.get_table(NAME)
     assert found is not None
-    assert (found.location, found.property(MIGRATION)) == (f"{tmp_path}/wh/t", None)
+    assert (found.location, MIGRATION.of(found)) == (f"{tmp_path}/wh/t", None)
     assert old.get_table(NAME) is None

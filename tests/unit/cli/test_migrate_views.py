@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hiveacid.cli.main import main
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName, ViewDefinition
 from hiveacid.stores.sql.store import SqlStore
-from hiveacid.testing.samples import ORC
+from support.samples import ORC
 
 COLUMNS = (Column("a", "int"),)
 

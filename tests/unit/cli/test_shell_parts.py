@@ -15,14 +15,14 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from hiveacid.cli.main import main
-from hiveacid.cli.options import say
-from hiveacid.cli.shell.cancel import Runner, WakefulClock, progress_text
-from hiveacid.cli.shell.commands import COMMANDS, HELP, View, command
-from hiveacid.cli.shell.completion import Names, candidates
+from hiveacid.cli.options import print_error
+from hiveacid.cli.shell.cancel import CancellableClock, StatementRunner, progress_text
+from hiveacid.cli.shell.commands import COMMANDS, HELP, DisplayOptions, command
+from hiveacid.cli.shell.completion import CatalogNames, candidates
 from hiveacid.cli.shell.entries import Entries, Entry, is_whole
-from hiveacid.cli.shell.history import history_path, is_secret, opened
+from hiveacid.cli.shell.history import history_path, is_secret, open_history
 from hiveacid.cli.shell.rows import Result, is_crowded, plain_table, print_boxed, vertical, widest
-from hiveacid.cli.shell.screen import place_of
+from hiveacid.cli.shell.screen import error_position
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
 from hiveacid.errors import (
     CommitStateUnknownError,
@@ -31,9 +31,9 @@ from hiveacid.errors import (
     ParseError,
     StatementCancelledError,
 )
-from hiveacid.spark.jobs import Progress
+from hiveacid.spark.session.jobs import Progress
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.memory import MemoryStore
+from hiveacid.stores.memory.store import MemoryStore
 
 
 def entries_of(script: str) -> list[Entry]:
@@ -92,7 +92,7 @@ def test_enter_runs_what_is_whole(text: str, *, whole: bool) -> None:
 
 
 @pytest.fixture
-def names() -> Names:
+def names() -> CatalogNames:
     store = MemoryStore(clock=SystemClock())
     orc = StorageFormat("serde", "in", "out")
     store.create_database(DatabaseDefinition("default", "/default"))
@@ -104,15 +104,15 @@ def names() -> Names:
     }.items():
         made = tuple(Column(name, "string") for name in columns)
         store.create_table(TableDefinition(table, made, orc, f"/{table}", (Column("p", "int"),)))
-    return Names(store)
+    return CatalogNames(store)
 
 
-def texts(names: Names, text: str) -> list[str]:
+def texts(names: CatalogNames, text: str) -> list[str]:
     before, _, behind = text.partition("|")
     return [one.text for one in candidates(before + behind, len(before), names, COMMANDS)]
 
 
-def test_what_completion_knows(names: Names) -> None:
+def test_what_completion_knows(names: CatalogNames) -> None:
     assert texts(names, "sel|") == ["select"]
     assert texts(names, "SEL|") == ["SELECT"]
     assert texts(names, "SELECT * FROM s|") == ["sales", "shop"]
@@ -129,21 +129,23 @@ def test_what_completion_knows(names: Names) -> None:
     assert texts(names, "\\describe sa|") == ["sales"]
 
 
-def test_nothing_is_completed_inside_of_strings_and_comments(names: Names) -> None:
+def test_nothing_is_completed_inside_of_strings_and_comments(names: CatalogNames) -> None:
     assert texts(names, "SELECT 'sa|") == []
     assert texts(names, "SELECT 1 -- sel|") == []
     assert texts(names, "SELECT /* sel|") == []
 
 
 def test_commands_are_few_and_explained() -> None:
-    view = View(timing=True, limit=10)
+    view = DisplayOptions(timing=True, limit=10)
     assert command("\\dt shop", view).statement == "SHOW TABLES IN shop"
     assert command("\\d sales;", view).statement == "DESCRIBE FORMATTED sales"
     assert command("\\d shop.`odd ``name`;", view).statement == "DESCRIBE FORMATTED shop.`odd ``name`"
-    assert command("\\timing", view).view == View(timing=False, limit=10)
-    assert command("\\limit 0", view).view == View(timing=True, limit=None)
-    assert command("\\x on", view).view == View(timing=True, limit=10, vertical=True)
-    assert command("\\x auto", View(timing=True, limit=1, vertical=True)).view == View(timing=True, limit=1)
+    assert command("\\timing", view).view == DisplayOptions(timing=False, limit=10)
+    assert command("\\limit 0", view).view == DisplayOptions(timing=True, limit=None)
+    assert command("\\x on", view).view == DisplayOptions(timing=True, limit=10, vertical=True)
+    assert command("\\x auto", DisplayOptions(timing=True, limit=1, vertical=True)).view == DisplayOptions(
+        timing=True, limit=1
+    )
     assert command("\\q", view).ends
     assert all(name in HELP for name in COMMANDS)
     for wrong in ("\\nosuch", "\\d", "\\limit many", "\\timing maybe", "\\q now", "\\dt a b", "\\d `a b"):
@@ -156,7 +158,7 @@ def test_history_is_private_and_keeps_no_passwords(tmp_path: Path) -> None:
     assert path == tmp_path / "state" / "hiveacid" / "history"
     path.parent.mkdir(parents=True)
     path.touch(mode=0o644)
-    history, trouble = opened(path)
+    history, trouble = open_history(path)
     assert trouble == ""
     for text in ("SELECT 1;", "SET x.password=a;", "SET javax.url=jdbc:mysql://me:pw@host/db;"):
         history.append_string(text)
@@ -169,7 +171,7 @@ def test_history_is_private_and_keeps_no_passwords(tmp_path: Path) -> None:
 
 def test_history_that_cannot_be_kept_is_said_and_goes_on(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    history, trouble = opened(tmp_path / "file" / "history")
+    history, trouble = open_history(tmp_path / "file" / "history")
     assert "no history is kept" in trouble
     history.append_string("SELECT 1;")
 
@@ -207,14 +209,14 @@ def test_wide_values_are_cut_in_a_table(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_places_of_errors_are_found() -> None:
-    assert place_of(ParseError("no", line=2, column=5)) == (2, 5)
-    assert place_of(NoSuchTableError("table t does not exist (line 3, column 7)")) == (3, 7)
-    assert place_of(NoSuchTableError("table t does not exist")) is None
+    assert error_position(ParseError("no", line=2, column=5)) == (2, 5)
+    assert error_position(NoSuchTableError("table t does not exist (line 3, column 7)")) == (3, 7)
+    assert error_position(NoSuchTableError("table t does not exist")) is None
 
 
 def test_only_the_statement_is_woken() -> None:
     """A compaction in the background sleeps with the same clock."""
-    clock = WakefulClock()
+    clock = CancellableClock()
     clock.cancelled.set()
     clock.sleep(0.01)
     clock.thread = threading.get_ident()
@@ -223,8 +225,8 @@ def test_only_the_statement_is_woken() -> None:
 
 
 def test_error_texts_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    say(ConfigError("no \x1b[2Jtable\n  here \x9b1m"))
-    say(ValueError("Spark says \x1b]0;title\x07\nmore"))
+    print_error(ConfigError("no \x1b[2Jtable\n  here \x9b1m"))
+    print_error(ValueError("Spark says \x1b]0;title\x07\nmore"))
     shown = capsys.readouterr().err
     assert shown == (
         "error CONFIG: no \\x1b[2Jtable\n  here \\x9b1m\nerror SPARK: Spark says \\x1b]0;title\\x07\n"
@@ -237,7 +239,7 @@ def test_a_cancelled_statement_is_not_called_gone_where_nobody_knows() -> None:
     unknown: Future[None] = Future()
     unknown.set_exception(CommitStateUnknownError("the answer was lost"))
     with pytest.raises(CommitStateUnknownError):
-        Runner.__new__(Runner)._outcome(unknown, pressed)
+        StatementRunner.__new__(StatementRunner)._outcome(unknown, pressed)
 
 
 def test_progress_is_a_line_of_text() -> None:

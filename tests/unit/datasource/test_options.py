@@ -10,7 +10,7 @@ import pytest
 from hiveacid.datasource.options import (
     READ,
     WRITE,
-    Place,
+    TableAddress,
     checkpoint_of,
     flag_of,
     query_of,
@@ -21,18 +21,18 @@ from hiveacid.errors import ConfigError, UnsupportedFeatureError
 
 
 def test_a_place() -> None:
-    assert Place.of({"table": " db.t ", "warehouse": "/wh"}) == Place("db.t", "/wh", None)
-    assert Place.of({"table": "t", "store": "postgresql+psycopg://h/d", "warehouse": "file:/wh"}).store
+    assert TableAddress.of({"table": " db.t ", "warehouse": "/wh"}) == TableAddress("db.t", "/wh", None)
+    assert TableAddress.of({"table": "t", "store": "postgresql+psycopg://h/d", "warehouse": "file:/wh"}).store
     for options, message in (
         ({"warehouse": "/wh"}, "table"),
         ({"table": "t"}, "warehouse"),
         ({"table": "t", "warehouse": "wh"}, "whole path"),
     ):
         with pytest.raises(ConfigError, match=message):
-            Place.of(options)
+            TableAddress.of(options)
     for place in ("s3a://lake/wh", "hdfs:/wh"):
         with pytest.raises(UnsupportedFeatureError, match="local directories only"):
-            Place.of({"table": "t", "warehouse": place})
+            TableAddress.of({"table": "t", "warehouse": place})
 
 
 def test_what_is_unknown_is_not_ignored() -> None:

@@ -19,7 +19,7 @@ from orc_files import DATA, tail_of
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.compression import Compression
 from hiveacid.orc.protobuf import encode_field
-from hiveacid.orc.tail import BUCKET, OPERATION, ROW, ROW_ID, Kind, OrcTail, read_tail
+from hiveacid.orc.tail import BUCKET, OPERATION, ROW, ROW_ID, OrcKind, OrcTail, read_tail
 from hiveacid.storage.local import LocalFileSystem
 
 INSERT = (DATA / "insert.orc").read_bytes()
@@ -35,11 +35,11 @@ def test_spark_file_rows_types_and_statistics() -> None:
     assert tail.compression is Compression.ZLIB
     assert tail.row_index_stride == 10000
     assert tail.user_metadata["org.apache.spark.version"].startswith(b"4.")
-    assert tail.types[0].kind is Kind.STRUCT
+    assert tail.types[0].kind is OrcKind.STRUCT
     assert tail.types[0].names[:6] == (
         "operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row",
     )  # fmt: skip
-    assert tail.types[ROW].kind is Kind.BOOLEAN
+    assert tail.types[ROW].kind is OrcKind.BOOLEAN
     assert not tail.is_acid
     keys = [tail.column_statistics[column] for column in (OPERATION, BUCKET, ROW_ID)]
     assert [(k.minimum, k.maximum, k.count, k.has_null) for k in keys] == [
@@ -85,7 +85,7 @@ def test_stripes_equal_what_pyorc_sees() -> None:
 def test_column_ids_by_name_ignore_case_and_go_into_structs() -> None:
     tail = tail_of(DATA / "plain.orc")
     assert tail.column_id("C0") == 1
-    assert tail.types[tail.column_id("c15", "Y") or 0].kind is Kind.LIST
+    assert tail.types[tail.column_id("c15", "Y") or 0].kind is OrcKind.LIST
     assert tail.column_id("c15", "nothing") is None
     assert tail.column_id() == 0
 

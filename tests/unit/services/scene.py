@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.config import Settings
+from hiveacid.core.compaction.queue import CompactionRequest
+from hiveacid.core.format.names import BaseName, DeltaName
 from hiveacid.core.model import (
     Column,
     DatabaseDefinition,
@@ -16,20 +18,18 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
-from hiveacid.core.names import BaseName, DeltaName
-from hiveacid.core.queue import CompactionRequest
-from hiveacid.ports import Operation, TxnKind, Written
+from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.services.services import Services
-from hiveacid.snapshots import Snapshots
 from hiveacid.storage.local import LocalFileSystem
-from hiveacid.stores.memory import MemoryStore
+from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.table.context import Context
-from hiveacid.testing.clock import ManualClock
-from hiveacid.testing.samples import CLIENT, ORC
-from hiveacid.transaction import Heartbeats, Transactions
+from hiveacid.transactions.read_leases import ReadLeases
+from hiveacid.transactions.transaction import Heartbeats, Transactions
+from support.clock import ManualClock
+from support.samples import CLIENT, ORC
 
 if TYPE_CHECKING:
-    from hiveacid.catalog.connection import Connection
+    from hiveacid.catalog.connection import WarehouseConnection
 
 T = TableName("default", "t")
 
@@ -51,7 +51,7 @@ class Scene:
             self.store,
             self.store,
             transactions,
-            Snapshots(transactions),
+            ReadLeases(transactions),
             self.clock,
             str(self.root),
             Settings(),
@@ -62,7 +62,7 @@ class Scene:
         self.context.settings = self.context.settings.with_value(name, value)
 
     def services(self, **roles: Any) -> Services:
-        return Services(cast("Connection", self), workers=0, **roles)
+        return Services(cast("WarehouseConnection", self), workers=0, **roles)
 
     def table(
         self, name: TableName = T, *, partitions: tuple[str, ...] = (), **properties: str

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from scene import Scene, T
 
-from hiveacid.core.locks import LockComponent, LockState, LockType
 from hiveacid.core.model import TableName
+from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import BadDirectoryNameError, StorageError
-from hiveacid.ports import TxnKind
+from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.storage.local import LocalFileSystem
-from hiveacid.table.cleaning import clean
-from hiveacid.testing.samples import CLIENT
+from hiveacid.table.cleaning.cleaner import clean
+from support.samples import CLIENT
 
 
 def cleaner(scene: Scene) -> Cleaner:
@@ -174,6 +174,25 @@ def test_what_a_dead_compaction_left(scene: Scene) -> None:
         "base_0000001_v0000003",
         "delta_0000001_0000001_0000",
     ]
+
+
+def test_nothing_behind_a_symbolic_link_is_cleaned(scene: Scene) -> None:
+    """But a partition whose location is itself a link belongs to the table."""
+    scene.table(partitions=("1",))
+    (txn_id,) = scene.store.open_txns(CLIENT)
+    name = f".hiveacid-staging-{txn_id}-ab"
+    theirs, ours = scene.root / "theirs", scene.root / "ours"
+    for place in (theirs, ours, scene.place(T, None)):
+        scene.put(place / name, 5)
+    for link, target in (("p=2", theirs), ("p=1", ours)):
+        (scene.place(T, None) / link).symlink_to(target)
+    scene.store.abort_txns([txn_id], "died")
+
+    removed = cleaner(scene).step().removed
+
+    assert sorted(removed) == [f"{scene.place(T, None)}/{name}", f"{scene.place(T, 'p=1')}/{name}"]
+    assert [path.name for path in theirs.iterdir()] == [name]
+    assert list(ours.iterdir()) == []
 
 
 def test_what_nobody_can_explain_stays(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

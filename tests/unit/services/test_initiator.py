@@ -5,7 +5,7 @@ from __future__ import annotations
 from scene import Scene, T
 
 from hiveacid.core.model import DatabaseDefinition, TableName
-from hiveacid.services.initiator import Finding, Initiator
+from hiveacid.services.initiator import Initiator, InitiatorFinding
 
 
 def initiator(scene: Scene) -> Initiator:
@@ -14,7 +14,7 @@ def initiator(scene: Scene) -> Initiator:
     return found
 
 
-def only(findings: list[Finding]) -> Finding:
+def only(findings: list[InitiatorFinding]) -> InitiatorFinding:
     (found,) = findings
     return found
 
@@ -126,11 +126,22 @@ def test_no_auto_compaction(scene: Scene) -> None:
     assert scene.store.show_compactions() == ()
 
 
+def test_nothing_is_queued_while_the_initiator_is_off(scene: Scene) -> None:
+    scene.table()
+    for _ in range(11):
+        scene.write()
+    scene.set("hive.compactor.initiator.on", "false")
+    assert initiator(scene).step() == []
+    assert scene.store.show_compactions() == ()
+    scene.set("hive.compactor.initiator.on", "true")
+    assert only(initiator(scene).step()).job is not None
+
+
 def test_failures_are_kept_until_they_can_be_counted(scene: Scene) -> None:
     """Whatever ``metastore.compactor.history.retention.failed`` says, as in Hive."""
     scene.table()
     scene.set("hive.compactor.history.retention.failed", "0")
-    scene.store.obey(scene.context.settings)
+    scene.store.apply_settings(scene.context.settings)
     for _ in range(11):
         scene.write()
     look = initiator(scene)

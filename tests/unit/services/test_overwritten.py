@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from scene import Scene, T
 
-from hiveacid.core.names import BaseName
+from hiveacid.config.table_properties import HISTORY_FROM
+from hiveacid.core.format.names import BaseName
 from hiveacid.errors import StorageError
-from hiveacid.ports import Operation, TxnKind, Written
+from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.services.cleaner import Cleaner
-from hiveacid.storage.listing import HISTORY_FROM
 from hiveacid.storage.local import LocalFileSystem
-from hiveacid.table.cleaning import clean
-from hiveacid.testing.samples import CLIENT
+from hiveacid.table.cleaning.cleaner import clean
+from support.samples import CLIENT
 
 
 def cleaner(scene: Scene) -> Cleaner:
@@ -47,9 +48,47 @@ def test_clean_removes_what_was_overwritten(scene: Scene) -> None:
     assert scene.listing() == ["base_0000003", "delta_0000004_0000004_0000"]
     table = scene.store.get_table(T)
     assert table is not None
-    assert table.property(HISTORY_FROM) == "3"
+    assert HISTORY_FROM.of(table) == "3"
     assert scene.store.show_compactions() == ()
     assert clean(scene.context) == []
+
+
+def test_history_retention_keeps_what_was_overwritten(scene: Scene) -> None:
+    """From the last write on, for `clean` and for a service; a later ALTER TABLE counts, too."""
+    scene.table(**{"hiveacid.history.retention": "7d"})
+    scene.write()
+    overwrite(scene)
+    assert clean(scene.context) == []
+    service = cleaner(scene)
+    service.step()
+    scene.clock.advance(7 * 86_400 - 1)
+    service.step()
+    assert clean(scene.context) == []
+    table = scene.store.get_table(T)
+    assert table is not None
+    longer = (("transactional", "true"), ("hiveacid.history.retention", "8d"))
+    scene.store.alter_table(T, replace(table, properties=longer))
+    scene.clock.advance(2)
+    service.step()
+    assert scene.listing() == ["base_0000002", "delta_0000001_0000001_0000"]
+    scene.clock.advance(86_400)
+    service.step()
+    assert scene.listing() == ["base_0000002"]
+
+
+def test_history_retention_begins_with_the_last_overwrite(scene: Scene) -> None:
+    scene.table(**{"hiveacid.history.retention": "7d"})
+    scene.write()
+    overwrite(scene)
+    scene.clock.advance(6 * 86_400)
+    overwrite(scene)
+    scene.clock.advance(2 * 86_400)
+    assert clean(scene.context) == []
+    scene.clock.advance(5 * 86_400 + 1)
+    assert [Path(path).name for path in clean(scene.context)] == [
+        "base_0000002",
+        "delta_0000001_0000001_0000",
+    ]
 
 
 def test_the_service_waits_for_readers_from_before(scene: Scene) -> None:

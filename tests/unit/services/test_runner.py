@@ -13,15 +13,15 @@ from io import StringIO
 import pytest
 from scene import Scene, T
 
-from hiveacid.core.queue import CompactionRequest, Service
+from hiveacid.core.compaction.queue import CompactionRequest, Service
 from hiveacid.errors import ConfigError, StorageError, StoreUnavailableError
-from hiveacid.ports import TxnKind
+from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.endpoint import Endpoint, collect, exposition, health
 from hiveacid.services.logs import log_to
-from hiveacid.services.runner import Loop, Runner
+from hiveacid.services.runner import LoopState, Runner
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
-from hiveacid.testing.samples import CLIENT
+from support.samples import CLIENT
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -33,7 +33,7 @@ def until(true: Callable[[], bool]) -> None:
     pytest.fail("nothing happened")
 
 
-def text_of(scene: Scene, **loops: Loop) -> dict[str, float]:
+def text_of(scene: Scene, **loops: LoopState) -> dict[str, float]:
     """Return the metrics of a store as Prometheus reads them."""
     lines = exposition(collect(scene.services(), loops)).decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
@@ -93,8 +93,8 @@ def _raise_next(errors: object) -> list[object]:
 
 
 def test_who_is_well() -> None:
-    busy = Loop("worker", 10.0, began=1_000_000)
-    asleep = Loop("cleaner", 10.0, turns=1, last=1_000_000)
+    busy = LoopState("worker", 10.0, began=1_000_000)
+    asleep = LoopState("cleaner", 10.0, turns=1, last=1_000_000)
     assert health({"w": busy, "c": asleep}, 1_030_000)[0]
     assert not health({"c": asleep}, 1_030_001)[0]
     assert not health({"c": replace(asleep, error="away")}, 1_000_000)[0]
@@ -116,14 +116,16 @@ def test_a_monitor_asks_over_http(scene: Scene) -> None:
     services = scene.services(cleaner=False, housekeeper=False)
     runner = Runner(services)
     services.context.clock = SystemClock()
-    with Endpoint(services, runner, 0) as endpoint:
+    with Endpoint(0) as endpoint:
+        assert json.loads(ask(endpoint.port, "/health")[1])["status"] == "starting"
         runner.start()
+        endpoint.attach(services, runner)
         assert json.loads(ask(endpoint.port, "/health")[1])["status"] == "ok"
         status, metrics = ask(endpoint.port, "/metrics?now")
         assert (status, b"compaction_num_initiated 0.0" in metrics) == (200, True)
         assert ask(endpoint.port, "/secrets")[0] == 404
         with pytest.raises(ConfigError, match="cannot be listened on"):
-            Endpoint(services, runner, endpoint.port)
+            Endpoint(endpoint.port)
         runner.stop()
 
 
@@ -144,7 +146,7 @@ def test_metrics_have_hive_s_names(scene: Scene) -> None:
     scene.store.announce_service(Service("h-1.worker0", "worker", "night", "1"))
     scene.store.open_txns(CLIENT, kind=TxnKind.READ_ONLY)
     scene.clock.advance(7)
-    found = text_of(scene, c=Loop("cleaner", 5.0, turns=4, failures=1, seconds=0.5))
+    found = text_of(scene, c=LoopState("cleaner", 5.0, turns=4, failures=1, seconds=0.5))
     assert {
         "compaction_num_initiated": 1,
         "compaction_num_working": 1,

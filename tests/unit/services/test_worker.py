@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from scene import Scene, T
 
-from hiveacid.core.locks import LockComponent, LockState, LockType
+from hiveacid.core.compaction.queue import Compaction, CompactionRequest
 from hiveacid.core.model import WriteId
-from hiveacid.core.queue import Compaction, CompactionRequest
+from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError
-from hiveacid.ports import TxnKind
-from hiveacid.spark.publish import Published
+from hiveacid.ports.transactions import TxnKind
+from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.storage.listing import read_location
-from hiveacid.table.cleaning import clean
-from hiveacid.table.compaction_job import run_job
-from hiveacid.table.compaction_write import Rewrite, Writing
-from hiveacid.table.report import CompactionReport
-from hiveacid.testing.samples import CLIENT
+from hiveacid.table.cleaning.cleaner import clean
+from hiveacid.table.compaction.job import run_job
+from hiveacid.table.compaction.report import CompactionReport
+from hiveacid.table.compaction.write import CompactionWriter, RewriteTask
+from support.samples import CLIENT
 
 
 def claimed(scene: Scene, kind: str = "major", partition: str | None = None) -> Compaction:
@@ -30,17 +30,19 @@ def claimed(scene: Scene, kind: str = "major", partition: str | None = None) -> 
 
 
 def work(
-    scene: Scene, meanwhile: Callable[[Rewrite], object] = lambda _: None, job: Compaction | None = None
+    scene: Scene, meanwhile: Callable[[RewriteTask], object] = lambda _: None, job: Compaction | None = None
 ) -> CompactionReport:
     """Be a worker; ``meanwhile`` happens when the plan stands and nothing of its result lies there yet."""
 
-    def write(rewrite: Rewrite, output: str) -> Published:
+    def write(rewrite: RewriteTask, output: str) -> PublishedFiles:
         meanwhile(rewrite)
         scene.context.fs.make_directory(output)
         scene.context.fs.write_bytes(f"{output}/bucket_00000", b"x")
-        return Published({}, (output,))
+        return PublishedFiles({}, (output,))
 
-    return run_job(scene.context, job or claimed(scene), "w", writing=Writing(write, write, counts=False))
+    return run_job(
+        scene.context, job or claimed(scene), "w", writing=CompactionWriter(write, write, counts=False)
+    )
 
 
 def test_its_own_transaction_counts_as_open(scene: Scene) -> None:
@@ -50,7 +52,7 @@ def test_its_own_transaction_counts_as_open(scene: Scene) -> None:
         scene.write()
     read: list[str] = []
 
-    def look(job: Rewrite) -> None:
+    def look(job: RewriteTask) -> None:
         snapshot = job.txn.snapshot()
         assert not snapshot.is_valid(job.txn.txn_id)
         scene.put(scene.place(T, None) / f"delta_0000001_0000002_v{job.txn.txn_id:07d}", 1)
@@ -72,7 +74,7 @@ def test_a_table_is_not_dropped_while_it_is_compacted(scene: Scene) -> None:
     (other,) = scene.store.open_txns(CLIENT)
     answers = {}
 
-    def ask(_: Rewrite) -> None:
+    def ask(_: RewriteTask) -> None:
         for kind in LockType:
             wanted = [LockComponent(kind, T.database, T.name)]
             answer = scene.store.lock(other, wanted, zero_wait=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from acid_files import put
-from hiveacid.core.write_ids import parse_write_id_list
-from hiveacid.errors import BadDirectoryNameError, BadFileError, NotEnoughHistoryError
-from hiveacid.storage.listing import read_location
+from hiveacid.core.format.write_id_lists import parse_write_id_list
+from hiveacid.errors import BadDirectoryNameError, BadFileError, MissingDirectoryError, NotEnoughHistoryError
+from hiveacid.storage.listing import list_layout, read_location
 from hiveacid.storage.local import LocalFileSystem
-from shelves import definition
+from support.corpus.acid_files import put
+from support.directories.shelves import definition
 
 CREATE = "CREATE TABLE t (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 WRITE_IDS = parse_write_id_list("default.t:2:9223372036854775807::")
@@ -35,3 +36,32 @@ def test_an_error_names_the_whole_path(
     assert caught.value.path == root + path  # type: ignore[attr-defined]
     assert str(caught.value).endswith(root + path)
     assert str(caught.value).count(path or root) == 1
+
+
+def test_a_layout_is_listed_by_directory_and_errors_name_the_whole_path(tmp_path: Path) -> None:
+    fs = LocalFileSystem(durable=False)
+    root = str(put(tmp_path / "t", {"base_2/bucket_00000": b"x", "000000_0": b"x"}))
+    listing = list_layout(fs, root)
+    assert [directory.path for directory in listing.directories] == ["base_2"]
+    assert [file.path for file in listing.originals] == ["000000_0"]
+
+    put(tmp_path / "t", {"base_x/bucket_00000": b"x"})
+    with pytest.raises(BadDirectoryNameError) as bad:
+        list_layout(fs, root)
+    assert bad.value.path == f"{root}/base_x"
+    with pytest.raises(MissingDirectoryError) as missing:
+        list_layout(fs, f"{root}/nowhere")
+    assert missing.value.path == f"{root}/nowhere"
+
+
+def test_pipes_hold_no_rows_and_no_metadata(tmp_path: Path) -> None:
+    root = put(tmp_path / "t", {"base_2/bucket_00000": b"x"})
+    for path in ("000000_0", "base_2/bucket_00001", "base_2/_metadata_acid"):
+        os.mkfifo(root / path)
+    location = read_location(
+        LocalFileSystem(durable=False), definition(CREATE, str(root)), str(root), None, WRITE_IDS, None
+    )
+    assert location.state.base is not None
+    assert [file.path for file in location.state.base.files] == ["base_2/bucket_00000"]
+    assert location.state.originals == ()
+    assert list_layout(LocalFileSystem(), str(root)).foreign == ("000000_0",)

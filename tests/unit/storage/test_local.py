@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
-from hiveacid.ports import FileEntry, FileSystem
+from hiveacid.ports.file_system import FileEntry, FileSystem
 from hiveacid.storage import local
 from hiveacid.storage.local import LocalFileSystem, local_path
 from hiveacid.storage.paths import absolute, is_local, real_path, spark_path
@@ -88,6 +88,23 @@ def test_linked_directories_are_followed_but_never_upwards(tmp_path: Path) -> No
     (elsewhere / "loop").symlink_to(tmp_path)
     (table / "self").symlink_to(table)
     assert names(table) == ["p=1", "p=1/bucket_00000"]
+
+
+def test_a_named_pipe_is_special_and_never_opened(tmp_path: Path) -> None:
+    """Opening one blocks until somebody writes into it."""
+    os.mkfifo(tmp_path / "pipe")
+    path = f"{tmp_path}/pipe"
+    assert [entry.is_special for entry in FS.list_tree(str(tmp_path))] == [True]
+    with pytest.raises(StorageError, match=f"cannot read {path}: it is a named pipe"):
+        FS.read_bytes(path)
+    for change in (FS.move_file, FS.copy_file):
+        with pytest.raises(StorageError, match="it is a named pipe"):
+            change(path, f"{tmp_path}/copy")
+    with pytest.raises(StorageError, match="it is a named pipe"):
+        FS.replace_tail(path, 0, b"x")
+    assert names(tmp_path) == ["pipe"]
+    FS.delete_tree(path)
+    assert names(tmp_path) == []
 
 
 def test_ten_thousand_files_are_listed_fast(tmp_path: Path) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from hiveacid.core.format.names import is_hidden
+from hiveacid.core.format.owned_entries import is_own_staging
 from hiveacid.core.model import TxnId
-from hiveacid.core.names import is_hidden
-from hiveacid.ports import FileEntry
+from hiveacid.ports.file_system import FileEntry
 from hiveacid.storage.staging import (
-    abandoned,
-    forgotten,
+    STREAM_PREFIX,
+    WRITE_PREFIX,
+    abandoned_staging,
+    expired_staging,
     new_staging_directory,
     staging_name,
     staging_txn_id,
@@ -24,6 +27,7 @@ def test_names_are_hidden_tell_the_transaction_and_never_collide() -> None:
     assert is_hidden(name)
     assert staging_txn_id(name) == TxnId(17)
     assert staging_name(TxnId(3), "ab12") == ".hiveacid-staging-3-ab12"
+    assert all(map(is_own_staging, (name, WRITE_PREFIX, STREAM_PREFIX)))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_abandoned_are_those_of_ended_transactions_at_the_top() -> None:
         FileEntry(".hiveacid-staging-3-cc", is_dir=False),
         FileEntry("delta_0000001_0000001_0000", is_dir=True),
     ]
-    assert abandoned(entries, lambda txn_id: txn_id == TxnId(2)) == (".hiveacid-staging-1-aa",)
+    assert abandoned_staging(entries, lambda txn_id: txn_id == TxnId(2)) == (".hiveacid-staging-1-aa",)
 
 
 def test_forgotten_is_what_jobs_staged_long_ago() -> None:
@@ -63,4 +67,4 @@ def test_forgotten_is_what_jobs_staged_long_ago() -> None:
         FileEntry("p=1/.hiveacid-write-deep", is_dir=True, modified=10),
         FileEntry("delta_0000001_0000001_0000", is_dir=True, modified=10),
     ]
-    assert forgotten(entries, 31) == (".hiveacid-write-old", ".hiveacid-stream-0123")
+    assert expired_staging(entries, 31) == (".hiveacid-write-old", ".hiveacid-stream-0123")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from thrift_server import Answer, Server
+from support.servers.thrift_server import Answer, Server
 
 
 @pytest.fixture

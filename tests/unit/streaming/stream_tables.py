@@ -11,16 +11,16 @@ from typing import Any
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import TableDefinition, TableName
-from hiveacid.core.storage_formats import ORC
-from hiveacid.sql.grammar import parse
+from hiveacid.core.schema.storage_formats import ORC
+from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import CreateTable
 from hiveacid.storage.local import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection
-from hiveacid.table.check_files import check_quick
-from hiveacid.table.inventory import OpenShelf
-from sort_merge_reader import read_table
+from hiveacid.table.check.files import check_quick
+from hiveacid.table.read.inventory import StandaloneAccess
+from support.corpus.sort_merge_reader import read_table
 
 ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true','bucketing_version'='2')"
 
@@ -67,7 +67,7 @@ class Warehouse:
 
     def findings(self, table: str) -> list[str]:
         """Return what ``hiveacid check --quick`` finds."""
-        shelf = OpenShelf(LocalFileSystem(durable=False), self.store, self.store)
+        shelf = StandaloneAccess(LocalFileSystem(durable=False), self.store, self.store)
         return [
             f"{one.kind.code} {one.path}: {one.message}"
             for one in check_quick(shelf, *shelf.find(table), None)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.core.hashing import bucket_number
 from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, TableName
-from hiveacid.core.types import parse_type
+from hiveacid.core.schema.bucket_hash import bucket_number
+from hiveacid.core.schema.types import parse_type
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.orc.stored import arrow_schema
+from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.bucketing import bucket_numbers, check_bucketing
 
 STORAGE = StorageFormat("", "", "")

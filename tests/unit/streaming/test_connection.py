@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from stream_tables import ACID, Warehouse
 
-from hiveacid.core.hashing import bucket_number
-from hiveacid.core.locks import LockComponent, LockType
 from hiveacid.core.model import Column, TableName
-from hiveacid.core.types import parse_type
+from hiveacid.core.schema.bucket_hash import bucket_number
+from hiveacid.core.schema.types import parse_type
+from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
     BadRecordError,
     ConfigError,
@@ -29,10 +29,10 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
     WriteConflictError,
 )
-from hiveacid.ports import Client
+from hiveacid.ports.transactions import Client
 from hiveacid.streaming import Connection, DelimitedWriter, JsonWriter
-from hiveacid.streaming.batch import Batch
-from hiveacid.streaming.change_source import ChangeSource, Reading
+from hiveacid.streaming.change_source import ChangeOptions, ChangeSource
+from hiveacid.streaming.transaction_batch import TransactionBatch
 
 B0 = 536870912
 T = TableName("default", "t")
@@ -404,7 +404,7 @@ def test_a_misspelt_warehouse_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no warehouse at"):
         Connection("t", warehouse=str(tmp_path / "whaerhouse"))
     with pytest.raises(ConfigError, match="no warehouse at"):
-        ChangeSource(Reading("t", str(tmp_path / "whaerhouse"), None)).definition()
+        ChangeSource(ChangeOptions("t", str(tmp_path / "whaerhouse"), None)).definition()
     assert not list(tmp_path.iterdir())
 
 
@@ -441,15 +441,15 @@ def test_what_cannot_be_streamed_into_is_refused(wh: Warehouse) -> None:
 
 def test_large_transactions_are_written_as_they_come(wh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     simple(wh)
-    monkeypatch.setattr("hiveacid.streaming.batch._MEMORY", 1000)
+    monkeypatch.setattr("hiveacid.streaming.transaction_batch._MEMORY", 1000)
     for size in (1, 2):
         with wh.connect("t", batch_size=size) as stream:
             stream.begin_transaction()
             for start in range(0, 1000, 100):
                 stream.write(batch_of(*range(start, start + 100)))
             batch = stream._batch
-            assert isinstance(batch, Batch)
-            assert batch._bytes_there() > 1000
+            assert isinstance(batch, TransactionBatch)
+            assert batch._bytes_written() > 1000
             assert wh.rows("t") == [] if size == 1 else True
             stream.commit()
     found = wh.events("t")[""]

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from stream_tables import Warehouse
 
-from golden_tables import Golden, scenarios
-from hiveacid.core.write_ids import parse_write_id_list
+from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.storage.local import LocalFileSystem
-from shelves import MemoryShelf, shelve
-from sort_merge_reader import read_table
+from support.corpus.golden_tables import Golden, scenarios
+from support.corpus.sort_merge_reader import read_table
+from support.directories.shelves import MemoryShelf, shelve
 
 
 @pytest.mark.parametrize("golden", scenarios(scenario="streaming"), ids=str)

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from stream_tables import ACID, Warehouse
 
-from hiveacid.config import Settings
-from hiveacid.core.listing import last_flush_length
+from hiveacid.core.snapshot.listing import last_flush_length
 from hiveacid.orc.tail import parse_tail
 
 VICTIM = textwrap.dedent("""
     import sys, time
     from hiveacid.streaming import Connection
-    stream = Connection("t", warehouse=sys.argv[1], batch_size=int(sys.argv[2]))
+    stream = Connection("t", warehouse=sys.argv[1], batch_size=int(sys.argv[2]),
+                        settings={"hive.txn.timeout": "5s"})
     number = 0
     while True:
         stream.begin_transaction()
@@ -65,7 +65,6 @@ def test_a_killed_writer_leaves_what_it_committed(
         assert 0 < length < len(data) or at_work
         assert parse_tail(data[:length], length, "x").number_of_rows >= done * 300
     # nobody beats for its transactions any more
-    wh.store.obey(Settings.of({"hive.txn.timeout": "1s"}))
     silent = 1 if size == 1 else size - done
     reaped: list[int] = []
     for _ in range(3000):

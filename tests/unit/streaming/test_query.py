@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from stream_tables import ACID, Warehouse
 
-from hiveacid.core.streams import StreamKey
+from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import (
     BadRecordError,
     StreamCheckpointError,
@@ -18,9 +18,9 @@ from hiveacid.errors import (
     TransactionStateError,
     WriteConflictError,
 )
-from hiveacid.ports import Client
+from hiveacid.ports.transactions import Client
 from hiveacid.streaming import Connection, QueryStream
-from hiveacid.testing.faults import (
+from support.crash.faults import (
     Faults,
     FaultyFileSystem,
     FaultyStore,

@@ -1,1 +1,9 @@
-"""``hiveacid shell``: statements typed by a person, or read from a pipe, one after the other."""
+r"""``hiveacid shell``: statements typed by a person, or read from a pipe, one after the other.
+
+The loop (`loop`) reads lines (`editor`, or a pipe), cuts them into entries (`entries`), and runs each of them.
+Statements run in a thread of their own, so that Ctrl-C can cancel their Spark jobs and lock waits (`cancel`). The
+\-commands run at once (`commands`). Results are fetched up to a limit (`rows`) and printed (`screen`).
+
+Completion asks the catalog only. The history file is readable by its owner only, and statements that may hold a password
+are not written to it.
+"""

@@ -13,43 +13,43 @@ from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StatementCancelledError
-from hiveacid.heartbeats import beginner
-from hiveacid.spark.jobs import cancel_tagged, progress, tagged_jobs
+from hiveacid.spark.session.jobs import cancel_tagged, progress, tagged_jobs
 from hiveacid.stores.clock import SystemClock
+from hiveacid.transactions.heartbeats import owner_thread
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from hiveacid.core.model import TxnId
-    from hiveacid.spark.jobs import Progress
-    from hiveacid.spark.session import SparkFacts
+    from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.spark.session.jobs import Progress
     from hiveacid.sql.session import AcidSession
 
 T = TypeVar("T")
 _LOOK = 0.1  # seconds between two looks at a statement at work
 
 
-class WakefulClock(SystemClock):
+class CancellableClock(SystemClock):
     """The machine's clock; statements can be woken from their sleep, which raises StatementCancelledError.
 
     Others, that compact in the background, sleep on.
     """
 
     def __init__(self) -> None:
-        """Let everybody sleep."""
+        """Begin with no statement cancelled."""
         self.cancelled = threading.Event()
         self.thread = 0  # of statements
 
     def sleep(self, seconds: float) -> None:
         """Wait. Raises StatementCancelledError as soon as the statement is cancelled."""
-        if beginner() != self.thread:
+        if owner_thread() != self.thread:
             super().sleep(seconds)
         elif self.cancelled.wait(seconds):
             raise StatementCancelledError("the statement was cancelled while it waited")
 
 
 @dataclass
-class Runner:
+class StatementRunner:
     """Runs statements one by one in a thread of their own, while this one listens to Ctrl-C.
 
     The thread is never interrupted itself: half a conversation with the JVM would spoil the next one. Jobs are
@@ -58,7 +58,7 @@ class Runner:
     """
 
     session: AcidSession
-    clock: WakefulClock = field(default_factory=WakefulClock)
+    clock: CancellableClock = field(default_factory=CancellableClock)
     _pool: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="hiveacid-statement")
     )
@@ -79,7 +79,7 @@ class Runner:
         tag = f"hiveacid-shell-{next(self._numbers)}"
         before = self.session.context.transactions.heartbeats.alive()
         self.clock.cancelled.clear()
-        with _listening() as pressed:
+        with _catch_interrupts() as pressed:
             future = self._pool.submit(self._tagged, tag, work)
             while not wait((future,), timeout=_LOOK).done:
                 if pressed.is_set():
@@ -126,7 +126,7 @@ class Runner:
 
 
 @contextmanager
-def _listening() -> Iterator[threading.Event]:
+def _catch_interrupts() -> Iterator[threading.Event]:
     """Let Ctrl-C set an event instead of raising: an exception in the midst of a call to the JVM would spoil it."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():

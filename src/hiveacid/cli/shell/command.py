@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 import hiveacid
-from hiveacid.cli.options import FORMATS, Place, errors_end, output_option, place_options, tell_if_open
+from hiveacid.cli.options import (
+    FORMATS,
+    ConnectionOptions,
+    connection_options,
+    exit_on_errors,
+    output_option,
+    warn_if_open,
+)
 from hiveacid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,8 +44,10 @@ _MOST_ROWS = 1000  # for a person, unless told otherwise
 )
 @click.option("-k", "--keep-going", is_flag=True, help="From a pipe: go on behind a statement that fails.")
 @output_option(*FORMATS)
-@place_options
-def shell(*, place: Place, plain: bool, limit: int | None, keep_going: bool, output: str) -> None:
+@connection_options
+def shell(
+    *, connection: ConnectionOptions, plain: bool, limit: int | None, keep_going: bool, output: str
+) -> None:
     r"""Type SQL statements; each ends with a semicolon and may have several lines.
 
     Tab completes keywords, tables and columns. Ctrl-C cancels a statement: its transaction is aborted, and no
@@ -50,7 +59,7 @@ def shell(*, place: Place, plain: bool, limit: int | None, keep_going: bool, out
     from hiveacid.cli.shell.screen import Screen  # noqa: PLC0415 - not before --help had its say
 
     screen = Screen.here(plain=plain)
-    with errors_end():
+    with exit_on_errors():
         if screen.edits and find_spec("prompt_toolkit") is None:
             raise ConfigError(
                 "the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]', or use --plain"
@@ -58,7 +67,7 @@ def shell(*, place: Place, plain: bool, limit: int | None, keep_going: bool, out
         screen.note("starting Spark ...")
         if limit is None and sys.stdout.isatty():
             limit = _MOST_ROWS
-        with place.session(new=True) as session, _plain_interrupts():
+        with connection.session(new=True) as session, _plain_interrupts():
             failed = _run(session, screen, limit or None, output, keep_going=keep_going)
     if failed:
         raise click.exceptions.Exit(1)
@@ -66,12 +75,12 @@ def shell(*, place: Place, plain: bool, limit: int | None, keep_going: bool, out
 
 def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *, keep_going: bool) -> bool:
     """Read and run until the end; tell whether a piped run failed."""
-    from hiveacid.cli.shell.cancel import Runner  # noqa: PLC0415 - see above
-    from hiveacid.cli.shell.commands import View  # noqa: PLC0415
+    from hiveacid.cli.shell.cancel import StatementRunner  # noqa: PLC0415 - see above
+    from hiveacid.cli.shell.commands import DisplayOptions  # noqa: PLC0415
     from hiveacid.cli.shell.loop import Shell  # noqa: PLC0415
 
-    runner = Runner(session)
-    made = Shell(session, screen, runner, View(screen.typed, limit), output, keep_going)
+    runner = StatementRunner(session)
+    made = Shell(session, screen, runner, DisplayOptions(screen.typed, limit), output, keep_going)
     version = session.context.facts.spark.version
     screen.note(f"hiveacid {hiveacid.__version__} on Spark {version}, {session.context.warehouse}")
     screen.note("\\help lists the commands; Ctrl-D ends")
@@ -85,7 +94,7 @@ def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *
         else:
             made.run_lines(line.rstrip("\n") for line in sys.stdin)
     finally:
-        tell_if_open(session)
+        warn_if_open(session)
         runner.close()
     return made.failed and not screen.typed
 

@@ -33,8 +33,8 @@ COMMANDS = ("\\databases", "\\describe", "\\help", "\\limit", "\\quit", "\\table
 
 
 @dataclass(frozen=True)
-class View:
-    """How results are shown. ``vertical``: None where it depends on how many columns there are."""
+class DisplayOptions:
+    """Display of results. ``vertical``: None where it depends on how many columns there are."""
 
     timing: bool
     limit: int | None
@@ -42,17 +42,17 @@ class View:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a command comes to: a statement to run, a text to show, another view, or the end."""
+class CommandResult:
+    """Result of a command: a statement to run, a text to show, other display options, or the end of the shell."""
 
     statement: str = ""
     text: str = ""
-    view: View | None = None
+    view: DisplayOptions | None = None
     ends: bool = False
 
 
-def command(text: str, view: View) -> Answer:
-    r"""Return what a \-command comes to. Raises ConfigError for an unknown one or a wrong argument."""
+def command(text: str, view: DisplayOptions) -> CommandResult:
+    r"""Return the result of a \-command. Raises ConfigError for an unknown one or a wrong argument."""
     name, *arguments = _ARGUMENT.findall(text.rstrip("; \t"))
     full = _SHORT.get(name.lower(), name.lower())
     if full not in _RUN:
@@ -62,67 +62,67 @@ def command(text: str, view: View) -> Answer:
     return _RUN[full](arguments[0] if arguments else "", view)
 
 
-def _tables(database: str, view: View) -> Answer:
+def _tables(database: str, view: DisplayOptions) -> CommandResult:
     del view
-    return Answer(statement=f"SHOW TABLES IN {database}" if database else "SHOW TABLES")
+    return CommandResult(statement=f"SHOW TABLES IN {database}" if database else "SHOW TABLES")
 
 
-def _databases(nothing: str, view: View) -> Answer:
+def _databases(nothing: str, view: DisplayOptions) -> CommandResult:
     del view
-    _none(nothing, "\\databases")
-    return Answer(statement="SHOW DATABASES")
+    _refuse_argument(nothing, "\\databases")
+    return CommandResult(statement="SHOW DATABASES")
 
 
-def _describe(table: str, view: View) -> Answer:
+def _describe(table: str, view: DisplayOptions) -> CommandResult:
     del view
     if not table:
         raise ConfigError("which table? \\describe TABLE")
-    return Answer(statement=f"DESCRIBE FORMATTED {table}")
+    return CommandResult(statement=f"DESCRIBE FORMATTED {table}")
 
 
-def _timing(word: str, view: View) -> Answer:
-    on = not view.timing if not word else _switch(word, "\\timing", {"on": True, "off": False})
-    return Answer(text=f"timing is {'on' if on else 'off'}", view=replace(view, timing=bool(on)))
+def _timing(word: str, view: DisplayOptions) -> CommandResult:
+    on = not view.timing if not word else _parse_choice(word, "\\timing", {"on": True, "off": False})
+    return CommandResult(text=f"timing is {'on' if on else 'off'}", view=replace(view, timing=bool(on)))
 
 
-def _vertical(word: str, view: View) -> Answer:
+def _vertical(word: str, view: DisplayOptions) -> CommandResult:
     choices = {"on": True, "off": False, "auto": None}
-    on = not view.vertical if not word else _switch(word, "\\vertical", choices)
+    on = not view.vertical if not word else _parse_choice(word, "\\vertical", choices)
     shown = next(name for name, value in choices.items() if value is on)
-    return Answer(text=f"vertical is {shown}", view=replace(view, vertical=on))
+    return CommandResult(text=f"vertical is {shown}", view=replace(view, vertical=on))
 
 
-def _limit(number: str, view: View) -> Answer:
+def _limit(number: str, view: DisplayOptions) -> CommandResult:
     if not (number.isascii() and number.isdigit()):
         raise ConfigError("how many rows? \\limit N (0: all)")
     limit = int(number) or None
     text = "all rows are shown" if limit is None else f"{limit} rows are shown at most"
-    return Answer(text=text, view=replace(view, limit=limit))
+    return CommandResult(text=text, view=replace(view, limit=limit))
 
 
-def _help(nothing: str, view: View) -> Answer:
+def _help(nothing: str, view: DisplayOptions) -> CommandResult:
     del nothing, view
-    return Answer(text=HELP.rstrip())
+    return CommandResult(text=HELP.rstrip())
 
 
-def _quit(nothing: str, view: View) -> Answer:
+def _quit(nothing: str, view: DisplayOptions) -> CommandResult:
     del view
-    _none(nothing, "\\quit")
-    return Answer(ends=True)
+    _refuse_argument(nothing, "\\quit")
+    return CommandResult(ends=True)
 
 
-def _none(argument: str, name: str) -> None:
+def _refuse_argument(argument: str, name: str) -> None:
     if argument:
         raise ConfigError(f"{name} takes no argument: see \\help")
 
 
-def _switch(word: str, name: str, choices: dict[str, bool] | dict[str, bool | None]) -> bool | None:
+def _parse_choice(word: str, name: str, choices: dict[str, bool] | dict[str, bool | None]) -> bool | None:
     if word.lower() not in choices:
         raise ConfigError(f"{name} {word}: expected {', '.join(choices)}")
     return choices[word.lower()]
 
 
-_RUN: dict[str, Callable[[str, View], Answer]] = {
+_RUN: dict[str, Callable[[str, DisplayOptions], CommandResult]] = {
     "\\tables": _tables,
     "\\databases": _databases,
     "\\describe": _describe,

@@ -1,4 +1,4 @@
-r"""What may come next where the cursor stands: keywords, databases, tables, columns, \-commands. Asks only the catalog."""
+r"""Completion at the cursor: keywords, databases, tables, columns, \-commands. Asks only the catalog."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TableName
-from hiveacid.core.types import quote_name
+from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import HiveAcidError, ParseError
-from hiveacid.sql.tokens import Token, TokenKind, tokenize
+from hiveacid.spark.parser.lexer import Token, TokenKind, tokenize
 
 if TYPE_CHECKING:
-    from hiveacid.ports import Catalog
+    from hiveacid.ports.catalog import Catalog
 
 _WORDS = """
 ABORT ADD ALTER AND AS BEGIN BETWEEN BUCKETS BY CASCADE CASE CAST CLUSTERED COLUMNS COMMIT COMPACT
@@ -52,7 +52,7 @@ _TABLE_COMMANDS = frozenset({"\\d", "\\describe"})
 
 @dataclass(frozen=True)
 class Candidate:
-    """A text that may stand in place of the last ``length`` characters before the cursor, and what it is."""
+    """A text that may replace the last ``length`` characters before the cursor, and its kind."""
 
     text: str
     length: int
@@ -60,7 +60,7 @@ class Candidate:
 
 
 @dataclass
-class Names:
+class CatalogNames:
     """The names of a catalog, each asked for once; a store that does not answer has none."""
 
     catalog: Catalog
@@ -102,8 +102,8 @@ class Names:
         return self._columns[table]
 
 
-def candidates(text: str, cursor: int, names: Names, commands: Sequence[str] = ()) -> list[Candidate]:
-    """Return what may stand at the cursor, in order; nothing inside of strings and comments."""
+def candidates(text: str, cursor: int, names: CatalogNames, commands: Sequence[str] = ()) -> list[Candidate]:
+    """Return the candidates at the cursor, in order; none inside of strings and comments."""
     before = text[:cursor]
     if before.lstrip().startswith("\\"):
         return _of_command(before.lstrip(), names, commands)
@@ -140,7 +140,7 @@ def _in_comment(before: str, tokens: Sequence[Token]) -> bool:
 
 
 def _choices(
-    text: str, rest: Sequence[Token], qualifier: list[str], names: Names
+    text: str, rest: Sequence[Token], qualifier: list[str], names: CatalogNames
 ) -> Iterator[tuple[str, str]]:
     last = rest[-1].keyword if rest else ""
     wants_table = last in _BEFORE_TABLES
@@ -159,7 +159,7 @@ def _choices(
 
 
 def _of_qualifier(
-    text: str, qualifier: list[str], names: Names, *, wants_table: bool
+    text: str, qualifier: list[str], names: CatalogNames, *, wants_table: bool
 ) -> Iterator[tuple[str, str]]:
     if len(qualifier) == 1 and (wants_table or qualifier[0] in names.databases()):
         yield from ((name, "table") for name in names.tables(qualifier[0]))
@@ -169,7 +169,7 @@ def _of_qualifier(
             yield from ((name, "column") for name in names.columns(table))
 
 
-def _tables_named(text: str, names: Names) -> Mapping[str, TableName]:
+def _tables_named(text: str, names: CatalogNames) -> Mapping[str, TableName]:
     """Return the tables that a statement names so far, by each name that columns may have in front."""
     try:
         tokens = tokenize(text)
@@ -207,7 +207,7 @@ def _keywords(typed: str, rest: Sequence[Token]) -> Iterator[Candidate]:
             yield Candidate(word.lower() if typed.islower() else word, len(typed), "keyword")
 
 
-def _of_command(text: str, names: Names, commands: Sequence[str]) -> list[Candidate]:
+def _of_command(text: str, names: CatalogNames, commands: Sequence[str]) -> list[Candidate]:
     command, space, typed = text.partition(" ")
     if not space:
         return [Candidate(one, len(command), "command") for one in commands if one.startswith(command)]

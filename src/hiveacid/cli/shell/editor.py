@@ -1,4 +1,4 @@
-"""Where lines come from: an editor on a terminal, plain lines of a terminal, or a pipe."""
+"""Editor of lines on a terminal, with history and completion (prompt_toolkit)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prompt_toolkit.output import ColorDepth
 
 from hiveacid.cli.shell.completion import Candidate
 from hiveacid.cli.shell.entries import is_whole
-from hiveacid.cli.shell.history import history_path, opened
+from hiveacid.cli.shell.history import history_path, open_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,8 +39,8 @@ class Editor:
     """Edits one entry of several lines at a time, with history (arrow up, Ctrl-R) and completion (Tab)."""
 
     def __init__(self, complete: Complete, say: Callable[[str], None]) -> None:
-        """``complete``: what may stand at a place of a text. ``say`` tells where no history can be kept."""
-        history, trouble = opened(history_path(dict(os.environ)))
+        """``complete``: candidates for a position in a text. ``say`` tells where no history can be kept."""
+        history, trouble = open_history(history_path(dict(os.environ)))
         if trouble:
             say(trouble)
         self._session: PromptSession[str] = PromptSession(

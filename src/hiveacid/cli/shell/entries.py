@@ -1,11 +1,11 @@
-r"""What was typed, cut into statements and \-commands. Lines go in, whole entries come out."""
+r"""Cut typed lines into statements and \-commands. Lines go in, whole entries come out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from hiveacid.errors import ParseError
-from hiveacid.sql.tokens import Token, TokenKind, tokenize
+from hiveacid.spark.parser.lexer import Token, TokenKind, tokenize
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Entry:
 
     @property
     def is_command(self) -> bool:
-        r"""Whether it is a \-command."""
+        r"""Tell whether it is a \-command."""
         return self.text.startswith("\\")
 
 
@@ -35,7 +35,7 @@ class Entries:
 
     @property
     def begun(self) -> bool:
-        """Whether a statement has begun that is not whole yet."""
+        """Tell whether a statement has begun that is not complete."""
         return self._is_begun(self._held)
 
     def feed(self, line: str) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""What was typed in earlier sessions: a file that only its owner may read, without secrets."""
+"""History of typed statements: a file that only its owner may read, without secrets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PrivateHistory(FileHistory):
             super().store_string(string)
 
 
-def opened(path: Path) -> tuple[History, str]:
+def open_history(path: Path) -> tuple[History, str]:
     """Return the history in a file, and '' - or one in memory, and why."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import is_known, say
-from hiveacid.cli.shell.cancel import ProgressLine, Runner
-from hiveacid.cli.shell.commands import COMMANDS, View, command
-from hiveacid.cli.shell.completion import Candidate, Names, candidates
+from hiveacid.cli.options import is_expected, print_error
+from hiveacid.cli.shell.cancel import ProgressLine, StatementRunner
+from hiveacid.cli.shell.commands import COMMANDS, DisplayOptions, command
+from hiveacid.cli.shell.completion import Candidate, CatalogNames, candidates
 from hiveacid.cli.shell.entries import Entries, Entry, ends_shell
-from hiveacid.cli.shell.rows import Result, fetched
+from hiveacid.cli.shell.rows import Result, fetch
 from hiveacid.cli.show import show
 from hiveacid.errors import ParseError, StatementCancelledError
 
@@ -30,21 +30,22 @@ class Shell:
 
     session: AcidSession
     screen: Screen
-    runner: Runner
-    view: View
+    runner: StatementRunner
+    view: DisplayOptions
     output: str = "table"
     keep_going: bool = False
     failed: bool = False
 
     def prompt(self) -> str:
         """Return what stands before what is typed; a star says that a transaction is open."""
-        star = "*" if self.session.joined is not None else ""
+        txn = self.session.joined
+        star = "" if txn is None else "!" if txn.failed else "*"
         return f"hiveacid:{self.session.context.database}{star}> "
 
     def complete(self, text: str, cursor: int) -> list[Candidate]:
-        """Return what may stand at a place of a text; Spark is not asked."""
+        """Return the candidates for a position in a text; Spark is not asked."""
         context = self.session.context
-        return candidates(text, cursor, Names(context.catalog, context.database), COMMANDS)
+        return candidates(text, cursor, CatalogNames(context.catalog, context.database), COMMANDS)
 
     def run_typed(self, texts: Iterator[str | None]) -> None:
         """Run what is typed in an editor: whole entries; None where one was given up."""
@@ -86,7 +87,7 @@ class Shell:
                 if not (self._command(entry) if entry.is_command else self._statement(entry)):
                     return False
             except Exception as error:
-                if not is_known(error):
+                if not is_expected(error):
                     raise
                 self._failed(error, entry)
                 if not (self.screen.typed or self.keep_going):
@@ -98,7 +99,7 @@ class Shell:
     def _failed(self, error: Exception, entry: Entry) -> None:
         self.failed = True
         if isinstance(error, StatementCancelledError):
-            say(error)
+            print_error(error)
         else:
             self.screen.error(error, entry)
 
@@ -133,14 +134,15 @@ class Shell:
 
     def _result(self, entry: Entry) -> Result | None:
         """Run a statement, in the runner's thread; other formats than tables are printed there."""
-        frame = self.session.sql(entry.text, first_line=entry.line)
-        if not frame.columns:
-            return Result((), (), ())
-        if self.output != "table":
-            show(frame, self.output)
-            sys.stdout.flush()
-            return None
-        return fetched(frame, self.view.limit)
+        with self.session.statement(entry.text):  # reading its rows is part of it
+            frame = self.session.sql(entry.text, first_line=entry.line)
+            if not frame.columns:
+                return Result((), (), ())
+            if self.output != "table":
+                show(frame, self.output)
+                sys.stdout.flush()
+                return None
+            return fetch(frame, self.view.limit)
 
     def _footer(self, result: Result | None, seconds: float) -> None:
         if result is not None and result.more:

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hiveacid.cli.show import aligned_right, as_texts
-from hiveacid.cli.visible import visible
-from hiveacid.spark.failures import translated
+from hiveacid.cli.terminal_escapes import escape_controls
+from hiveacid.spark.session.error_translation import translate_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,9 +33,9 @@ class Result:
     more: bool = False
 
 
-def fetched(frame: DataFrame, limit: int | None) -> Result:
+def fetch(frame: DataFrame, limit: int | None) -> Result:
     """Run a query as far as its first ``limit`` rows (None: all). Raises this project's errors."""
-    with translated():
+    with translate_errors():
         texts = as_texts(frame)
         rows = texts.collect() if limit is None else texts.take(limit + 1)
     kept = tuple(tuple(row) for row in rows[:limit])
@@ -44,8 +44,8 @@ def fetched(frame: DataFrame, limit: int | None) -> Result:
 
 def plain_table(result: Result) -> Iterator[str]:
     """Yield lines of aligned columns, without any drawing; nothing is cut."""
-    cells = [[visible(name) for name in result.columns]]
-    cells += [["NULL" if cell is None else visible(cell) for cell in row] for row in result.rows]
+    cells = [[escape_controls(name) for name in result.columns]]
+    cells += [["NULL" if cell is None else escape_controls(cell) for cell in row] for row in result.rows]
     widths = [max(cell_len(row[place]) for row in cells) for place in range(len(result.columns))]
     for row in cells:
         padded = [
@@ -60,14 +60,14 @@ def vertical(result: Result) -> Iterator[str]:
     for number, row in enumerate(result.rows, start=1):
         yield f"row {number}"
         for name, cell in zip(result.columns, row, strict=True):
-            yield f"  {visible(name)}: {'NULL' if cell is None else visible(cell)}"
+            yield f"  {escape_controls(name)}: {'NULL' if cell is None else escape_controls(cell)}"
 
 
 def widest(result: Result) -> int:
     """Return how many characters a table needs in which nothing is cut."""
     lines = [result.columns, *result.rows]
     widths = [
-        max(cell_len("NULL" if row[place] is None else visible(row[place] or "")) for row in lines)
+        max(cell_len("NULL" if row[place] is None else escape_controls(row[place] or "")) for row in lines)
         for place in range(len(result.columns))
     ]
     return sum(widths) + _FRAME * len(widths) + 1
@@ -83,7 +83,9 @@ def print_boxed(console: Console, columns: Sequence[str], result: Result) -> Non
     table = Table(box=ROUNDED)
     for name, right in zip(columns, result.right, strict=True):
         justify = "right" if right else "left"
-        table.add_column(Text(visible(name)), justify=justify, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(Text(escape_controls(name)), justify=justify, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]
     for row in result.rows:
-        table.add_row(*[Text("NULL", style="dim") if cell is None else Text(visible(cell)) for cell in row])
+        table.add_row(
+            *[Text("NULL", style="dim") if cell is None else Text(escape_controls(cell)) for cell in row]
+        )
     console.print(table)

@@ -1,4 +1,4 @@
-"""What the shell writes: rows on standard output, all else on standard error, drawn or plain."""
+"""Output of the shell: rows on standard output, all else on standard error, drawn or plain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from hiveacid.cli.options import say
+from hiveacid.cli.options import print_error
 from hiveacid.cli.shell.rows import (
     Result,
     is_crowded,
@@ -21,19 +21,19 @@ from hiveacid.cli.shell.rows import (
     vertical,
     widest,
 )
-from hiveacid.cli.visible import visible
+from hiveacid.cli.terminal_escapes import escape_controls
 from hiveacid.errors import StatementError
 
 if TYPE_CHECKING:
-    from hiveacid.cli.shell.commands import View
+    from hiveacid.cli.shell.commands import DisplayOptions
     from hiveacid.cli.shell.entries import Entry
 
-_PLACE = re.compile(r"\(line (\d+), column (\d+)\)\Z")
+_POSITION = re.compile(r"\(line (\d+), column (\d+)\)\Z")
 
 
 @dataclass(frozen=True)
 class Screen:
-    """Where the shell runs. ``typed``: a person types; ``plain``: no drawing, no colours, no cursor movement."""
+    """Properties of standard input and output. ``typed``: a person types; ``plain``: no drawing, no colours, no cursor movement."""
 
     typed: bool
     plain: bool
@@ -46,12 +46,12 @@ class Screen:
 
     @property
     def edits(self) -> bool:
-        """Whether lines are edited, with history and completion."""
+        """Tell whether lines are edited, with history and completion."""
         return self.typed and not self.plain
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a line may come and go."""
+        """Tell whether a progress line may come and go."""
         return self.typed and not self.plain and sys.stderr.isatty()
 
     def note(self, text: str) -> None:
@@ -64,7 +64,7 @@ class Screen:
         sys.stderr.write(text)
         sys.stderr.flush()
 
-    def rows(self, result: Result, view: View) -> None:
+    def rows(self, result: Result, view: DisplayOptions) -> None:
         """Print rows, and say where they are cut."""
         console = None if self.plain else Console(file=sys.stdout)
         below = view.vertical
@@ -84,24 +84,24 @@ class Screen:
             click.echo(line)
 
     def error(self, error: Exception, entry: Entry) -> None:
-        """Say what is wrong, and show the place in the statement if it is known."""
-        say(error)
-        place = place_of(error)
+        """Say what is wrong, and show the position in the statement if it is known."""
+        print_error(error)
+        position = error_position(error)
         lines = entry.text.split("\n")
-        if place is None or not 0 <= place[0] - entry.line < len(lines):
+        if position is None or not 0 <= position[0] - entry.line < len(lines):
             return
-        line, column = lines[place[0] - entry.line], place[1]
+        line, column = lines[position[0] - entry.line], position[1]
         if self.plain:
-            click.echo(f"line {place[0]}: {visible(line.strip())}", err=True)
-            click.echo(f"here: {visible(line[column - 1 :].strip()) or 'at the end'}", err=True)
+            click.echo(f"line {position[0]}: {escape_controls(line.strip())}", err=True)
+            click.echo(f"here: {escape_controls(line[column - 1 :].strip()) or 'at the end'}", err=True)
         else:
             click.echo(f"  {line}", err=True)
             click.echo("  " + "".join("\t" if c == "\t" else " " for c in line[: column - 1]) + "^", err=True)
 
 
-def place_of(error: Exception) -> tuple[int, int] | None:
+def error_position(error: Exception) -> tuple[int, int] | None:
     """Return line and column that an error speaks of, both from 1."""
     if isinstance(error, StatementError) and error.line is not None and error.column is not None:
         return error.line, error.column
-    found = _PLACE.search(str(error))
+    found = _POSITION.search(str(error))
     return (int(found[1]), int(found[2])) if found else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import ConfigError
-from hiveacid.spark import session
+from hiveacid.spark.session import capabilities as session
 
 if TYPE_CHECKING:
     from hiveacid.sql.native.session import NativeSession
@@ -43,7 +43,7 @@ class NativeBuilder:
     ) -> None:
         """Remember where the tables are."""
         self._builder = builder
-        self._place = (warehouse, store, dict(settings) if settings else None)
+        self._connect_arguments = (warehouse, store, dict(settings) if settings else None)
 
     def getOrCreate(self) -> NativeSession:  # noqa: N802 - Spark's name
         """Return the session; the one that is there if it is native already, and no other warehouse is asked for.
@@ -51,12 +51,12 @@ class NativeBuilder:
         Raises UnsupportedFeatureError on Spark Connect, ConfigError where the native session that is there uses
         another warehouse, and what `connect` raises.
         """
-        from hiveacid.sql.native.session import NativeSession, opened  # noqa: PLC0415 - needs pyspark
+        from hiveacid.sql.native.session import NativeSession, open_native_session  # noqa: PLC0415 - needs pyspark
 
         plain = self._builder.getOrCreate()
         if not isinstance(plain, NativeSession):
-            return opened(plain, *self._place)
-        if self._place not in ((None, None, None), plain.place):
+            return open_native_session(plain, *self._connect_arguments)
+        if self._connect_arguments not in ((None, None, None), plain.connect_arguments):
             raise ConfigError("this application has a native session on another warehouse: stop it first")
         return plain
 

@@ -6,16 +6,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hiveacid.spark.inside import current_database, make_database, set_current_database
+from hiveacid.spark.session.classic_session import create_database, current_database, set_current_database
 from hiveacid.sql.session import AcidSession
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableName
-    from hiveacid.sql.parameters import Arguments
+    from hiveacid.sql.binding.parameters import Arguments
     from hiveacid.table.acid_table import AcidTable
-    from hiveacid.transaction import Transaction
+    from hiveacid.transactions.transaction import Transaction
 
 
 @dataclass(eq=False)
@@ -36,7 +36,7 @@ class NativeConnection(AcidSession):
     def use(self, database: str) -> None:
         """Make a database the current one, Spark's too. Raises NoSuchDatabaseError."""
         super().use(database)
-        make_database(self.context.facts, self.context.database)
+        create_database(self.context.facts, self.context.database)
         set_current_database(self.context.facts, self.context.database)
 
     def sql(self, text: str, args: Arguments | None = None, *, first_line: int = 1) -> DataFrame:
@@ -54,6 +54,6 @@ class NativeConnection(AcidSession):
         self.end_own()
 
     def __del__(self) -> None:
-        """Leave a transaction that nobody can end any more to the heartbeat."""
+        """Leave an open transaction to the heartbeat, which aborts it."""
         if self.by_statement and self.joined is not None:
             self.left.append(self.joined)

@@ -1,4 +1,4 @@
-"""The parser inside of Spark: where statements come by that no `NativeSession` saw (streams, JVM code)."""
+"""`NativeParser`: the parser inside of Spark, for statements of streams and JVM code."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
-from hiveacid.spark.catalyst import items
-from hiveacid.spark.inside import as_thrown, frame_of_plan, give_catalog_parser, plan_of, thrown_in_java
-from hiveacid.sql import statements as s
-from hiveacid.sql.binding import EXPRESSION, QUERY, is_sparks
-from hiveacid.sql.hidden import HIDDEN, HiddenColumns
-from hiveacid.sql.native.door import Door, judged, with_our_tables
-from hiveacid.sql.ownership import Judged, Owner, refuse_transactional
-from hiveacid.sql.parameters import has_parameters
-from hiveacid.sql.tokens import mentions
-from hiveacid.sql.values import table_ref
+from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
+from hiveacid.spark.parser.catalyst import scala_items
+from hiveacid.spark.parser.lexer import mentions, tokenize
+from hiveacid.spark.session.callback_server import LastReturned
+from hiveacid.spark.session.classic_session import (
+    frame_of_plan,
+    plan_of,
+    restore_java_exception,
+    set_catalog_parser,
+    to_java_exception,
+)
+from hiveacid.sql import statements
+from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
+from hiveacid.sql.binding.ownership import Owner, Ownership, refuse_transactional
+from hiveacid.sql.binding.parameters import has_parameters
+from hiveacid.sql.binding.virtual_columns import VIRTUAL_COLUMNS, VirtualColumns
+from hiveacid.sql.native.gateway import Gateway, settle_ownership, with_our_tables
+from hiveacid.sql.statements.values import Slice, table_ref
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,56 +35,59 @@ _SUBQUERIES = frozenset({"SELECT", "TABLE"})
 
 
 class NativeParser:
-    """Spark's ``ParserInterface`` around the one that was there: takes over what names a table of ours.
+    """A ``ParserInterface`` around Spark's own that takes over statements on tables of the hiveacid catalog.
 
     Spark calls it on threads of its own, so it keeps a connection a thread, and transactions of several statements
     cannot be begun here. Every method that it does not know goes to the parser that was there.
     """
 
-    def __init__(self, door: Door, spark: SparkSession, parser: Any) -> None:
+    def __init__(self, gateway: Gateway, spark: SparkSession, parser: Any) -> None:
         """Serve one session of the JVM; ``spark`` is a plain Python object around it."""
-        self._door = door
+        self._sql_gateway = gateway
         self._spark = spark
         self._parser = parser
         self._local = threading.local()
-        self._begun = False
+        self._returned = LastReturned()
+        self._catalog_parser_is_set = False
         self._session = spark._jsparkSession.hashCode()  # noqa: SLF001
 
     def parsePlan(self, text: str) -> Any:  # noqa: N802 - Spark's name
         """Return the plan of a statement; one of ours is carried out by that."""
-        return self._taken(text, self._parser.parsePlan)
+        return self._plan_by_owner(text, self._parser.parsePlan)
 
     def parseQuery(self, text: str) -> Any:  # noqa: N802
         """Return the plan of a query."""
-        return self._taken(text, self._parser.parseQuery)
+        return self._plan_by_owner(text, self._parser.parseQuery)
 
     def parsePlanWithParameters(self, text: str, parameters: Any) -> Any:  # noqa: N802
         """Return the plan of a statement with parameters (Spark 4.1 and later)."""
-        return self._taken(text, lambda bound: self._parser.parsePlanWithParameters(bound, parameters))
+        return self._plan_by_owner(
+            text, lambda bound: self._parser.parsePlanWithParameters(bound, parameters)
+        )
 
     def parseExpression(self, text: str) -> Any:  # noqa: N802
         """Return an expression; subqueries in it may read our tables."""
 
         def parse() -> Any:
             parsed = self._parser.parseExpression(text)  # raises what is wrong with it; it may have an alias
-            if self._door.passes(self._session, text) or not _has_subquery(text):
+            if self._sql_gateway.passes(self._session, text) or not _has_subquery(text):
                 return parsed
             return self._parser.parseExpression(
-                self._bound(f"{EXPRESSION}{text}", QUERY).removeprefix(EXPRESSION)
+                self._bound(Slice(f"{EXPRESSION}{text}"), QUERY).removeprefix(EXPRESSION)
             )
 
-        return self._shielded(parse)
+        return self._with_java_errors(parse)
 
     def parseMultipartIdentifier(self, text: str) -> Any:  # noqa: N802
         """Return a name's parts; that of a table of ours is refused, since Spark would look for its own."""
 
         def parse() -> Any:
             parts = self._parser.parseMultipartIdentifier(text)
-            if not self._door.passes(self._session, text):
-                self._refuse_ours([str(part).lower() for part in items(parts)])
+            if not self._sql_gateway.passes(self._session, text):
+                self._refuse_ours([str(part).lower() for part in scala_items(parts)])
             return parts
 
-        return self._shielded(parse)
+        return self._with_java_errors(parse)
 
     def _refuse_ours(self, parts: list[str]) -> None:
         ref = table_ref(parts)
@@ -87,7 +97,7 @@ class NativeParser:
         context = self._connection().context
         name = ref.resolve(context.database)
         table = context.catalog.get_table(name)
-        if table is not None and is_sparks(context, table):
+        if table is not None and is_spark_table(context, table):
             return
         if table is not None or context.catalog.get_view(name) is not None:
             raise UnsupportedFeatureError(
@@ -97,66 +107,69 @@ class NativeParser:
         if context.facts.hive_support:
             refuse_transactional(context.facts, name)
 
-    def _taken(self, text: str, parse: Callable[[str], Any]) -> Any:
+    def _plan_by_owner(self, text: str, parse: Callable[[str], Any]) -> Any:
         def plan() -> Any:
-            if self._door.passes(self._session, text):
+            if self._sql_gateway.passes(self._session, text):
                 return parse(text)
             session = self._connection()
-            found = judged(session, text)
-            if isinstance(found.statement, s.StartTransaction | s.Commit | s.Rollback):
+            source = Slice(text)
+            found = settle_ownership(session, source)
+            if isinstance(
+                found.statement, statements.StartTransaction | statements.Commit | statements.Rollback
+            ):
                 raise UnsupportedFeatureError(
                     "transactions of several statements need the session that getOrCreate() returned"
                 )
             if found.owner is Owner.SPARK_READING_OURS:
-                HiddenColumns(text).refuse_star()
-                return parse(self._bound(text, QUERY))
-            if found.owner is Owner.OURS and has_parameters(text):
-                return parse(self._bound_query(found, text))
+                VirtualColumns(source).refuse_star()
+                return parse(self._bound(source, QUERY))
+            if found.owner is Owner.OURS and has_parameters(source):
+                return parse(self._bound_query(found, source))
             if found.owner is Owner.OURS:
                 return plan_of(session.sql(text))
-            if isinstance(found.statement, s.ShowTables | s.ShowViews):
+            if isinstance(found.statement, statements.ShowTables | statements.ShowViews):
                 theirs = frame_of_plan(session.context.facts, parse(text))
                 return plan_of(with_our_tables(session, found.statement, theirs))
             return parse(text)
 
-        return self._shielded(plan)
+        return self._with_java_errors(plan)
 
-    def _bound_query(self, found: Judged, text: str) -> str:
+    def _bound_query(self, found: Ownership, source: Slice) -> str:
         """Return a query whose parameters Spark will fill in."""
-        if not isinstance(found.statement, s.Query) or mentions(text, HIDDEN):
+        if not isinstance(found.statement, statements.Query) or mentions(source.tokens, VIRTUAL_COLUMNS):
             raise UnsupportedFeatureError(
                 "parameters of this statement need the session that getOrCreate() returned, or acid.sql"
             )
-        return self._bound(text, QUERY)
+        return self._bound(source, QUERY)
 
-    def _bound(self, text: str, before: str) -> str:
+    def _bound(self, source: Slice, before: str) -> str:
         """Return a text with our tables bound to views that outlast Spark's analysis."""
         with ExitStack() as stack:
             binder = stack.enter_context(self._connection().binder())
-            bound = binder.bind(s.Slice(text), before)
+            bound = binder.bind(source, before)
             if binder.frames:
-                self._door.keep(stack.pop_all())
+                self._sql_gateway.keep_views(stack.pop_all())
         return bound.text
 
     def _connection(self) -> NativeConnection:
         if not hasattr(self._local, "connection"):
-            self._local.connection = self._door.connection(self._spark, self._parser)
+            self._local.connection = self._sql_gateway.connection(self._spark, self._parser)
         connection: NativeConnection = self._local.connection
         return connection
 
-    def _shielded(self, parse: Callable[[], Any]) -> Any:
+    def _with_java_errors(self, parse: Callable[[], Any]) -> Any:
         """Let errors reach Java as exceptions of Spark's own kinds."""
         if (
-            not self._begun
+            not self._catalog_parser_is_set
         ):  # views and functions of Spark's own mean Spark's tables, whatever database is the current one
-            self._begun = True
-            give_catalog_parser(self._spark._jsparkSession, self._parser)  # noqa: SLF001
+            self._catalog_parser_is_set = True
+            set_catalog_parser(self._spark._jsparkSession, self._parser)  # noqa: SLF001
         try:
-            return parse()
+            return self._returned.keep(parse())
         except HiveAcidError as error:
-            raise thrown_in_java(self._spark, error) from error
+            raise self._returned.keep_thrown(to_java_exception(self._spark, error)) from error
         except Exception as error:
-            raise as_thrown(error) from error
+            raise self._returned.keep_thrown(restore_java_exception(error)) from error
 
     def __getattr__(self, name: str) -> Any:
         """Hand every other method of this Spark, or the next one, to the parser that was there."""
@@ -164,12 +177,12 @@ class NativeParser:
             raise AttributeError(name)
 
         def handed(*args: Any) -> Any:
-            return self._shielded(lambda: getattr(self._parser, name)(*args))
+            return self._with_java_errors(lambda: getattr(self._parser, name)(*args))
 
         return handed
 
     class Java:
-        """What Py4J asks for: the interface that this is one of."""
+        """The Java interface that this class implements, as Py4J asks for it."""
 
         implements = ("org.apache.spark.sql.catalyst.parser.ParserInterface",)
 
@@ -177,6 +190,8 @@ class NativeParser:
 def _has_subquery(text: str) -> bool:
     """Tell whether an expression that Spark takes may hold a query."""
     try:
-        return bool(mentions(text, _SUBQUERIES))
+        return bool(mentions(tokenize(text), _SUBQUERIES))
+    except StatementTooLargeError:
+        raise
     except HiveAcidError:  # of tokens that only Spark has
         return False

@@ -13,22 +13,29 @@ from pyspark.sql.catalog import Catalog, Database
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
-from hiveacid.core.types import quote_name
+from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.catalyst import items
-from hiveacid.spark.inside import inject_parser
-from hiveacid.spark.relations import substituted
-from hiveacid.spark.session import SparkFacts
-from hiveacid.spark.views import is_temporary_view
-from hiveacid.sql import statements as s
-from hiveacid.sql.binding import relation_of_ours
-from hiveacid.sql.naming import Named, about_table
-from hiveacid.sql.native.door import Door, bound_for_spark, judged, mirror, with_our_tables
+from hiveacid.spark.parser.catalyst import scala_items
+from hiveacid.spark.parser.relations import substitute_variables
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import inject_parser
+from hiveacid.spark.session.temporary_views import is_temporary_view
+from hiveacid.sql import statements
+from hiveacid.sql.binding.bind import relation_of_ours
+from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table
+from hiveacid.sql.binding.ownership import Owner, refuse_transactional
+from hiveacid.sql.binding.time_travel import metadata_frame
+from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.native.gateway import (
+    Gateway,
+    bind_for_spark,
+    mirror_databases,
+    settle_ownership,
+    with_our_tables,
+)
 from hiveacid.sql.native.parser import NativeParser
-from hiveacid.sql.ownership import Owner, refuse_transactional
-from hiveacid.sql.past import about as about_frame
-from hiveacid.sql.session import connected
-from hiveacid.sql.values import table_ref
+from hiveacid.sql.session import open_session
+from hiveacid.sql.statements.values import Slice, table_ref
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
     from hiveacid.sql.native.connection import NativeConnection
 
 
-Place: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | None]
+ConnectArguments: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | None]
 
 
 class NativeSession(SparkSession):
@@ -47,13 +54,13 @@ class NativeSession(SparkSession):
     share it; a transaction (START TRANSACTION) belongs to the thread that began it.
     """
 
-    def __init__(self, plain: SparkSession, door: Door, place: Place) -> None:
-        """Wrap a session whose parser was put in place by `opened`."""
+    def __init__(self, plain: SparkSession, gateway: Gateway, connect_arguments: ConnectArguments) -> None:
+        """Wrap a session whose parser was put in place by `open_native_session`."""
         super().__init__(plain.sparkContext, plain._jsparkSession)  # noqa: SLF001
-        self._door = door
-        self._parser = door.parser_of(plain._jsparkSession)  # noqa: SLF001
+        self._sql_gateway = gateway
+        self._parser = gateway.parser_of(plain._jsparkSession)  # noqa: SLF001
         self._local = threading.local()
-        self.place = place
+        self.connect_arguments = connect_arguments
 
     @property
     def acid(self) -> NativeConnection:
@@ -62,7 +69,7 @@ class NativeSession(SparkSession):
         Closing it ends a transaction that was begun by START TRANSACTION; all else ends with the Spark session.
         """
         if not hasattr(self._local, "acid"):
-            self._local.acid = self._door.connection(self, self._parser)
+            self._local.acid = self._sql_gateway.connection(self, self._parser)
         acid: NativeConnection = self._local.acid
         return acid
 
@@ -71,15 +78,15 @@ class NativeSession(SparkSession):
 
         Raises the errors of `hiveacid.errors` for the latter.
         """
-        if not self._door.open:
+        if not self._sql_gateway.open:
             return super().sql(sqlQuery, args, **kwargs)
         if kwargs:
             return self._formatted(sqlQuery, args, kwargs)
         if getattr(self._local, "inside", False):  # hiveacid's own, on the way of a statement of ours
-            return self._sparks(sqlQuery, args)
+            return self._run_in_spark(sqlQuery, args)
         self._local.inside = True
         try:
-            return self._shared(sqlQuery, args)
+            return self._run_statement(sqlQuery, args)
         finally:
             self._local.inside = False
 
@@ -91,22 +98,27 @@ class NativeSession(SparkSession):
         finally:
             formatter.clear()
 
-    def _shared(self, text: str, args: Any) -> DataFrame:
-        text = substituted(self.acid.context.facts, text)
-        found = judged(self.acid, text)
-        if found.owner is Owner.OURS:
-            return self.acid.sql(text, args)
+    def _run_statement(self, text: str, args: Any) -> DataFrame:
+        with self.acid.statement(text):
+            return self._run_by_owner(Slice(substitute_variables(self.acid.context.facts, text)), args)
+
+    def _run_by_owner(self, source: Slice, args: Any) -> DataFrame:
+        text = source.text
+        found = settle_ownership(self.acid, source)
+        if found.owner is Owner.OURS and found.statement is not None:
+            bound = parse(self.acid.with_arguments(source, args)) if args else found.statement
+            return self.acid.run(text, bound)
         if found.owner is Owner.SPARK_READING_OURS:
             with self.acid.binder() as binder:
-                return self._sparks(bound_for_spark(binder, text), args)
-        answer = self._sparks(text, args)
-        if isinstance(found.statement, s.ShowTables | s.ShowViews):
+                return self._run_in_spark(bind_for_spark(binder, source), args)
+        answer = self._run_in_spark(text, args)
+        if isinstance(found.statement, statements.ShowTables | statements.ShowViews):
             return with_our_tables(self.acid, found.statement, answer)
         return answer
 
-    def _sparks(self, text: str, args: Any) -> DataFrame:
+    def _run_in_spark(self, text: str, args: Any) -> DataFrame:
         """Run what Spark is to carry out as it stands."""
-        with self._door.passing(self._jsparkSession, text):
+        with self._sql_gateway.passing(self._jsparkSession, text):
             return super().sql(text, args)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
@@ -114,16 +126,16 @@ class NativeSession(SparkSession):
         ours = self.table_of_ours(tableName)
         if ours is not None:
             return self.acid.table(ours).to_df()
-        about = self.about_table(tableName)
-        if about is not None:
-            return about_frame(self.acid.context, about, None)
+        metadata = self.find_metadata_table(tableName)
+        if metadata is not None:
+            return metadata_frame(self.acid.context, metadata, None)
         self.require_readable(tableName)
         return super().table(tableName)
 
-    def about_table(self, name: str) -> Named | None:
-        """Return what a name says about a table of ours (``db.t.history``); None for other names."""
+    def find_metadata_table(self, name: str) -> TableSource | None:
+        """Return the metadata table that a name means (``db.t.history``); None for other names."""
         parts = self._parts(name)
-        return None if parts is None else about_table(self.acid.context, parts)
+        return None if parts is None else find_metadata_table(self.acid.context, parts)
 
     def table_of_ours(self, name: str) -> TableName | None:
         """Return the table or view of ours that a name, as Spark takes it, means; None if it is Spark's."""
@@ -133,13 +145,13 @@ class NativeSession(SparkSession):
     def _parts(self, name: str) -> list[str] | None:
         self.acid.follow()
         try:
-            return [str(part).lower() for part in items(self._parser.parseMultipartIdentifier(name))]
+            return [str(part).lower() for part in scala_items(self._parser.parseMultipartIdentifier(name))]
         except PySparkException:  # Spark says what is wrong with it
             return None
 
     def naming_database(self, name: str) -> AbstractContextManager[None]:
         """Let Spark take a name for that of a database, though a table of ours may be called so, too."""
-        return self._door.passing(self._jsparkSession, name)
+        return self._sql_gateway.passing(self._jsparkSession, name)
 
     def require_readable(self, name: str) -> None:
         """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog, a Hive Metastore's."""
@@ -164,11 +176,11 @@ class NativeSession(SparkSession):
     def newSession(self) -> NativeSession:  # noqa: N802 - Spark's name
         """Return a session with its own views, settings and current database, on the same tables."""
         plain = SparkSession(self.sparkContext, self._jsparkSession.newSession())
-        return NativeSession(plain, self._door, self.place)
+        return NativeSession(plain, self._sql_gateway, self.connect_arguments)
 
     def close(self) -> None:
         """Give Spark its SQL back and end the connections, with their open transactions; Spark goes on."""
-        self._door.close()
+        self._sql_gateway.close()
         SparkSession._instantiatedSession = SparkSession(self.sparkContext, self._jsparkSession)  # noqa: SLF001
 
     def stop(self) -> None:
@@ -184,7 +196,7 @@ class _Reader(DataFrameReader):
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
         spark = self._native
-        if spark.table_of_ours(tableName) is not None or spark.about_table(tableName) is not None:
+        if spark.table_of_ours(tableName) is not None or spark.find_metadata_table(tableName) is not None:
             return spark.table(tableName)
         spark.require_readable(tableName)
         return super().table(tableName)
@@ -216,7 +228,7 @@ class _Catalog(Catalog):
             super().refreshTable(tableName)
 
 
-def opened(
+def open_native_session(
     spark: SparkSession, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
 ) -> NativeSession:
     """Return a session around ``spark`` on a warehouse; later sessions of the application know its tables, too.
@@ -225,21 +237,21 @@ def opened(
     """
     if not SparkFacts(spark).classic:
         raise UnsupportedFeatureError("native=True needs a classic session: on Spark Connect use acid.sql")
-    root = connected(spark, warehouse, store, settings)
-    door = Door(root)
+    root = open_session(spark, warehouse, store, settings)
+    gateway = Gateway(root)
     try:
-        inject_parser(spark, lambda session, parser: _parser(door, spark, session, parser))
-        native = NativeSession(spark, door, (warehouse, store, settings))
-        mirror(native.acid)
+        inject_parser(spark, lambda session, parser: _parser(gateway, spark, session, parser))
+        native = NativeSession(spark, gateway, (warehouse, store, settings))
+        mirror_databases(native.acid)
     except BaseException:
-        door.close()
+        gateway.close()
         raise
     SparkSession._instantiatedSession = native  # noqa: SLF001 - what SparkSession.builder.getOrCreate() returns
     return native
 
 
-def _parser(door: Door, spark: SparkSession, session: Any, parser: Any) -> Any:
-    if not door.open:
+def _parser(gateway: Gateway, spark: SparkSession, session: Any, parser: Any) -> Any:
+    if not gateway.open:
         return parser
-    door.remember(session, parser)
-    return NativeParser(door, SparkSession(spark.sparkContext, session), parser)
+    gateway.remember(session, parser)
+    return NativeParser(gateway, SparkSession(spark.sparkContext, session), parser)

@@ -1,4 +1,4 @@
-"""Where metastores are: ``thrift://host:9083,host2:9083?tls=true``, read and checked before anything is tried."""
+"""Address of metastores: ``thrift://host:9083,host2:9083?tls=true``, checked before any connection is made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CATALOG = "hive"  # the one that a metastore's transactions, locks and compacti
 
 
 @dataclass(frozen=True)
-class Address:
+class MetastoreAddress:
     """The metastores of one catalog, in the order in which they are tried, and how to talk to them.
 
     ``principal``: the metastores' Kerberos name, with ``_HOST`` for the host; None: no authentication.
@@ -48,7 +48,7 @@ def is_metastore(url: str | None) -> bool:
     return url is not None and url.strip().lower().startswith(f"{SCHEME}:")
 
 
-def parse_address(url: str) -> Address:
+def parse_metastore_url(url: str) -> MetastoreAddress:
     """Read the URL of one or several metastores; each may repeat ``thrift://`` as in ``hive.metastore.uris``.
 
     Options: ``tls=true``, ``ca=FILE``, ``timeout=SECONDS``, ``connect_timeout=SECONDS``, ``auth=none`` or
@@ -59,7 +59,11 @@ def parse_address(url: str) -> Address:
     servers = tuple(_server(place.strip()) for place in places.split(",") if place.strip())
     if not servers:
         raise ConfigError(f"{url!r} names no metastore; it looks like thrift://host:{DEFAULT_PORT}")
-    return _with_options(servers, dict(parse_qsl(query, keep_blank_values=True)))
+    given = parse_qsl(query, keep_blank_values=True)
+    options = dict(given)
+    if len(options) != len(given):
+        raise ConfigError("an option stands twice in the metastore's URL")
+    return _with_options(servers, options)
 
 
 def _server(place: str) -> tuple[str, int]:
@@ -83,7 +87,7 @@ def _server(place: str) -> tuple[str, int]:
     return host, int(port or DEFAULT_PORT)
 
 
-def _with_options(servers: tuple[tuple[str, int], ...], given: Mapping[str, str]) -> Address:
+def _with_options(servers: tuple[tuple[str, int], ...], given: Mapping[str, str]) -> MetastoreAddress:
     options = {_HIVES.get(key, key): value for key, value in given.items()}
     if "sasl" in options:
         options.setdefault("auth", "kerberos" if _flag(options.pop("sasl"), "sasl") else "none")
@@ -103,7 +107,7 @@ def _with_options(servers: tuple[tuple[str, int], ...], given: Mapping[str, str]
     ca = options.get("ca")
     if ca is not None and not tls:
         raise ConfigError("ca= in a metastore's URL needs tls=true")
-    return Address(
+    return MetastoreAddress(
         servers,
         tls,
         ca,

@@ -1,1 +1,17 @@
-"""Transaction store and catalog in a SQL database: one module a verb or small group, composed by ``store``."""
+"""Transaction store and catalog in a SQL database: SQLite, PostgreSQL or MariaDB.
+
+``store.SqlStore`` is the composition root: each verb of the ports is one call into the module that implements it.
+``database`` runs the statements: connections, transactions of the database, retries with back-off while a server is
+away, and errors without passwords. ``dialects`` holds all that differs between the databases. ``schema`` declares the
+tables, ``migrations`` creates and upgrades them.
+
+- ``transactions``: begin, snapshots, locks, write ids, commit, abort, commit records, stream progress.
+- ``compaction``: the queue, its life cycle, and the partitions with changes.
+- ``catalog``: databases, tables, partitions, views.
+
+Invariants:
+
+- A verb is one transaction of the database, or one statement. Its rows are locked before a rule is applied to them.
+- A verb whose answer was lost is safe to repeat, or leaves a mark (``idempotency``) that shows it was done.
+- Times come from the database where it is a server, and from the client's clock for SQLite.
+"""

@@ -1,4 +1,4 @@
-"""Connections, transactions of the database, retries, and errors without secrets."""
+"""Connections, transactions of the database, retries with back-off, and errors without passwords."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import count, islice
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, event
+from sqlalchemy import URL, Connection, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError, SQLAlchemyError
 
 from hiveacid.errors import (
@@ -18,11 +18,13 @@ from hiveacid.errors import (
     ConfigError,
     HiveAcidError,
     StoreError,
+    StorePermissionError,
     StoreUnavailableError,
 )
-from hiveacid.ports import Clock
-from hiveacid.stores.sql.address import parse_address
-from hiveacid.stores.sql.dialects import Durability, Trouble, dialect_of
+from hiveacid.ports.clock import Clock
+from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
+from hiveacid.stores.sql.store_url import parse_store_url
+from hiveacid.stores.sql.transactions.expiry import Lifetimes
 
 logger = logging.getLogger(__name__)
 
@@ -30,24 +32,32 @@ _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")
 
 TRIES = 12
-"""How often a statement is tried that may be tried again; the waits in between add up to about 20 seconds."""
+"""Attempts at a statement that is safe to repeat. The waits between them add up to about 20 seconds.
+
+While the database cannot be reached, it is tried until the client's transactions are about to expire.
+"""
 FIRST_TRIES = 4
 """The same for the first words with a server: a wrong address or password should not take so long to tell."""
+_DENIED = (
+    " (the store's role lacks a privilege: docs/security.md lists those that readers, writers and services need;"
+    " the schema is made and brought up to date by its owner)"
+)
 _LONGEST_WAIT = 4.0  # seconds
 
 
 class Database:
-    """One database and how we talk to it.
+    """One database, its connection pool and its retries.
 
-    ``clock``: whose ``sleep`` is used between tries and, for an embedded database or where ``own_time`` is
-    False, whose time counts. Raises ConfigError for an impossible URL.
+    ``clock``: its ``sleep`` is used between attempts, and its time counts for an embedded database or where
+    ``server_time`` is False. Raises ConfigError for an impossible URL.
     """
 
-    def __init__(self, url: str, clock: Clock, *, own_time: bool | None = None) -> None:
-        self._address = parse_address(url, os.environ)
+    def __init__(self, url: str | URL, clock: Clock, *, server_time: bool | None = None) -> None:
+        self._address = parse_store_url(url, os.environ)
         self._clock = clock
+        self.lifetimes = Lifetimes(clock)
         self.dialect = dialect_of(self._address.url)
-        self._own_time = self.dialect.own_time if own_time is None else own_time
+        self._server_time = self.dialect.server_time if server_time is None else server_time
         try:
             self._engine = self.dialect.engine(self._address.url)
         except (ImportError, ArgumentError, NoSuchModuleError) as error:
@@ -55,72 +65,76 @@ class Database:
             raise ConfigError(self._address.masked(msg)) from error
         event.listen(self._engine, "connect", _remember_process)
         event.listen(self._engine, "checkout", _refuse_other_process)
-        self.tries = FIRST_TRIES if self.dialect.own_time else TRIES
+        self.tries = FIRST_TRIES if self.dialect.server_time else TRIES
 
     def __str__(self) -> str:
         """Return the URL without its password."""
         return str(self._address)
 
-    def settle_in(self) -> None:
-        """Be patient from now on: the database was reached once."""
+    def use_full_retries(self) -> None:
+        """Retry up to TRIES times from now on: the database was reached once."""
         self.tries = TRIES
 
     def now(self) -> int | None:
         """Return the time for a statement's parameter ``now``; None: the database's own time."""
-        return None if self._own_time else self._clock.now()
+        return None if self._server_time else self._clock.now()
 
     def read(self, work: Callable[[Connection], _Answer]) -> _Answer:
-        """Run statements that only read, each for itself on what is committed at its beginning."""
-        return self._tried(lambda connection, _durability: work(connection), Durability.HARMLESS)
+        """Run statements that only read; each sees what was committed before it began."""
+        return self._with_retries(lambda connection, _durability: work(connection), Durability.HARMLESS)
 
     def write(
         self,
         work: Callable[[Connection], _Answer],
         durability: Durability = Durability.FULL,
         *,
-        twice: bool = False,
+        repeatable: bool = False,
     ) -> _Answer:
-        """Run statements in one transaction of the database; again from the start where that is safe.
+        """Run statements in one transaction of the database; repeat it where that is safe.
 
         ``work`` may run several times, also after a commit whose answer was lost. An error that it raises
-        rolls everything back. ``twice``: it does no harm if it happened and the caller does not know.
-        Raises StoreUnavailableError, StoreError, and, unless ``twice`` or not fully durable,
+        rolls everything back. ``repeatable``: a second execution does no harm if the first one was committed unnoticed.
+        Raises StoreUnavailableError, StoreError, and, unless ``repeatable`` or not fully durable,
         CommitStateUnknownError when the answer to a commit was lost and the store could not be asked again.
         """
-        return self._tried(
-            lambda connection, kind: self._transaction(connection, kind, work), durability, twice=twice
+        return self._with_retries(
+            lambda connection, kind: self._transaction(connection, kind, work),
+            durability,
+            repeatable=repeatable,
         )
 
-    def once(
+    def write_statement(
         self,
         work: Callable[[Connection], _Answer],
         durability: Durability = Durability.FULL,
         *,
-        twice: bool = False,
+        repeatable: bool = False,
     ) -> _Answer:
-        """Do as :meth:`write` for a single statement: it needs no BEGIN and no COMMIT."""
-        return self._tried(
-            lambda connection, kind: self._single(connection, kind, work), durability, twice=twice
+        """Run a single statement as :meth:`write` does, without BEGIN and COMMIT."""
+        return self._with_retries(
+            lambda connection, kind: self._statement(connection, kind, work),
+            durability,
+            repeatable=repeatable,
         )
 
     def close(self) -> None:
         """Close the connections."""
         self._engine.dispose()
 
-    def _single(
+    def _statement(
         self, connection: Connection, durability: Durability, work: Callable[[Connection], _Answer]
     ) -> _Answer:
         self.dialect.prepare(connection, durability)
         try:
             return work(connection)
         except DBAPIError as error:
-            if self.dialect.trouble(error) is Trouble.LOST:
+            if self.dialect.classify_error(error) is ErrorKind.LOST:
                 raise _LostCommit from error
             raise
         except HiveAcidError:
             raise
         except BaseException:
-            connection.invalidate()  # Ctrl-C: the answer that is on its way is nobody's
+            connection.invalidate()  # Ctrl-C: the answer still arrives, and no later statement may read it
             raise
 
     def _transaction(
@@ -135,7 +149,7 @@ class Database:
         try:
             self.dialect.run(connection, "COMMIT")
         except DBAPIError as error:
-            if self.dialect.trouble(error) is Trouble.LOST:
+            if self.dialect.classify_error(error) is ErrorKind.LOST:
                 raise _LostCommit from error
             _roll_back(connection)
             raise
@@ -144,39 +158,49 @@ class Database:
             raise
         return answer
 
-    def _tried(
+    def _with_retries(
         self,
         work: Callable[[Connection, Durability], _Answer],
         durability: Durability,
         *,
-        twice: bool = False,
+        repeatable: bool = False,
     ) -> _Answer:
         in_doubt = False
-        for attempt in range(1, self.tries + 1):
+        for attempt in count(1):
+            away = True
             try:
-                with self._lent() as connection:
+                with self._borrowed_connection() as connection:
                     return work(connection, durability)
             except _LostCommit as lost:
                 in_doubt = True
                 error: BaseException = lost.__cause__ or lost
             except DBAPIError as failed:
-                trouble = self.dialect.trouble(failed)
-                if trouble is Trouble.OTHER:
-                    raise self._described(StoreError, failed) from None
-                if trouble is Trouble.UNAVAILABLE:
-                    raise self._described(StoreUnavailableError, failed) from None
-                error = failed
+                trouble = self.dialect.classify_error(failed)
+                if trouble is ErrorKind.DENIED:
+                    raise self._store_error(StorePermissionError, failed, _DENIED) from None
+                if trouble is ErrorKind.OTHER:
+                    raise self._store_error(StoreError, failed) from None
+                if trouble is ErrorKind.UNAVAILABLE:
+                    raise self._store_error(StoreUnavailableError, failed) from None
+                error, away = failed, trouble is ErrorKind.LOST
             except SQLAlchemyError as failed:
-                raise self._described(StoreUnavailableError, failed) from None
-            if attempt < self.tries:
-                self._wait(attempt, error)
-        if in_doubt and durability is Durability.FULL and not twice:
-            raise self._described(CommitStateUnknownError, error) from None
-        raise self._described(StoreUnavailableError, error) from None
+                raise self._store_error(StoreUnavailableError, failed) from None
+            remaining = self.lifetimes.remaining() if away else 0.0
+            if attempt >= self.tries and not remaining:
+                break
+            if attempt == self.tries:
+                logger.warning(
+                    "the transaction store %s cannot be reached; trying for another %.0f s, until the open transactions"
+                    " are about to expire", self, remaining,
+                )  # fmt: skip
+            self._wait(attempt, error)
+        if in_doubt and durability is Durability.FULL and not repeatable:
+            raise self._store_error(CommitStateUnknownError, error) from None
+        raise self._store_error(StoreUnavailableError, error) from None
 
     @contextmanager
-    def _lent(self) -> Iterator[Connection]:
-        """Lend a connection. If it breaks while it is given back, the answer is there all the same."""
+    def _borrowed_connection(self) -> Iterator[Connection]:
+        """Borrow a connection from the pool. A failure while it is given back does not lose the answer."""
         connection = self._engine.connect()
         try:
             yield connection
@@ -188,19 +212,21 @@ class Database:
 
     def _wait(self, attempt: int, error: BaseException) -> None:
         logger.debug("the transaction store is tried again: %s", self._address.masked(str(error)))
-        longest = min(_LONGEST_WAIT, 0.01 * 2**attempt)
+        longest = min(_LONGEST_WAIT, 0.01 * 2 ** min(attempt, TRIES))
         self._clock.sleep(random.uniform(longest / 2, longest))  # noqa: S311 - to spread tries, not a secret
 
-    def _described(self, kind: type[StoreError], error: BaseException) -> StoreError:
+    def _store_error(self, kind: type[StoreError], error: BaseException, advice: str = "") -> StoreError:
         original = getattr(error, "orig", None) or error
         said = " ".join(str(original).split())
         return kind(
-            self._address.masked(f"the transaction store {self} failed: {type(original).__name__}: {said}")
+            self._address.masked(
+                f"the transaction store {self} failed: {type(original).__name__}: {said}{advice}"
+            )
         )
 
 
 class _LostCommit(Exception):  # noqa: N818 - never leaves this module
-    """The connection broke after COMMIT was sent and before its answer came."""
+    """The connection broke after COMMIT was sent and before its answer arrived."""
 
 
 def _roll_back(connection: Connection) -> None:
@@ -215,7 +241,7 @@ def _remember_process(_connection: object, record: Any) -> None:
 
 
 def _refuse_other_process(_connection: object, record: Any, proxy: Any) -> None:
-    """Never use a connection that a parent process opened: both would talk over one wire."""
+    """Refuse a connection that a parent process opened: both processes would use one socket."""
     if record.info["process"] != os.getpid():
         record.dbapi_connection = proxy.dbapi_connection = None
         msg = "the connection belongs to another process"
@@ -223,7 +249,7 @@ def _refuse_other_process(_connection: object, record: Any, proxy: Any) -> None:
 
 
 def chunks(items: Iterable[_Item], size: int = 500) -> Iterator[Sequence[_Item]]:
-    """Cut into pieces of as many values as a statement may well carry."""
+    """Split items into pieces that fit into the parameters of one statement."""
     source = iter(items)
     while piece := tuple(islice(source, size)):
         yield piece

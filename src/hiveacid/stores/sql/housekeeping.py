@@ -1,44 +1,48 @@
-"""Dropping what nothing needs any more, so that the store does not grow with history (``AcidTxnCleanerService``)."""
+"""Housekeeping: removal of ended transactions and their rows (``AcidTxnCleanerService``)."""
 
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, select, update
 
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql import changed_places, commits, compaction_upkeep, services
+from hiveacid.stores.sql import services
+from hiveacid.stores.sql.compaction import candidates, lifecycle
 from hiveacid.stores.sql.database import Database
-from hiveacid.stores.sql.open_txns import TOP, counter
-from hiveacid.stores.sql.rows import NOW
-from hiveacid.stores.sql.tables import (
+from hiveacid.stores.sql.schema import (
     ABORTED,
     COMMIT_SEQUENCE,
     COMMITTED,
     OPEN,
     SETTLED,
     counters,
-    done,
+    idempotency_marks,
     txns,
     write_ids,
     written,
 )
+from hiveacid.stores.sql.transactions import commit_records
+from hiveacid.stores.sql.transactions.open_txns import TOP, counter_value
+from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 
 def housekeep(database: Database, limits: Limits) -> None:
     """Drop ended transactions, their write ids and changes, and old compactions; no answer changes.
 
-    Ended transactions are kept for hive.txn.timeout at least: a client that lost the answer to its commit may
-    still ask. What open ones may need is found out while none is just being opened; later ones need less.
+    Ended transactions are kept for the timeout of their client at least: a client that lost the answer to its commit may
+    still ask. Idempotency marks are kept for the longest timeout of an open transaction. What open transactions may need
+    is determined while none is being opened; later ones need less.
     """
     now = database.now()
     bounds = database.write(lambda connection: _bounds(database, connection))
-    parameters = {**bounds, "keep": int(limits.txn_timeout * 1000), "now": now}
+    keep = max(int(limits.txn_timeout * 1000), bounds["timeout"])
+    parameters = {**bounds, "keep": keep, "now": now}
 
     def work(connection: Connection) -> None:
-        compaction_upkeep.revoke(connection, limits, now)
-        compaction_upkeep.prune(connection, limits, now)
+        lifecycle.requeue_abandoned_jobs(connection, limits, now)
+        lifecycle.prune_history(connection, limits, now)
         services.forget(connection, limits, now)
-        commits.prune(connection, limits, now)
-        changed_places.fold(connection, _SEEN, parameters)
+        commit_records.prune_commits(connection, limits, now)
+        candidates.keep_changed_partitions(connection, _SEEN, parameters)
         for statement in (_MARKS, _WRITE_IDS, _SEEN_CHANGES, _EMPTY_CHANGES, _TXNS):
             connection.execute(statement, parameters)
 
@@ -50,19 +54,20 @@ def _bounds(database: Database, connection: Connection) -> dict[str, int]:
     database.dialect.block_opens(connection)
     row = connection.execute(_NEEDED).one()
     if database.dialect.ids_may_gap:
-        # Nobody is opening: ids up to the highest whose rows are missing will never have one.
+        # No transaction is being opened: missing rows up to the highest id will never appear.
         connection.execute(update(counters).where(counters.c.name == SETTLED).values(value=row.top))
-    return {"seen": row.seen, "moment": row.moment, "top": row.top}
+    return {"seen": row.seen, "moment": row.moment, "top": row.top, "timeout": row.timeout}
 
 
 _NEEDED = select(
     func.coalesce(func.min(txns.c.min_open), TOP + 1).label("seen"),
-    func.coalesce(func.min(txns.c.moment), counter(COMMIT_SEQUENCE)).label("moment"),
+    func.coalesce(func.min(txns.c.moment), counter_value(COMMIT_SEQUENCE)).label("moment"),
     TOP.label("top"),
+    func.coalesce(func.max(txns.c.timeout), 0).label("timeout"),
 ).where(txns.c.state == OPEN)
 
-_MARKS = delete(done).where(done.c.at < NOW - bindparam("keep", type_=BigInteger))
-_OLD = txns.c.ended < NOW - bindparam("keep", type_=BigInteger)
+_MARKS = delete(idempotency_marks).where(idempotency_marks.c.at < NOW - bindparam("keep", type_=BigInteger))
+_OLD = txns.c.ended + txns.c.timeout < NOW
 _COMMITTED_BEFORE_ALL = select(txns.c.id).where(
     txns.c.state == COMMITTED, _OLD, txns.c.id < bindparam("seen", type_=BigInteger)
 )

@@ -1,7 +1,7 @@
-"""The schema, as numbered steps that only go forward.
+"""Schema migrations: numbered steps that only go forward.
 
-A step that was released is never changed: what it says is what it did on somebody's store. Words in braces
-are the dialect's (``Dialect.words``).
+A released step is never changed, because it says what it did to existing stores. Words in braces are the dialect's
+(``Dialect.words``).
 """
 
 from __future__ import annotations
@@ -115,7 +115,17 @@ _VIEWS = (
         FOREIGN KEY (database_name) REFERENCES hiveacid_databases (name)){options}""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _COMPACTION_SERVICES, _STREAMS, _COMMITS, _VIEWS)
+# The default is Hive's, for transactions that were open before and for clients of an earlier version that still are.
+_TIMEOUTS = ("ALTER TABLE hiveacid_txns ADD COLUMN timeout BIGINT NOT NULL DEFAULT 300000",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    _FIRST,
+    _COMPACTION_SERVICES,
+    _STREAMS,
+    _COMMITS,
+    _VIEWS,
+    _TIMEOUTS,
+)
 """Step n brings a store of version n - 1 to version n."""
 
 
@@ -146,7 +156,7 @@ def _version(connection: Connection) -> int:
 
 def _apply(database: Database, connection: Connection, steps: tuple[tuple[str, ...], ...]) -> None:
     dialect = database.dialect
-    dialect.alone(connection, "schema")
+    dialect.lock_exclusively(connection, "schema")
     try:
         version = _version(connection)
         if version == 0:
@@ -160,12 +170,12 @@ def _apply(database: Database, connection: Connection, steps: tuple[tuple[str, .
                 text("INSERT INTO hiveacid_schema (version) VALUES (:version)"), {"version": number}
             )
     finally:
-        dialect.no_longer_alone(connection, "schema")
+        dialect.release_exclusive_lock(connection, "schema")
 
 
 def _run(database: Database, connection: Connection, statement: str) -> None:
     try:
         connection.execute(text(statement.format(**database.dialect.words)))
     except DBAPIError as error:
-        if not database.dialect.done_before(error):
+        if not database.dialect.is_already_applied(error):
             raise

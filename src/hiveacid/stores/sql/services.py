@@ -1,16 +1,16 @@
-"""Which initiators, workers, cleaners and housekeepers are there."""
+"""Register of running initiators, workers, cleaners and housekeepers."""
 
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select, update
 
-from hiveacid.core.queue import Service
+from hiveacid.core.compaction.queue import Service
 from hiveacid.stores import checks
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.database import Database
 from hiveacid.stores.sql.dialects import Durability
-from hiveacid.stores.sql.rows import NOW
-from hiveacid.stores.sql.tables import services
+from hiveacid.stores.sql.schema import services
+from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 _SEEN = (
     select(services)
@@ -49,5 +49,5 @@ def show_services(database: Database, within: float) -> tuple[Service, ...]:
 
 
 def forget(connection: Connection, limits: Limits, now: int | None) -> None:
-    """Drop services that nobody has heard of for ``hive.compactor.worker.timeout``."""
+    """Drop services that were not announced for ``hive.compactor.worker.timeout``."""
     connection.execute(_OLD, {"timeout": int(limits.worker_timeout * 1000), "now": now})

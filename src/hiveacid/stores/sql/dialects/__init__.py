@@ -1,16 +1,20 @@
-"""The only place where SQLite, PostgreSQL and MariaDB differ."""
+"""The differences between SQLite, PostgreSQL and MariaDB; no other module depends on the database.
+
+``dialect.Dialect`` is the interface: engine, transactions, locks by key, ids, and the classification of driver errors.
+``tls`` checks the TLS options of a URL. ``pipeline`` sends several statements to PostgreSQL in one round trip.
+"""
 
 from __future__ import annotations
 
 from sqlalchemy import URL
 
 from hiveacid.errors import ConfigError
-from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, Trouble, database_now, joined_ids
+from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, database_now, joined_ids
 from hiveacid.stores.sql.dialects.mariadb import MariadbDialect
 from hiveacid.stores.sql.dialects.postgres import PostgresDialect
 from hiveacid.stores.sql.dialects.sqlite import SqliteDialect
 
-__all__ = ["Dialect", "Durability", "Trouble", "database_now", "dialect_of", "joined_ids"]
+__all__ = ["Dialect", "Durability", "ErrorKind", "database_now", "dialect_of", "joined_ids"]
 
 
 def dialect_of(url: URL) -> Dialect:

@@ -1,4 +1,4 @@
-"""What the verbs need of a database beyond SQL that all understand."""
+"""Interface of a dialect: the operations that standard SQL does not cover."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from hiveacid.core.model import TableName
 
 
 class Durability(Enum):
-    """What a power cut may take back, without the others noticing a contradiction.
+    """Durability of a commit: which committed writes survive a power cut.
 
     FULL: nothing. WITH_CLIENT: work of a client that would have died with the store (an embedded store lives
-    on its clients' machine; a server doesn't, so there it is FULL). HARMLESS: nobody relies on it.
+    on its clients' machine; a server does not, so there it is FULL). HARMLESS: no reader relies on it.
     """
 
     FULL = auto()
@@ -32,12 +32,13 @@ class Durability(Enum):
     HARMLESS = auto()
 
 
-class Trouble(Enum):
-    """What went wrong with a statement."""
+class ErrorKind(Enum):
+    """Class of a driver's error: it decides whether the statement is tried again."""
 
     BUSY = auto()  # deadlock, serialisation, locked: the database rolled it back; try again
     LOST = auto()  # the connection broke
     UNAVAILABLE = auto()  # disk full, read-only, no such file: trying again at once is no use
+    DENIED = auto()  # the role lacks a privilege
     OTHER = auto()
 
 
@@ -81,7 +82,7 @@ def _string_agg(element: joined_ids, compiler: SQLCompiler, **kw: Any) -> str:
 
 
 class Dialect(ABC):
-    """A database: how to reach it, its transactions and locks, its words, its errors."""
+    """A database: engine, transactions, locks by key, ids, schema words, and classification of errors."""
 
     ids_may_gap = True
     """Whether a transaction id can be given whose row others do not see yet."""
@@ -89,7 +90,7 @@ class Dialect(ABC):
     """Whether :meth:`pipeline` sends several statements in one round trip."""
     counts_ids = False
     """Whether transaction ids are taken with :meth:`take_txn_ids`; otherwise the table's serial gives them."""
-    own_time = True
+    server_time = True
     """Whether times come from the database (a server) or from the client's clock (embedded)."""
     words: Mapping[str, str] = MappingProxyType(
         {
@@ -108,7 +109,7 @@ class Dialect(ABC):
         """Make the engine; every connection is in autocommit mode, :meth:`begin` opens transactions."""
 
     def prepare(self, connection: Connection, durability: Durability) -> None:  # noqa: B027 - most need nothing
-        """Make ready for a single statement that writes, which is a transaction by itself."""
+        """Prepare the connection for a single writing statement, which is a transaction by itself."""
 
     @abstractmethod
     def begin(self, connection: Connection, durability: Durability) -> None:
@@ -121,7 +122,7 @@ class Dialect(ABC):
     def pipeline(
         self, connection: Connection, steps: Sequence[tuple[str, Mapping[str, Any]]]
     ) -> list[list[Any]]:
-        """Run statements in the driver's own words in one transaction and round trip; return the rows of each.
+        """Run statements of the driver's own syntax in one transaction and one round trip; return the rows of each.
 
         Only where the database :attr:`pipelines`.
         """
@@ -129,40 +130,40 @@ class Dialect(ABC):
 
     @abstractmethod
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
-        """Wait for other transactions that named one of these keys, and hold them off until the commit.
+        """Wait for other transactions that named one of these keys, and make later ones wait until the commit.
 
         True excludes everybody who names the key, False only those who gave True.
         """
 
-    def alone(self, connection: Connection, key: str) -> None:
-        """Let nobody else into what goes by this name, DDL included, until the commit."""
+    def lock_exclusively(self, connection: Connection, key: str) -> None:
+        """Hold the lock of this name until the commit, DDL included."""
         self.serialise(connection, {key: True})
 
-    def no_longer_alone(self, connection: Connection, key: str) -> None:  # noqa: B027 - most need nothing
-        """Let others in, where the commit does not do it."""
+    def release_exclusive_lock(self, connection: Connection, key: str) -> None:  # noqa: B027 - most need nothing
+        """Release the lock, where the commit does not do it."""
 
-    def done_before(self, error: DBAPIError) -> bool:  # noqa: ARG002 - for those where DDL cannot be rolled back
-        """Tell whether a step of the schema failed because somebody who died half-way had done it."""
+    def is_already_applied(self, error: DBAPIError) -> bool:  # noqa: ARG002 - for those where DDL cannot be rolled back
+        """Tell whether a schema step failed because an interrupted migration had applied it."""
         return False
 
     @abstractmethod
     def block_opens(self, connection: Connection) -> None:
-        """Wait until no transaction is just being opened, and let none begin before the commit."""
+        """Wait until no transaction is being opened, and let none be opened before the commit."""
 
     @abstractmethod
     def raise_serial(self, connection: Connection, high_watermark: int) -> None:
-        """Let the next transaction id be higher than this one; its row is there already."""
+        """Make later transaction ids higher than this one, whose row exists already."""
 
     @abstractmethod
-    def trouble(self, error: DBAPIError) -> Trouble:
+    def classify_error(self, error: DBAPIError) -> ErrorKind:
         """Classify an error of the driver."""
 
     def take_txn_ids(self, connection: Connection, count: int) -> int:
         """Take the next transaction ids and return the first, if the database :attr:`counts_ids`."""
         raise NotImplementedError
 
-    def next_count(self, connection: Connection, counter: str) -> int:
-        """Count one on and return the number; others who count wait until the commit."""
+    def increment_counter(self, connection: Connection, counter: str) -> int:
+        """Increment a counter and return its value; other clients wait until the commit."""
         return int(connection.execute(_COUNT, {"name": counter}).scalar_one())
 
     def insert_ids(

@@ -1,7 +1,8 @@
-"""MariaDB, spoken to by PyMySQL."""
+"""MariaDB, through PyMySQL."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +11,13 @@ from sqlalchemy.exc import DBAPIError
 
 from hiveacid.core.model import TableName
 from hiveacid.errors import ConfigError
-from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, Trouble, key_number
+from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, key_number
+from hiveacid.stores.sql.dialects.tls import mariadb_context
 
 _BUSY = frozenset({1020, 1040, 1062, 1203, 1205, 1213, 1451, 1452, 1637, 3572})
 _LOST = frozenset({0, 1047, 1053, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2055})
-_UNAVAILABLE = frozenset({3, 1021, 1026, 1030, 1044, 1045, 1049, 1114, 1142, 1290, 1698, 1792, 1836})
+_UNAVAILABLE = frozenset({3, 1021, 1026, 1030, 1044, 1045, 1049, 1114, 1290, 1698, 1792, 1836, 2026})
+_DENIED = frozenset({1142, 1143, 1227, 1370})
 _DONE_BEFORE = frozenset({1050, 1060, 1061, 1062})  # the table, column, index or row is there
 _OLDEST = (10, 6)
 _KEYS = 256
@@ -24,7 +27,7 @@ class MariadbDialect(Dialect):
     """MariaDB 10.6 and newer with InnoDB, read committed.
 
     Transaction ids come from a counter whose row is held until the commit, so that none is seen before a
-    smaller one: AUTO_INCREMENT would leave gaps that nobody ever fills.
+    smaller one: AUTO_INCREMENT would leave gaps that are never filled.
     """
 
     ids_may_gap = False
@@ -45,11 +48,16 @@ class MariadbDialect(Dialect):
     }
 
     def engine(self, url: URL) -> Engine:
-        """Make the engine. Raises ConfigError (at the first connection) for a server that is no MariaDB."""
-        secret: dict[str, object] = {}
+        """Make the engine. Raises ConfigError for options of the URL that PyMySQL lacks.
+
+        A server that is no MariaDB, or that does not encrypt although the URL wants it, is refused at the connection.
+        """
+        url, tls = mariadb_context(url)
+        _check_options(url)
+        secret: dict[str, object] = {} if tls is None else {"ssl": tls}
         if url.password is not None:
             # PyMySQL would send a text as Latin-1; servers keep passwords as UTF-8.
-            secret = {"password": str(url.password).encode()}
+            secret["password"] = str(url.password).encode()
         engine = create_engine(
             url, isolation_level="AUTOCOMMIT", hide_parameters=True, max_overflow=20, pool_use_lifo=True,
             connect_args=secret,
@@ -57,10 +65,12 @@ class MariadbDialect(Dialect):
             pool_reset_on_return=None, skip_autocommit_rollback=True,
         )  # fmt: skip
         event.listen(engine, "connect", _prepare)
+        if tls is not None:
+            event.listen(engine, "connect", _require_tls, insert=True)
         return engine
 
     def begin(self, connection: Connection, durability: Durability) -> None:  # noqa: ARG002 - always full
-        """Begin; the session reads what is committed (:func:`_prepare`)."""
+        """Begin; the session uses read committed (:func:`_prepare`)."""
         self.run(connection, "START TRANSACTION")
 
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
@@ -75,15 +85,15 @@ class MariadbDialect(Dialect):
                 connection.execute(_MAKE_KEY, {"name": name})
                 connection.scalar(statement, {"name": name})
 
-    def alone(self, connection: Connection, key: str) -> None:
+    def lock_exclusively(self, connection: Connection, key: str) -> None:
         """Take a lock by name: it is the session's, whatever DDL commits in between."""
         connection.execute(_GET_LOCK, {"key": f"hiveacid {key}"})
 
-    def no_longer_alone(self, connection: Connection, key: str) -> None:
+    def release_exclusive_lock(self, connection: Connection, key: str) -> None:
         """Give the lock back."""
         connection.execute(_RELEASE_LOCK, {"key": f"hiveacid {key}"})
 
-    def done_before(self, error: DBAPIError) -> bool:
+    def is_already_applied(self, error: DBAPIError) -> bool:
         """DDL commits by itself here: a process that died in a step has left its first statements."""
         return _code(error) in _DONE_BEFORE
 
@@ -95,20 +105,22 @@ class MariadbDialect(Dialect):
         """Set the counter on."""
         connection.execute(_SET_IDS, {"top": high_watermark})
 
-    def trouble(self, error: DBAPIError) -> Trouble:
+    def classify_error(self, error: DBAPIError) -> ErrorKind:
         """Classify by the server's or the client's error number."""
         code = _code(error)
         if code in _BUSY:
-            return Trouble.BUSY
+            return ErrorKind.BUSY
         if error.connection_invalidated or code in _LOST:
-            return Trouble.LOST
-        return Trouble.UNAVAILABLE if code in _UNAVAILABLE else Trouble.OTHER
+            return ErrorKind.LOST
+        if code in _DENIED:
+            return ErrorKind.DENIED
+        return ErrorKind.UNAVAILABLE if code in _UNAVAILABLE else ErrorKind.OTHER
 
     def take_txn_ids(self, connection: Connection, count: int) -> int:
         """Take the next ids and return the first; others wait until the commit."""
         return int(connection.execute(_TAKE_IDS, {"count": count}).lastrowid) - count + 1
 
-    def next_count(self, connection: Connection, counter: str) -> int:
+    def increment_counter(self, connection: Connection, counter: str) -> int:
         """Count with the counter's row locked."""
         return int(connection.execute(_COUNT, {"name": counter}).lastrowid)
 
@@ -139,6 +151,30 @@ _RELEASE_LOCK = text("SELECT RELEASE_LOCK(:key)").bindparams(bindparam("key"))
 def _code(error: DBAPIError) -> int | None:
     arguments = getattr(error.orig, "args", ())
     return arguments[0] if arguments and isinstance(arguments[0], int) else None
+
+
+def _check_options(url: URL) -> None:
+    """Refuse what PyMySQL would answer with a TypeError when it connects."""
+    if url.get_driver_name() != "pymysql":
+        raise ConfigError("a store on MariaDB is spoken to by PyMySQL: its URL begins with mysql+pymysql://")
+    try:
+        from pymysql.connections import Connection as Driver  # noqa: PLC0415 - it may not be installed
+    except ImportError:
+        return  # making the engine says so
+    known = inspect.signature(Driver.__init__).parameters
+    unknown = sorted(name for name in url.query if name not in known)
+    if unknown:
+        raise ConfigError(
+            f"unknown option {unknown[0]}= in the store's URL (TLS options of MariaDB: ssl_ca=FILE and others, "
+            "docs/security.md)"
+        )
+
+
+def _require_tls(connection: Any, _record: object) -> None:
+    """Refuse a connection in plain text: PyMySQL before 1.2 goes on without TLS where the server has none."""
+    if not getattr(connection, "_secure", False):
+        connection.close()
+        raise ConfigError("the store's server offers no TLS, and its URL asks for it (ssl…=)")
 
 
 def _prepare(connection: Any, _record: object) -> None:

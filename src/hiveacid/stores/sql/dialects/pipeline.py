@@ -1,8 +1,8 @@
-"""Several statements to PostgreSQL in one message: libpq's pipeline mode, by psycopg's ``pq``.
+"""Pipelines of PostgreSQL: several statements in one message (libpq's pipeline mode, through psycopg's ``pq``).
 
-psycopg's own pipeline hands on each statement as it comes. Between the first, which takes locks, and the last,
-which lets them go, its process may have to wait for a processor, and others wait for the locks. Sent as a whole,
-the server needs nobody to go on.
+psycopg's own pipeline sends each statement as it comes. Between the first, which takes locks, and the last, which
+releases them, the client may lose its processor while others wait for the locks. The server needs no client to go on
+once it has all statements.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Pipeline:
         statement, names = _numbered(text)
         name, results = self._prepared.get(text) or fresh.get(text), 1
         if name is None:
-            # A name is never used again: whether one is taken after an error, nobody knows.
+            # Names are never reused: after an error it is unknown whether the server has taken one.
             self._names += 1
             name = fresh[text] = f"hiveacid_{self._names}".encode()
             self._connection.send_prepare(name, statement.encode(self._encoding))
@@ -80,7 +80,7 @@ class Pipeline:
         return results
 
     def _answers(self) -> list[pq.abc.PGresult]:
-        """Send what is queued and return all results."""
+        """Send the queued statements and return all results."""
         connection = self._connection
         results: list[pq.abc.PGresult] = []
         with selectors.DefaultSelector() as selector:

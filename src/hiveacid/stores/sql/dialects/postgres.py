@@ -1,14 +1,16 @@
-"""PostgreSQL, spoken to by psycopg."""
+"""PostgreSQL, through psycopg."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, Trouble, key_number
+from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, key_number
+from hiveacid.stores.sql.dialects.tls import check_postgres
 
 
 class PostgresDialect(Dialect):
@@ -25,7 +27,8 @@ class PostgresDialect(Dialect):
     }
 
     def engine(self, url: URL) -> Engine:
-        """Make the engine."""
+        """Make the engine. Raises ConfigError for TLS options that would not be obeyed."""
+        check_postgres(url, os.environ)
         patience = {} if "connect_timeout" in url.query else {"connect_timeout": 10}  # seconds
         engine = create_engine(
             url, isolation_level="AUTOCOMMIT", hide_parameters=True, max_overflow=20, pool_use_lifo=True,
@@ -57,7 +60,7 @@ class PostgresDialect(Dialect):
                 connection.invalidate()
             raise OperationalError(steps[0][0], None, error) from error
         except BaseException:
-            connection.invalidate()  # what was under way is rolled back, and its answers read by nobody
+            connection.invalidate()  # the transaction is rolled back, and its answers must not be read
             raise
         return rows
 
@@ -83,20 +86,22 @@ class PostgresDialect(Dialect):
             {"top": high_watermark},
         )
 
-    def trouble(self, error: DBAPIError) -> Trouble:
+    def classify_error(self, error: DBAPIError) -> ErrorKind:
         """Classify by SQLSTATE."""
         state = getattr(error.orig, "sqlstate", None) or ""
-        if state in ("40001", "40P01", "55P03", "53300", "23503", "23505", "57P03"):
-            return Trouble.BUSY
-        if error.connection_invalidated or state.startswith("08") or state in ("57P01", "57P02"):
-            return Trouble.LOST
+        if state in ("40001", "40P01", "55P03", "53300", "23503", "23505"):
+            return ErrorKind.BUSY
+        if error.connection_invalidated or state.startswith("08") or state in ("57P01", "57P02", "57P03"):
+            return ErrorKind.LOST
+        if state == "42501":
+            return ErrorKind.DENIED
         if state.startswith("53") or state in ("25006", "58030"):
-            return Trouble.UNAVAILABLE
-        return Trouble.LOST if not state and _is_operational(error) else Trouble.OTHER
+            return ErrorKind.UNAVAILABLE
+        return ErrorKind.LOST if not state and _is_operational(error) else ErrorKind.OTHER
 
 
 def _prepare(connection: Any, _record: object) -> None:
-    """Let a pipeline, too, read what is committed before each of its statements."""
+    """Set read committed for pipelines, which have no BEGIN."""
     connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 

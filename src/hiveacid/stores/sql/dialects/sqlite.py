@@ -1,4 +1,4 @@
-"""SQLite."""
+"""SQLite, through the standard library."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from hiveacid.errors import ConfigError, StoreUnavailableError
-from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, Trouble
+from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind
+from hiveacid.stores.sql.private_files import protect_file
 
 
 class SqliteDialect(Dialect):
-    """SQLite in WAL mode: one writer at a time, whoever it is; readers are never in the way."""
+    """SQLite in WAL mode: one writer at a time over all processes; readers and writers do not block each other."""
 
     ids_may_gap = False
-    own_time = False
+    server_time = False
     words = {  # noqa: RUF012 - a constant
         **Dialect.words,
         "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
@@ -29,15 +30,17 @@ class SqliteDialect(Dialect):
     }
 
     def engine(self, url: URL) -> Engine:
-        """Make the engine; the file's directory is made as well. Raises ConfigError without a file."""
+        """Make the engine, and the file with its directory, for their owner alone. Raises ConfigError without a file."""
         if not url.database or url.database == ":memory:":
             msg = "a SQLite store needs a file: sqlite:///path/to/store.db"
             raise ConfigError(msg)
+        file = Path(url.database)
         try:
-            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             msg = f"the directory of the transaction store {url.database} cannot be made: {error}"
             raise StoreUnavailableError(msg) from error
+        protect_file(file)
         engine = create_engine(
             url, isolation_level="AUTOCOMMIT", hide_parameters=True, connect_args={"timeout": 30.0}
         )
@@ -73,11 +76,11 @@ class SqliteDialect(Dialect):
     def raise_serial(self, connection: Connection, high_watermark: int) -> None:
         """Nothing to do: AUTOINCREMENT goes on from the highest id there ever was."""
 
-    def trouble(self, error: DBAPIError) -> Trouble:
+    def classify_error(self, error: DBAPIError) -> ErrorKind:
         """Classify by SQLite's primary result code."""
         code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CONSTRAINT):
-            return Trouble.BUSY
+            return ErrorKind.BUSY
         unavailable = (
             sqlite3.SQLITE_FULL,
             sqlite3.SQLITE_READONLY,
@@ -85,7 +88,7 @@ class SqliteDialect(Dialect):
             sqlite3.SQLITE_CANTOPEN,
             sqlite3.SQLITE_PERM,
         )
-        return Trouble.UNAVAILABLE if code in unavailable else Trouble.OTHER
+        return ErrorKind.UNAVAILABLE if code in unavailable else ErrorKind.OTHER
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:

@@ -1,0 +1,317 @@
+"""Registry of table properties: every key of TBLPROPERTIES and of a SerDe that the code reads or writes.
+
+Other keys are kept with the table and shown, and change nothing. The page ``docs/table-properties.md`` is made from
+this module by ``tools/generated_pages.py``. The package ``core`` imports nothing from here: the registry takes the names
+of the keys that ``core`` reads from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from hiveacid.config import keys
+from hiveacid.core import model
+from hiveacid.core.model import TableDefinition
+from hiveacid.core.schema import evolution, storage_formats
+
+
+@dataclass(frozen=True)
+class TableProperty:
+    """A table property. Keys are compared without case, as Hive does.
+
+    ``kind``: the type of its value as users read it. ``default``: what counts without it. ``origin``: whose key it is.
+    """
+
+    name: str
+    kind: str
+    default: str
+    doc: str
+    origin: str = "Hive"
+
+    def of(self, table: TableDefinition) -> str | None:
+        """Return the text that a table has for the property; None without one."""
+        return table.property(self.name)
+
+
+# --- kind of the table --------------------------------------------------------------------------
+TRANSACTIONAL = TableProperty(
+    model.TRANSACTIONAL,
+    "true",
+    "absent",
+    "Makes the table transactional. It cannot be taken back.",
+)
+TRANSACTIONAL_PROPERTIES = TableProperty(
+    model.TRANSACTIONAL_PROPERTIES,
+    "default | insert_only",
+    "default",
+    "default: full ACID, which needs ORC. insert_only: rows are added and overwritten, never updated or deleted; every "
+    "format.",
+)
+BUCKETING_VERSION = TableProperty(
+    model.BUCKETING_VERSION,
+    "1 | 2",
+    "2 for new tables, 1 for tables without it",
+    "Hash function that decides the bucket of a row. It cannot be changed.",
+)
+
+# --- files --------------------------------------------------------------------------------------
+LAYOUT_LEVEL = TableProperty(
+    keys.LAYOUT_LEVEL.name, keys.LAYOUT_LEVEL.kind, "the setting", keys.LAYOUT_LEVEL.doc, "hiveacid"
+)
+SINGLE_BUCKET = TableProperty(
+    keys.SINGLE_BUCKET.name,
+    keys.SINGLE_BUCKET.kind,
+    "the setting",
+    "New rows of a full ACID table that is not bucketed go to bucket_00000 only, as Trino needs it.",
+    "hiveacid",
+)
+ORC_COMPRESS = TableProperty(
+    "orc.compress",
+    keys.ORC_COMPRESS.kind,
+    f"the setting {keys.ORC_COMPRESS.name}; a stream takes SNAPPY",
+    "Codec of new ORC files.",
+    "ORC",
+)
+ORC_POSITIONAL = TableProperty(
+    evolution.ORC_POSITIONAL,
+    "bool",
+    "as hiveacid.layout.level says",
+    "true: columns of ORC files are matched by position; false: by name.",
+    "ORC",
+)
+PARQUET_COMPRESSION = TableProperty(
+    "parquet.compression",
+    "UNCOMPRESSED | SNAPPY | GZIP | ZSTD",
+    "SNAPPY",
+    "Codec of new Parquet files.",
+    "Parquet",
+)
+
+# --- compaction, cleaning and history -----------------------------------------------------------
+NO_AUTO_COMPACTION = TableProperty(
+    "no_auto_compaction",
+    "bool",
+    "false",
+    "true: the initiator leaves the table alone; COMPACT still works. Also a property of a database.",
+)
+NO_CLEANUP = TableProperty(
+    "no_cleanup",
+    "bool",
+    "false",
+    "true: the cleaner removes nothing. Also a property of a database or partition.",
+)
+COMPACTOR_THRESHOLD = TableProperty(
+    "compactorthreshold.NAME",
+    "as the setting NAME",
+    "the setting NAME",
+    "Overrides the setting NAME for the initiator, such as "
+    "`compactorthreshold.hive.compactor.delta.num.threshold`. Also a property of a database.",
+)
+COMPACTOR = TableProperty(
+    "compactor.NAME",
+    "as the setting NAME",
+    "the setting NAME",
+    "Overrides the setting NAME for the compactions of the table. Also a property of a database, or of one compaction "
+    "(WITH OVERWRITE TBLPROPERTIES).",
+)
+WORKER_POOL = TableProperty(
+    keys.WORKER_POOL.name,
+    "text",
+    "the setting",
+    "Pool whose workers compact the table. Also a property of a database.",
+)
+PRIORITY = TableProperty(
+    keys.PRIORITY.name,
+    "int",
+    "the setting",
+    "Compactions of a higher priority are taken first. Also a property of a database.",
+    "hiveacid",
+)
+HISTORY_RETENTION = TableProperty(
+    "hiveacid.history.retention",
+    "duration",
+    "0",
+    "How long the cleaner keeps what a compaction or an overwrite replaced, for time travel and change feeds (`7d`, a number of seconds).",
+    "hiveacid",
+)
+
+# --- text files ---------------------------------------------------------------------------------
+FIELD_DELIMITER = TableProperty(
+    storage_formats.FIELD_DELIMITER, "byte", r"\001", "Separates fields (FIELDS TERMINATED BY)."
+)
+SERIALIZATION_FORMAT = TableProperty(
+    storage_formats.SERIALIZATION_FORMAT, "byte", r"\001", "Separates fields where field.delim is missing."
+)
+ESCAPE_DELIMITER = TableProperty(
+    storage_formats.ESCAPE_DELIMITER, "byte", "absent", "Escapes delimiters in values (ESCAPED BY)."
+)
+COLLECTION_DELIMITER = TableProperty(
+    storage_formats.COLLECTION_DELIMITER,
+    "byte",
+    r"\002",
+    "Separates elements of an array and fields of a struct (COLLECTION ITEMS TERMINATED BY).",
+)
+COLLECTION_DELIMITER_HIVE2 = TableProperty(
+    "colelction.delim", "byte", r"\002", "The same as Hive spelt it before version 3."
+)
+MAP_KEY_DELIMITER = TableProperty(
+    storage_formats.MAP_KEY_DELIMITER,
+    "byte",
+    r"\003",
+    "Separates key and value of a map (MAP KEYS TERMINATED BY).",
+)
+LINE_DELIMITER = TableProperty(
+    storage_formats.LINE_DELIMITER, "byte", r"\n", r"Separates lines. Other values than \n are refused."
+)
+NULL_FORMAT = TableProperty(storage_formats.NULL_FORMAT, "text", r"\N", "Text of NULL (NULL DEFINED AS).")
+LAST_COLUMN_TAKES_REST = TableProperty(
+    "serialization.last.column.takes.rest",
+    "bool",
+    "false",
+    "true: further delimiters of a line belong to its last column.",
+)
+NESTING_LEVELS = TableProperty(
+    "hive.serialization.extend.nesting.levels",
+    "bool",
+    "false",
+    "true: 24 separators for nested types instead of 8.",
+)
+MORE_NESTING_LEVELS = TableProperty(
+    "hive.serialization.extend.additional.nesting.levels",
+    "bool",
+    "false",
+    "true: all separators that Hive knows for nested types.",
+)
+ENCODING = TableProperty(
+    "serialization.encoding", "text", "utf-8", "Encoding. Others than UTF-8 are refused."
+)
+TIMESTAMP_FORMATS = TableProperty(
+    "timestamp.formats", "text", "absent", "Formats of timestamps. It is refused."
+)
+RECORD_DELIMITER = TableProperty(
+    "textinputformat.record.delimiter", "text", "absent", "Separates lines. It is refused.", "Hadoop"
+)
+SKIP_HEADER_LINES = TableProperty(
+    "skip.header.line.count",
+    "int",
+    "0",
+    "Lines at the beginning of a file that are no rows. Others than 0 are refused.",
+)
+SKIP_FOOTER_LINES = TableProperty(
+    "skip.footer.line.count",
+    "int",
+    "0",
+    "Lines at the end of a file that are no rows. Others than 0 are refused.",
+)
+
+# --- kept by hiveacid and other engines ---------------------------------------------------------
+ADOPTED_TXN = TableProperty(
+    "hiveacid.adopted.txn",
+    "int",
+    "absent",
+    "Highest transaction id of the directories that an adopted or migrated table brought along.",
+    "hiveacid",
+)
+ADOPTED_INVALID = TableProperty(
+    "hiveacid.adopted.invalid.txns",
+    "list of int",
+    "absent",
+    "Transaction ids up to that one whose directories do not count.",
+    "hiveacid",
+)
+HISTORY_FROM = TableProperty(
+    "hiveacid.history.from",
+    "int",
+    "0",
+    "Write id before which snapshots are no longer complete, because the cleaner removed their files.",
+    "hiveacid",
+)
+CONVERSION = TableProperty(
+    "hiveacid.conversion",
+    "int",
+    "absent",
+    "Write id under which the files of a plain table move into a delta directory. Readers of the plain table ignore that "
+    "directory; readers of the transactional one ignore files that still lie beside it.",
+    "hiveacid",
+)
+MIGRATION = TableProperty(
+    "hiveacid.migration",
+    "text",
+    "absent",
+    "The other store of a table that `hiveacid migrate` is moving. The table cannot be used until the move has ended.",
+    "hiveacid",
+)
+LAST_DDL_TIME = TableProperty(
+    "transient_lastDdlTime", "int", "set", "Time of the last CREATE or ALTER, in seconds since 1970."
+)
+SPARK_PROVIDER = TableProperty(
+    "spark.sql.sources.provider",
+    "text",
+    "absent",
+    "Marks a table that Spark put into a Hive Metastore and that only Spark reads.",
+    "Spark",
+)
+
+RESERVED_PROPERTIES = frozenset(
+    {one.name for one in (ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION, MIGRATION)}
+)
+"""Names of the properties that users cannot set."""
+
+
+@dataclass(frozen=True)
+class PropertySection:
+    """A group of table properties under its heading in the documentation."""
+
+    title: str
+    properties: tuple[TableProperty, ...]
+
+
+SECTIONS: tuple[PropertySection, ...] = (
+    PropertySection("Kind of the table", (TRANSACTIONAL, TRANSACTIONAL_PROPERTIES, BUCKETING_VERSION)),
+    PropertySection(
+        "Files", (LAYOUT_LEVEL, SINGLE_BUCKET, ORC_COMPRESS, ORC_POSITIONAL, PARQUET_COMPRESSION)
+    ),
+    PropertySection(
+        "Compaction, cleaning and history",
+        (
+            NO_AUTO_COMPACTION,
+            NO_CLEANUP,
+            COMPACTOR_THRESHOLD,
+            COMPACTOR,
+            WORKER_POOL,
+            PRIORITY,
+            HISTORY_RETENTION,
+        ),
+    ),
+    PropertySection(
+        "Text files (also as SERDEPROPERTIES)",
+        (
+            FIELD_DELIMITER,
+            SERIALIZATION_FORMAT,
+            ESCAPE_DELIMITER,
+            COLLECTION_DELIMITER,
+            COLLECTION_DELIMITER_HIVE2,
+            MAP_KEY_DELIMITER,
+            LINE_DELIMITER,
+            NULL_FORMAT,
+            LAST_COLUMN_TAKES_REST,
+            NESTING_LEVELS,
+            MORE_NESTING_LEVELS,
+            ENCODING,
+            TIMESTAMP_FORMATS,
+            RECORD_DELIMITER,
+            SKIP_HEADER_LINES,
+            SKIP_FOOTER_LINES,
+        ),
+    ),
+    PropertySection(
+        "Kept by hiveacid and other engines",
+        (ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION, MIGRATION, LAST_DDL_TIME, SPARK_PROVIDER),
+    ),
+)
+
+TABLE_PROPERTIES: Mapping[str, TableProperty] = MappingProxyType(
+    {one.name: one for section in SECTIONS for one in section.properties}
+)

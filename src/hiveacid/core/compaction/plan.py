@@ -1,0 +1,177 @@
+"""Plan of a compaction: directories to read, names of the result, or the reason why there is nothing to do.
+
+Rules: Hive's ``Worker`` ("not enough to compact"), ``AcidUtils.OutputPath`` names, ``QueryCompactor``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, parse_directory
+from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
+from hiveacid.core.model import TxnId, WriteId
+from hiveacid.core.snapshot.listing import DataFormat, format_metadata
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, DataFile
+
+NOT_ENOUGH = "None of the compaction thresholds met, compaction request is refused!"
+"""Hive's message for a compaction that would change nothing."""
+
+
+DELETES_ABOVE = (
+    "A delete was committed above a write id that is open: its row ids would no longer be those of the rows. "
+    "Try again when the open transaction has ended."
+)
+"""Message for a rebalance that has to wait, though it excludes other writers. Hive 4.2 has no such check."""
+
+
+class CompactionKind(StrEnum):
+    """MINOR joins deltas, and delete deltas; MAJOR makes a base of everything; REBALANCE also renumbers its rows."""
+
+    MINOR = "minor"
+    MAJOR = "major"
+    REBALANCE = "rebalance"
+
+
+@dataclass(frozen=True)
+class CompactionRefusal:
+    """Nothing to compact. ``cleaning_needed``: there is something for the cleaner all the same."""
+
+    reason: str
+    cleaning_needed: bool
+
+
+@dataclass(frozen=True)
+class CompactionPlan:
+    """Directories that a compaction reads and writes. Paths and names are relative to the location.
+
+    A major one (a rebalance too) merges ``base``, ``originals``, ``deltas`` and ``delete_deltas``; a minor one
+    joins the deltas into ``output`` and the delete events into ``delete_output`` and leaves base and originals alone. Rows
+    and events count when ``write_ids`` says that their own write id is valid; keys stay as they are.
+
+    ``output`` (None: a minor one without insert deltas) and ``delete_output`` (None: no delete deltas) are
+    directories that must exist afterwards even when no row is left for them: they hide what was read.
+    ``metadata``: text of the ``_metadata_acid`` file that must stand in ``output``, None where none may.
+    """
+
+    kind: CompactionKind
+    write_ids: ValidCompactorWriteIdList
+    base: AcidDirectory | None
+    originals: tuple[DataFile, ...]
+    deltas: tuple[AcidDirectory, ...]
+    delete_deltas: tuple[AcidDirectory, ...]
+    output: str | None
+    delete_output: str | None
+    metadata: str | None
+
+    @property
+    def high_watermark(self) -> WriteId:
+        """Return the highest write id that the result covers."""
+        return self.write_ids.high_watermark
+
+
+def plan_compaction(
+    state: AcidState,
+    write_ids: ValidCompactorWriteIdList,
+    kind: CompactionKind,
+    level: LayoutLevel,
+    visibility_txn_id: TxnId,
+) -> CompactionPlan | CompactionRefusal:
+    """Decide what a compaction does with a location.
+
+    ``state``: the location as ``select`` sees it with the same ``write_ids``, and with valid transactions among
+    which the compaction's own counts as open (HIVE-29567). ``visibility_txn_id``: the compaction's
+    transaction; at layout level HIVE3 it does not show, and the result counts as soon as it lies there.
+    """
+    if not _has_work(state, kind):
+        return CompactionRefusal(NOT_ENOUGH, cleaning_needed=bool(state.obsolete or state.aborted))
+    if kind is CompactionKind.REBALANCE and _has_deletes_above(state, write_ids):
+        return CompactionRefusal(DELETES_ABOVE, cleaning_needed=False)
+    taken = _taken_names(state)
+    for reach in range(_result_high_watermark(state, write_ids), _highest(state) - 1, -1):
+        # Without visibility suffix an aborted writer's directory can have the name of the result. No row
+        # above the last directory to be read counts, so the result may as well stop further down.
+        outputs = _outputs(state, kind, WriteId(reach), visibility_txn_id)
+        names = [None if name is None else name.format(level) for name in outputs]
+        if taken.isdisjoint(filter(None, names)):
+            break
+    else:
+        reason = "A directory of the name of the result lies there already: clean first."
+        return CompactionRefusal(
+            reason, cleaning_needed=bool(state.obsolete or state.aborted or state.halves)
+        )
+    whole = kind is not CompactionKind.MINOR
+    marked = whole and level is LayoutLevel.HIVE3
+    return CompactionPlan(
+        kind,
+        write_ids.lowered(WriteId(reach)),
+        state.base if whole else None,
+        state.originals if whole else (),
+        state.deltas,
+        state.delete_deltas,
+        output=names[0],
+        delete_output=names[1],
+        metadata=format_metadata(DataFormat.COMPACTED) if marked else None,
+    )
+
+
+def _has_work(state: AcidState, kind: CompactionKind) -> bool:
+    """Hive's rule; beyond it, a major compaction also runs to get rid of rows of aborted write ids."""
+    inserts, deletes = len(state.deltas), len(state.delete_deltas)
+    if kind is CompactionKind.REBALANCE:
+        return bool(state.base or state.originals or inserts)
+    if kind is CompactionKind.MAJOR:
+        bases = 0 if state.base is None else 1
+        return bool(state.originals) or inserts + deletes + bases > 1 or state.uncompacted_aborts
+    return inserts > 1 or deletes > 1
+
+
+def _has_deletes_above(state: AcidState, write_ids: ValidCompactorWriteIdList) -> bool:
+    names = (parse_directory(path) for path in state.pending)
+    return any(
+        isinstance(name, DeltaName) and name.is_delete and name.max_write_id > write_ids.high_watermark
+        for name in names
+    )
+
+
+def _result_high_watermark(state: AcidState, write_ids: ValidCompactorWriteIdList) -> WriteId:
+    """Return the high watermark of the result.
+
+    It stays below a streamed delta of which a part is still open: Hive's readers pass over the committed
+    rows of such a delta when a base or delta ends inside its range.
+    """
+    reach = write_ids.high_watermark
+    for path in set(state.pending).difference(state.halves):
+        name = parse_directory(path)
+        if isinstance(name, DeltaName) and not name.visibility_txn_id and name.min_write_id <= reach:
+            reach = WriteId(name.min_write_id - 1)
+    return WriteId(max(reach, _highest(state)))
+
+
+def _highest(state: AcidState) -> int:
+    base = 0 if state.base is None or not isinstance(state.base.name, BaseName) else state.base.name.write_id
+    return max((base, *(name.max_write_id for name in _delta_names(state))))
+
+
+def _outputs(
+    state: AcidState, kind: CompactionKind, reach: WriteId, visibility_txn_id: TxnId
+) -> tuple[BaseName | DeltaName | None, DeltaName | None]:
+    if kind is not CompactionKind.MINOR:
+        return BaseName(reach, visibility_txn_id), None
+    lowest = min(name.min_write_id for name in _delta_names(state))
+    insert, delete = (
+        DeltaName(is_delete, lowest, reach, None, visibility_txn_id) for is_delete in (False, True)
+    )
+    return (insert if state.deltas else None), (delete if state.delete_deltas else None)
+
+
+def _delta_names(state: AcidState) -> list[DeltaName]:
+    directories = (*state.deltas, *state.delete_deltas)
+    return [one.name for one in directories if isinstance(one.name, DeltaName)]
+
+
+def _taken_names(state: AcidState) -> set[str]:
+    read = [*state.deltas, *state.delete_deltas]
+    if state.base is not None:
+        read.append(state.base)
+    return {*(one.path for one in read), *state.obsolete, *state.aborted, *state.pending}

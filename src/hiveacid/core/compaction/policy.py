@@ -1,0 +1,182 @@
+"""Compaction policy: whether and how the initiator compacts a table or partition, with a reason.
+
+Rules: Hive 4's ``Initiator``, ``TableOptimizer`` and ``CompactorUtil.determineCompactionType``. The first question,
+whether it may be compacted now, needs the queue only. The second, whether it pays, needs a listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hiveacid.core.compaction.plan import CompactionKind
+from hiveacid.core.format.names import BaseName, DeltaName, is_layout, parse_directory
+from hiveacid.core.model import TableKind
+from hiveacid.core.snapshot.selection import AcidState
+from hiveacid.core.transactions.states import UNDER_WAY, CompactionState
+
+_ENDED_WELL = (CompactionState.SUCCEEDED, CompactionState.READY_FOR_CLEANING, CompactionState.REFUSED)
+_SMALL = 0.01  # metastore.deltametrics.delta.pct.threshold
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """From when on compaction pays: Hive's settings with Hive's defaults, times in seconds.
+
+    ``delta_num``, ``delta_pct``: ``hive.compactor.delta.{num,pct}.threshold``. ``aborted_txns``,
+    ``aborted_age`` (negative: never): ``hive.compactor.abortedtxn.threshold`` and
+    ``hive.compactor.aborted.txn.time.threshold``. ``failures``, ``retry_after`` (0: never):
+    ``hive.compactor.initiator.failed.compacts.threshold`` and ``...failed.retry.time``.
+    """
+
+    delta_num: int = 10
+    delta_pct: float = 0.1
+    aborted_txns: int = 1000
+    aborted_age: float = 12 * 3600.0
+    failures: int = 2
+    retry_after: float = 7 * 86_400.0
+    insert_only: bool = True
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An earlier compaction of the same place: its number, state, and when it was queued and begun (ms)."""
+
+    id: int
+    state: str
+    enqueued: int | None = None
+    started: int | None = None
+
+
+@dataclass(frozen=True)
+class CompactionCandidate:
+    """Facts of a table or partition that need no look at its files.
+
+    ``attempts``: queue and history of this very place. ``aborted``: when transactions that wrote here were
+    aborted (ms), as far as what they left is not cleaned. ``disabled``: where ``no_auto_compaction`` is set,
+    "table" or "database"; None: nowhere.
+    """
+
+    kind: TableKind
+    attempts: tuple[Attempt, ...] = ()
+    aborted: tuple[int, ...] = ()
+    disabled: str | None = None
+
+
+@dataclass(frozen=True)
+class LocationSizes:
+    """Sizes at a location: bytes of the base (or the original files) and of all deltas, delete deltas included.
+
+    ``deltas``: directories, delete deltas included. ``old_bases``: an obsolete base lies there still.
+    ``small_deltas`` (of less than a hundredth of the base) and ``obsolete_deltas`` are for operators to watch.
+    """
+
+    base_bytes: int
+    delta_bytes: int
+    deltas: int
+    old_bases: bool = False
+    small_deltas: int = 0
+    obsolete_deltas: int = 0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Compact (``kind``) or not (None), and why. ``noted``: the queue keeps it as "did not initiate"."""
+
+    kind: CompactionKind | None
+    reason: str
+    noted: bool = False
+
+
+def measure_location(state: AcidState) -> LocationSizes:
+    """Sum up what a snapshot (of the compactor's write ids) reads at a location."""
+    base = () if state.base is None else state.base.files
+    base_bytes = sum(file.size for file in (*base, *state.originals))
+    sizes = [sum(file.size for file in one.files) for one in (*state.deltas, *state.delete_deltas)]
+    obsolete = [_parsed(path) for path in state.obsolete]
+    return LocationSizes(
+        base_bytes,
+        delta_bytes=sum(sizes),
+        deltas=len(sizes),
+        old_bases=any(isinstance(name, BaseName) for name in obsolete),
+        small_deltas=sum(size < _SMALL * base_bytes for size in sizes),
+        obsolete_deltas=sum(isinstance(name, DeltaName) for name in obsolete),
+    )
+
+
+def _parsed(path: str) -> object:
+    return parse_directory(path) if is_layout(path) else None
+
+
+def reason_not_to_initiate(place: CompactionCandidate, thresholds: Thresholds, now: int) -> Decision | None:
+    """Return why a place is not compacted by itself now, whatever lies there; None if nothing speaks against it.
+
+    ``now``: ms. Compactions that a user asks for don't ask this.
+    """
+    if place.disabled is not None:
+        return Decision(None, f"no_auto_compaction is set on the {place.disabled}")
+    if place.kind is TableKind.PLAIN:
+        return Decision(None, "the table is not transactional")
+    if place.kind is TableKind.INSERT_ONLY and not thresholds.insert_only:
+        return Decision(None, "the table is insert-only and hive.compactor.compact.insert.only=false")
+    under_way = next((one for one in place.attempts if one.state in UNDER_WAY), None)
+    if under_way is not None:
+        return Decision(None, f"compaction {under_way.id} is {under_way.state} already")
+    failed = _failures_in_a_row(place.attempts, thresholds.failures)
+    if failed and not _is_long_ago(failed, thresholds.retry_after, now):
+        return Decision(
+            None,
+            f"Compaction is not initiated since last {len(failed)} consecutive compaction attempts failed",
+            noted=True,
+        )
+    return None
+
+
+def _failures_in_a_row(attempts: Sequence[Attempt], limit: int) -> list[Attempt]:
+    """Return the newest ``limit`` ended attempts if all of them failed, else none."""
+    ended = [one for one in attempts if one.state in (CompactionState.SUCCEEDED, CompactionState.FAILED)]
+    newest = sorted(ended, key=lambda one: one.id, reverse=True)[:limit]
+    return (
+        newest if len(newest) == limit and all(one.state == CompactionState.FAILED for one in newest) else []
+    )
+
+
+def _is_long_ago(failed: Sequence[Attempt], retry_after: float, now: int) -> bool:
+    last = max(one.enqueued or 0 for one in failed)
+    return retry_after > 0 and last + retry_after * 1000 < now
+
+
+def decide_by_aborts(place: CompactionCandidate, thresholds: Thresholds, now: int) -> Decision | None:
+    """Return the compaction that aborted transactions call for, None if they call for none.
+
+    Those from before the last compaction that ended well don't count again: it has dropped their rows, and
+    what keeps their ids in the store is not this place's.
+    """
+    began = max((one.started or 0 for one in place.attempts if one.state in _ENDED_WELL), default=0)
+    aborted = [at for at in place.aborted if at >= began]
+    if len(aborted) > thresholds.aborted_txns:
+        reason = f"{len(aborted)} aborted transactions, more than {thresholds.aborted_txns}"
+        return Decision(CompactionKind.MAJOR, f"{reason} (hive.compactor.abortedtxn.threshold)")
+    age = (now - min(aborted)) / 1000 if aborted else 0.0
+    if 0 <= thresholds.aborted_age < age:
+        reason = f"a transaction was aborted {age / 3600:.1f} hours ago, more than {thresholds.aborted_age / 3600:g}"
+        return Decision(CompactionKind.MINOR, f"{reason} (hive.compactor.aborted.txn.time.threshold)")
+    return None
+
+
+def decide_by_files(figures: LocationSizes, thresholds: Thresholds) -> Decision:
+    """Return the compaction that the files of a place call for (``determineCompactionType``)."""
+    base, deltas = figures.base_bytes, figures.delta_bytes
+    if base or not deltas:
+        share = deltas / base if base else 0.0
+        if share > thresholds.delta_pct:
+            reason = f"deltas are {share:.3g} times the size of the base, more than {thresholds.delta_pct:g}"
+            return Decision(CompactionKind.MAJOR, f"{reason} (hive.compactor.delta.pct.threshold)")
+        if not deltas and figures.old_bases:
+            return Decision(CompactionKind.MAJOR, "nothing but bases, one of them obsolete")
+    if figures.deltas <= thresholds.delta_num:
+        reason = f"Not enough deltas to initiate compaction: {figures.deltas}, not more than"
+        return Decision(None, f"{reason} {thresholds.delta_num} (hive.compactor.delta.num.threshold)")
+    kind = CompactionKind.MINOR if base else CompactionKind.MAJOR
+    reason = f"{figures.deltas} deltas, more than {thresholds.delta_num} (hive.compactor.delta.num.threshold)"
+    return Decision(kind, reason if base else f"{reason}, and no base")

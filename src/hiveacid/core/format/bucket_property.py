@@ -1,0 +1,75 @@
+"""The bucket property: one 32-bit integer that holds codec version, bucket and statement id of a row.
+
+Rules: Hive's ``BucketCodec``. Version 1, all that Hive 3 and later write: 3 bits version,
+1 reserved, 12 bits bucket, 4 reserved, 12 bits statement id. Version 0, older data: the bucket alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hiveacid.errors import BadFileError, ConfigError
+
+MAX_BUCKET = 4095
+MAX_STATEMENT_ID = 4095
+_STATEMENT_BITS = 12
+_BUCKET_SHIFT = 16
+_VERSION_SHIFT = 29
+_V0_LIMIT = 1 << _VERSION_SHIFT
+
+
+@dataclass(frozen=True, order=True)
+class BucketProperty:
+    """A bucket property taken apart.
+
+    ``bucket`` is the number in the name of the file that holds the row, and in the name of the delete
+    delta's file that holds its delete event. ``statement_id`` is the statement of its transaction.
+    """
+
+    version: int
+    bucket: int
+    statement_id: int = 0
+
+    def encode(self, max_statement_id: int | None = None) -> int:
+        """Return the 32-bit integer. Raises ConfigError for numbers that do not fit.
+
+        A bucket above 4095 fits only when the transaction's highest statement id is known: its upper bits
+        then borrow the statement bits that are left (Hive 4; the low 12 bits stay in their place, and
+        ``decode`` sees only those).
+        """
+        if self.version == 0:
+            if self.statement_id != 0 or not 0 <= self.bucket < _V0_LIMIT:
+                msg = f"codec version 0 holds a bucket below 2^29 and no statement id, not {self}"
+                raise ConfigError(msg)
+            return self.bucket
+        if self.version != 1:
+            msg = f"no such version of the bucket codec: {self.version}"
+            raise ConfigError(msg)
+        if not 0 <= self.statement_id <= MAX_STATEMENT_ID:
+            msg = f"statement id {self.statement_id} is not between 0 and {MAX_STATEMENT_ID}"
+            raise ConfigError(msg)
+        low = self._statement_part(MAX_STATEMENT_ID if max_statement_id is None else max_statement_id)
+        return 1 << _VERSION_SHIFT | (self.bucket & MAX_BUCKET) << _BUCKET_SHIFT | low
+
+    def _statement_part(self, max_statement_id: int) -> int:
+        if not self.statement_id <= max_statement_id <= MAX_STATEMENT_ID:
+            msg = f"{max_statement_id} cannot be the highest statement id beside {self.statement_id}"
+            raise ConfigError(msg)
+        used = max(1, max_statement_id).bit_length()
+        limit = 1 << (2 * _STATEMENT_BITS - used)
+        if not 0 <= self.bucket < limit:
+            msg = f"bucket {self.bucket} does not fit: with {used} bits of statement ids the limit is {limit - 1}"
+            raise ConfigError(msg)
+        return (self.bucket >> _STATEMENT_BITS) << used | self.statement_id
+
+
+def decode(bucket_property: int) -> BucketProperty:
+    """Take a bucket property apart. Raises BadFileError when its version is neither 0 nor 1."""
+    version = (bucket_property & 0xFFFFFFFF) >> _VERSION_SHIFT
+    if version == 0:
+        return BucketProperty(0, bucket_property)
+    if version == 1:
+        bucket = bucket_property >> _BUCKET_SHIFT & MAX_BUCKET
+        return BucketProperty(1, bucket, bucket_property & MAX_STATEMENT_ID)
+    msg = f"bucket property {bucket_property} has codec version {version}; only 0 and 1 exist"
+    raise BadFileError(msg)

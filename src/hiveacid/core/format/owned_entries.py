@@ -1,0 +1,121 @@
+"""Entries of a location that belong to its table: DROP, TRUNCATE and the cleaner delete nothing else (issue 20).
+
+A transactional table owns directories of the ACID layout as a whole, files called like those of Hive's writers
+(``000000_0``), and what hiveacid stages. A plain table owns every file that is not hidden, because those are its rows.
+An insert-only table owns both kinds of entries. Every other entry is foreign and stays. Named pipes, sockets
+and devices are foreign under any name, except inside a directory that is owned as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hiveacid.core.format.names import is_layout, parse_original_file
+from hiveacid.core.model import TableKind
+from hiveacid.core.schema.partitions import unescape
+from hiveacid.core.snapshot.listing import ListedEntry
+
+OWN_PREFIX = ".hiveacid-"
+"""Beginning of the names of everything that hiveacid stages in a location."""
+_SCRATCH = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")  # a file that was being written (`storage.local`)
+_CHECKSUM = re.compile(r"\.(.+)\.crc")  # Hadoop's checksums of a local file
+_SUCCESS = "_SUCCESS"  # what Hadoop's committers leave after a job
+
+
+@dataclass(frozen=True)
+class OwnedEntries:
+    """A location's entries: ``owned`` may be deleted, each with everything below it; ``foreign`` are foreign.
+
+    Paths are relative to the location. No owned path holds a kept one.
+    """
+
+    owned: tuple[str, ...]
+    foreign: tuple[str, ...]
+
+
+def split_by_owner(
+    entries: Iterable[ListedEntry], kind: TableKind, partition_columns: Sequence[str] = ()
+) -> OwnedEntries:
+    """Sort a listing into what the table owns and what it does not.
+
+    ``partition_columns``: of the table where the location is the table's, none where it is a partition's.
+    """
+    columns = [column.lower() for column in partition_columns]
+    own, others, directories = [], [], []
+    for entry in entries:
+        if _is_own(entry, kind, columns):
+            own.append(entry.path)
+        elif entry.is_dir:
+            directories.append(entry.path)
+        else:
+            others.append(entry.path)
+    with_own = {above for path in own for above in _above(path)}
+    with_others = {above for path in others for above in _above(path)}
+    # a directory that is not owned is deleted with the owned files in it, and kept if it holds none
+    kept = {*others, *(path for path in directories if path not in with_own and path not in with_others)}
+    protected = {*kept, *(above for path in kept for above in _above(path))}
+    owned = {top for path in own if (top := _topmost(path, protected)) is not None}
+    return OwnedEntries(tuple(sorted(owned)), tuple(sorted(kept)))
+
+
+def is_own_staging(name: str) -> bool:
+    """Tell whether an entry of a location is something that hiveacid stages, or staged and left there."""
+    return name.startswith(OWN_PREFIX)
+
+
+def _is_own(entry: ListedEntry, kind: TableKind, columns: Sequence[str]) -> bool:
+    parts = entry.path.split("/")
+    depth = _partition_depth(parts, columns)
+    rest = parts[depth:]
+    if not rest:
+        return entry.is_dir
+    if entry.is_special and len(rest) == 1:
+        return False
+    if is_own_staging(rest[0]):
+        return True
+    if depth < len(columns):  # beside partitions: nothing there is read
+        return rest == [_SUCCESS]
+    if kind is not TableKind.PLAIN and is_layout(rest[0]) and (entry.is_dir or len(rest) > 1):
+        return True
+    *directories, name = rest
+    if entry.is_special or any(_is_hidden(one) for one in directories):
+        return False
+    name = _belongs_to(name)
+    if kind is TableKind.FULL_ACID:
+        return not entry.is_dir and (name == _SUCCESS or parse_original_file(name) is not None)
+    return name == _SUCCESS or not _is_hidden(name)
+
+
+def _partition_depth(parts: Sequence[str], columns: Sequence[str]) -> int:
+    """Return how many components of a path name partitions of these columns, from the first on."""
+    depth = 0
+    for part, column in zip(parts, columns, strict=False):
+        name, equals, _ = part.partition("=")
+        if not equals or unescape(name).lower() != column:
+            break
+        depth += 1
+    return depth
+
+
+def _belongs_to(name: str) -> str:
+    """Return the name of the file that a scratch or checksum file is made for, else the name itself."""
+    found = _CHECKSUM.fullmatch(name) or _SCRATCH.fullmatch(name)
+    return found[1] if found else name
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(("_", "."))
+
+
+def _above(path: str) -> Iterable[str]:
+    """Yield the directories that a path lies in."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _topmost(path: str, protected: set[str]) -> str | None:
+    """Return the highest directory on a path, or the path itself, that holds nothing protected; None: there is none."""
+    return next((one for one in (*reversed([*_above(path)]), path) if one not in protected), None)

@@ -1,0 +1,88 @@
+"""The key of a row (``ROW__ID``), its order, and the footer texts that hold keys and counts.
+
+Rules: Hive's ``RecordIdentifier``, ``OrcRecordUpdater`` and ``OrcRawRecordMerger.ReaderKey``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hiveacid.core.model import WriteId
+from hiveacid.errors import BadFileError
+
+KEY_INDEX = "hive.acid.key.index"
+"""Footer entry: the last key of each stripe."""
+STATISTICS = "hive.acid.stats"
+"""Footer entry: how many inserts, updates and deletes a file holds."""
+FORMAT_VERSION = "hive.acid.version"
+"""Footer entry: always ``2``."""
+
+# as many digits as a signed 64-bit number has
+_KEY = re.compile(r"(-?[0-9]{1,19}),(-?[0-9]{1,19}),(-?[0-9]{1,19})")
+_STATISTICS = re.compile(r"([0-9]{1,19}),([0-9]{1,19}),([0-9]{1,19})")
+
+
+@dataclass(frozen=True, order=True)
+class RecordKey:
+    """Key of a row, in the order that files are sorted by.
+
+    ``write_id``: that of the insert (``originalTransaction``). ``bucket_property``: the whole integer, statement
+    id included. ``row_id``: counts from 0 in each file and write id.
+    """
+
+    write_id: WriteId
+    bucket_property: int
+    row_id: int
+
+
+@dataclass(frozen=True)
+class AcidStatistics:
+    """Number of events of each kind in a file; ``updates`` is 0 since updates are split."""
+
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+    def to_string(self) -> str:
+        """Return the text of the footer entry. Hive 3.1 reads no delete delta without a right one."""
+        return f"{self.inserts},{self.updates},{self.deletes}"
+
+
+def merge_order(key: RecordKey, current_write_id: int, *, is_delete: bool) -> tuple[RecordKey, int, bool]:
+    """Return what events are merged by: the key, then the newest event first, a delete before an insert.
+
+    The first event of each key decides: a delete hides the row.
+    """
+    return key, -current_write_id, not is_delete
+
+
+def format_key_index(last_keys: Iterable[RecordKey]) -> str:
+    """Return the key index of a file, from the last key of each of its stripes."""
+    return "".join(f"{key.write_id},{key.bucket_property},{key.row_id};" for key in last_keys)
+
+
+def parse_key_index(text: str) -> tuple[RecordKey, ...]:
+    """Read a key index. Raises BadFileError.
+
+    A reader must not trust it: Trino writes one entry whatever the number of stripes, other writers write
+    wrong ones; an index that has not one entry a stripe says nothing.
+    """
+    keys: list[RecordKey] = []
+    for part in text.removesuffix(";").split(";") if text else ():
+        match = _KEY.fullmatch(part)
+        if match is None:
+            msg = f"not a {KEY_INDEX} (write id,bucket,row id;...): {text[:200]!r}"
+            raise BadFileError(msg)
+        keys.append(RecordKey(WriteId(int(match[1])), int(match[2]), int(match[3])))
+    return tuple(keys)
+
+
+def parse_statistics(text: str) -> AcidStatistics:
+    """Read ``inserts,updates,deletes``. Raises BadFileError."""
+    match = _STATISTICS.fullmatch(text)
+    if match is None:
+        msg = f"not {STATISTICS} (inserts,updates,deletes): {text[:200]!r}"
+        raise BadFileError(msg)
+    return AcidStatistics(int(match[1]), int(match[2]), int(match[3]))

@@ -1,0 +1,203 @@
+"""Schema evolution: the column of a file for each column of a table, and the type to ask the ORC reader for.
+
+A table's columns change while its files stay: columns are added, renamed, moved, widened. Hive 4 and Trino
+match the columns of ORC files by position, Hive 3 by name (without case). All of them match fields of nested
+structs by name (``SchemaEvolution``, whose positional levels end at the row). Files of Hive 2
+and older have no names (``_col0``, ``_col1`` …): by position. The conversion of values is ORC's own, the one
+that Hive uses, as far as it means the same in every Hive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hiveacid.core.format.names import LayoutLevel
+from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.schema.types import (
+    LOCAL_TIMESTAMP,
+    Array,
+    Field,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    parse_type,
+)
+
+ORC_POSITIONAL = "orc.force.positional.evolution"
+"""Table property (ORC's own name): true or false, above what the layout level says."""
+
+_NAMELESS = re.compile(r"_col[0-9]+")
+_TEXT = frozenset({"string", "varchar", "char"})
+_TIME = frozenset({"timestamp", LOCAL_TIMESTAMP})
+_NUMBER = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
+
+
+class Matching(StrEnum):
+    """Rule by which columns of an ORC file are found."""
+
+    POSITION = "position"
+    NAME = "name"
+
+
+def matching(table: TableDefinition, level: LayoutLevel) -> Matching:
+    """Return how a table's ORC files are to be read: as its property says, else as its layout level does."""
+    forced = (table.property(ORC_POSITIONAL) or "").strip().lower()
+    if forced in ("true", "false"):
+        return Matching.POSITION if forced == "true" else Matching.NAME
+    return Matching.NAME if level is LayoutLevel.HIVE3 else Matching.POSITION
+
+
+@dataclass(frozen=True)
+class ColumnSource:
+    """Source of one column of the table in a file.
+
+    ``name``: what to call it when asking the reader (None: nothing to ask for, it is NULL). ``type``: what to
+    ask for: the column's type, field names of nested structs spelled as in the file. ``cut``: texts may be
+    longer than the column allows. ``problem``: why its values can't be had, to be said when they are asked for.
+    """
+
+    name: str | None
+    type: HiveType
+    cut: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Mapping of a table's columns to a file's, with the types to read.
+
+    ``columns``: one source for each column of the table. ``positional``: where names cannot be used, the types
+    to ask for, one for each column of the file in its order; names are then ``c0`` … and all are read.
+    """
+
+    columns: tuple[ColumnSource, ...]
+    positional: tuple[HiveType, ...] | None = None
+
+
+def plain_recipe(columns: Sequence[Column]) -> Recipe:
+    """Return the recipe of files that are exactly like the table."""
+    fields = (Field(c.name, parse_type(c.type)) for c in columns)
+    return recipe(columns, Struct(tuple(fields)), Matching.POSITION)
+
+
+def recipe(columns: Sequence[Column], file: Struct, how: Matching) -> Recipe:
+    """Decide how a file whose row has the fields ``file`` (names as written) is read for a table's columns."""
+    names = [field.name for field in file.fields]
+    if names and all(map(_NAMELESS.fullmatch, names)):
+        how = Matching.POSITION
+    places = [_place(number, column, names, how) for number, column in enumerate(columns)]
+    if _names_are_usable(names):
+        sources = (_by_name(column, place, file) for column, place in zip(columns, places, strict=True))
+        return Recipe(tuple(sources))
+    wanted = {place: column for column, place in zip(columns, places, strict=True) if place is not None}
+    asked = {place: _ask(file.fields[place].type, parse_type(c.type)) for place, c in wanted.items()}
+    sources = (
+        ColumnSource(None, parse_type(column.type))
+        if place is None
+        else _source(f"c{place}", column, file.fields[place], asked[place])
+        for column, place in zip(columns, places, strict=True)
+    )
+    types = (
+        asked[place].type if place in asked and not asked[place].problem else field.type
+        for place, field in enumerate(file.fields)
+    )
+    return Recipe(tuple(sources), tuple(types))
+
+
+def _place(number: int, column: Column, names: Sequence[str], how: Matching) -> int | None:
+    if how is Matching.POSITION:
+        return number if number < len(names) else None
+    found = [place for place, name in enumerate(names) if name.lower() == column.name]
+    return found[-1] if found else None  # of names that differ in case ORC takes the last
+
+
+def _names_are_usable(names: Sequence[str]) -> bool:
+    """Tell whether a reader finds fields by these names.
+
+    ORC ignores names like ``_col0``; Spark asks for a name with a back-quote in a way that ORC misreads.
+    """
+    if names and all(map(_NAMELESS.fullmatch, names)):
+        return False
+    return len({name.lower() for name in names}) == len(names) and not any("`" in name for name in names)
+
+
+def _by_name(column: Column, place: int | None, file: Struct) -> ColumnSource:
+    if place is None:
+        taken = any(field.name.lower() == column.name for field in file.fields)
+        return ColumnSource(None if taken or "`" in column.name else column.name, parse_type(column.type))
+    field = file.fields[place]
+    return _source(field.name, column, field, _ask(field.type, parse_type(column.type)))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    type: HiveType
+    cut: bool = False
+    problem: str | None = None
+
+
+def _source(name: str, column: Column, field: Field, asked: _Asked) -> ColumnSource:
+    if asked.problem is None:
+        return ColumnSource(name, asked.type, asked.cut)
+    problem = f"column {column.name} is {column.type}, but {field.name} in the file is {field.type}: {asked.problem}"
+    return ColumnSource(None, parse_type(column.type), problem=problem)
+
+
+def _ask(have: HiveType, want: HiveType) -> _Asked:
+    """Return what to ask the reader for, for a value stored as ``have`` in a column of type ``want``."""
+    match have, want:
+        case Primitive(), Primitive():
+            return _ask_primitive(have, want)
+        case Array(element=stored), Array(element=wanted):
+            item = _ask(stored, wanted)
+            return _Asked(Array(item.type), item.cut, item.problem)
+        case Map(key=stored_key, value=stored), Map(key=wanted_key, value=wanted):
+            key, item = _ask(stored_key, wanted_key), _ask(stored, wanted)
+            return _Asked(Map(key.type, item.type), key.cut or item.cut, key.problem or item.problem)
+        case Struct(), Struct():
+            return _ask_struct(have, want)
+    return _Asked(want, problem="neither is made of the other")
+
+
+def _ask_struct(have: Struct, want: Struct) -> _Asked:
+    by_name = {field.name.lower(): field for field in have.fields}
+    fields: list[Field] = []
+    cut, problem = False, None
+    for field in want.fields:
+        stored = by_name.get(field.name)
+        if stored is None:
+            fields.append(field)
+            continue
+        asked = _ask(stored.type, field.type)
+        fields.append(Field(stored.name, asked.type))
+        cut, problem = cut or asked.cut, problem or asked.problem
+    if any("`" in field.name for field in (*fields, *have.fields)):
+        problem = "a field's name holds a back-quote, and Spark cannot ask for it"
+    return _Asked(Struct(tuple(fields)), cut, problem)
+
+
+def _ask_primitive(have: Primitive, want: Primitive) -> _Asked:
+    if not _is_convertible(have.name, want.name):
+        return _Asked(want, problem="ORC turns none into the other, or Hive's versions do so differently")
+    bounded = have.name in ("varchar", "char") and want.args and have.args[0] <= want.args[0]
+    return _Asked(want, cut=want.name == "varchar" and not bounded)
+
+
+def _is_convertible(have: str, want: str) -> bool:
+    """Tell whether ORC reads one as the other (``ConvertTreeReaderFactory.canConvert``) and all Hives alike.
+
+    Between numbers and timestamps Hive 3 and 4 disagree (the zone of the reader, or UTC).
+    """
+    if have == want or want in _TEXT:
+        return True
+    if have in _TEXT:
+        return True
+    if have in _NUMBER:
+        return want in _NUMBER
+    if have in _TIME or have == "date":
+        return want in _TIME or want == "date"
+    return False

@@ -1,0 +1,245 @@
+"""Changes between two snapshots: new write ids, and the directories that hold their rows and delete events.
+
+A change belongs to a write id that is valid in the later valid write-id list and not in the earlier one. Write ids
+are not committed in their order, so a point in time is a list, not a number. Two lists of one table, one contained
+in the other, define exactly the changes between them.
+
+What a snapshot reads is not enough to know what changed: a major compaction has joined the write ids below its base,
+and INSERT OVERWRITE hides them. So bases that swallowed new write ids are left out, and what they replaced is
+read, as long as the cleaner has not been there. ``hiveacid.history.from`` (noted before anything is removed) says
+how far it came; where another one's cleaner works, any such base means that history may be gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName
+from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.core.model import TxnId, WriteId
+from hiveacid.core.snapshot.listing import ListedDirectory, ListedEntry, is_compacted, read_listing
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, read_directory, select
+from hiveacid.errors import ConfigError, NotEnoughHistoryError
+
+CHANGE_TYPE = "_change_type"
+"""Column of a change's kind: insert, delete, update_before or update_after."""
+WRITE_ID = "_write_id"
+"""Column of the write id that a change was committed with."""
+
+
+@dataclass(frozen=True)
+class ChangeSpan:
+    """Two snapshots of one table, ``after`` contained in ``until``, ``until`` in ``present``; made by `plan_span`."""
+
+    after: ValidWriteIdList
+    until: ValidWriteIdList
+    present: ValidWriteIdList
+
+    def is_new(self, write_id: int) -> bool:
+        """Tell whether the write id's changes lie between the two snapshots."""
+        return self.until.is_valid(write_id) and not self.after.is_valid(write_id)
+
+    def any_new(self, low: int, high: int) -> bool:
+        """Tell whether a write id of ``low`` to ``high`` is new."""
+        return self.until.count_valid(low, high) > self.after.count_valid(low, high)
+
+    def reaches_back(self, high: int, low: int = 1) -> bool:
+        """Tell whether ``after`` lacks a write id of ``low`` to ``high`` that is committed by now.
+
+        What was joined up to ``high`` can then not stand for the earlier snapshot.
+        """
+        return self.present.count_valid(low, high) > self.after.count_valid(low, high)
+
+
+def plan_span(after: ValidWriteIdList, until: ValidWriteIdList, present: ValidWriteIdList) -> ChangeSpan:
+    """Return what lies between two snapshots. ``present``: the list as of now.
+
+    Ids that a list knows as aborted stay so: the store forgets aborted ids of which nothing is left, and then
+    gives them as valid. Raises ConfigError where the lists do not contain each other in this order.
+    """
+    _require_within(
+        after, until, "the snapshot after which changes are asked for is not contained in the later one"
+    )
+    _require_within(until, present, "the later snapshot is not one of this table's past")
+    gone = {*after.aborted, *until.aborted}
+    present = replace(
+        present,
+        open=tuple(one for one in present.open if one not in gone),
+        aborted=tuple({*present.aborted, *(one for one in gone if one <= present.high_watermark)}),
+    )
+    return ChangeSpan(after, _settled(until, present), present)
+
+
+def _settled(until: ValidWriteIdList, present: ValidWriteIdList) -> ValidWriteIdList:
+    """Return the list with what is known by now of its open ids, and as high as no committed id lies above it.
+
+    A base that was compacted later, and has nothing of a later write id in it, can then be read.
+    """
+    top = int(until.high_watermark)
+    while top < present.high_watermark and not present.is_valid(top + 1):
+        top += 1
+    between = [one for one in present.open if until.high_watermark < one <= top]
+    aborted = {one for one in present.aborted if one <= top}
+    return ValidWriteIdList(
+        until.table,
+        WriteId(top),
+        tuple(one for one in (*until.open, *between) if one not in aborted),
+        tuple(aborted),
+    )
+
+
+def _require_within(inner: ValidWriteIdList, outer: ValidWriteIdList, message: str) -> None:
+    top, reach = int(outer.high_watermark), int(inner.high_watermark)
+    # what only the outer list lacks must lack in the inner one, too
+    if inner.count_valid(top + 1, reach) or any(
+        inner.is_valid(one) for one in (*outer.open, *outer.aborted) if one <= top
+    ):
+        raise ConfigError(f"{message}: {inner.to_string()} and {outer.to_string()}")
+
+
+@dataclass(frozen=True)
+class ChangedState:
+    """Directories of a location that have to be read to know its changes.
+
+    ``state``: every row of its directories was there in one of the snapshots or between them, ``state.base`` and
+    ``originals`` being what the earlier one stands on; its delete deltas hold all events on them. ``overwrites``:
+    write ids of new INSERT OVERWRITE or TRUNCATE, ascending: each ends all rows of smaller write ids.
+    ``deletes``: rows may have gone; False: rows were added only, and only directories with new ones are there.
+    """
+
+    state: AcidState
+    overwrites: tuple[WriteId, ...] = ()
+    deletes: bool = False
+
+
+def select_changes(
+    entries: Iterable[ListedEntry],
+    span: ChangeSpan,
+    txns: ValidTxnList | None,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    adopted_txn_id: TxnId = NO_VISIBILITY,
+    row_ids: bool = True,
+    history_kept: bool = True,
+) -> ChangedState:
+    """Decide what of a location tells the changes of a span.
+
+    ``row_ids``: False for an insert-only table, whose compactions lose the write ids of rows. ``history_kept``: the
+    caller has made sure that nothing was removed that ``span.after`` does not wholly contain; else every base
+    that does not stop below is taken for a sign that something was. The rest as in `core.snapshot.selection.select`.
+
+    Raises what ``select`` raises; NotEnoughHistoryError, with the earliest write id, where changes may be gone.
+    """
+    entries, metadata = tuple(entries), metadata or {}
+    left_out: set[str] = set()
+    overwrites: list[ListedDirectory] = []
+    for directory in read_listing(entries).directories:
+        name = directory.name
+        if isinstance(name, DeltaName):
+            if not row_ids and _is_joined(name) and span.reaches_back(name.max_write_id, name.min_write_id):
+                _require_sources(name, directory, history_kept=history_kept)
+                left_out.add(directory.path)
+            continue
+        compacted = is_compacted(directory, metadata)
+        if not history_kept and span.reaches_back(name.write_id):
+            counts = (
+                _is_committed(name, txns, adopted_txn_id)
+                if compacted
+                else span.present.is_valid(name.write_id)
+            )
+            if counts:
+                raise _history_error(directory.path, name.write_id)
+        if compacted and span.reaches_back(name.write_id):
+            left_out.add(directory.path)
+        elif not compacted and span.is_new(name.write_id):
+            overwrites.append(directory)
+            left_out.add(directory.path)
+    kept = [entry for entry in entries if entry.path.partition("/")[0] not in left_out]
+    state = select(kept, span.until, txns, metadata, adopted_txn_id=adopted_txn_id)
+    overwrites.sort(key=_write_id)
+    if not row_ids and overwrites:
+        _require_below(state, _write_id(overwrites[0]))
+    return _changed(state, span, overwrites)
+
+
+def _changed(state: AcidState, span: ChangeSpan, overwrites: Sequence[ListedDirectory]) -> ChangedState:
+    events = any(may_be_new(directory, span) for directory in state.delete_deltas)
+    if not events and not overwrites:
+        added = tuple(directory for directory in state.deltas if may_be_new(directory, span))
+        return ChangedState(AcidState(None, added, (), ()))
+    bases = [read_directory(directory, RangeResponse.ALL, compacted=False) for directory in overwrites]
+    ids = {_write_id(directory) for directory in overwrites}
+    # what a transaction wrote before it overwrote it was never seen; its events hit rows that the overwrite ends
+    deltas, delete_deltas = (
+        tuple(one for one in some if not _is_single_of(one, ids))
+        for some in (state.deltas, state.delete_deltas)
+    )
+    return ChangedState(
+        replace(state, deltas=(*bases, *deltas), delete_deltas=delete_deltas),
+        tuple(sorted(ids)),
+        deletes=True,
+    )
+
+
+def _is_single_of(directory: AcidDirectory, ids: AbstractSet[int]) -> bool:
+    name = directory.name
+    return isinstance(name, DeltaName) and name.min_write_id == name.max_write_id and name.min_write_id in ids
+
+
+def prune_unaffected(changed: ChangedState, span: ChangeSpan, low: int, high: int) -> ChangedState:
+    """Leave out directories without new rows where all events hit rows of the write ids ``low`` to ``high``."""
+    if not changed.deletes or changed.overwrites:
+        return changed
+    state = changed.state
+    base = state.base
+    if base is not None and isinstance(base.name, BaseName) and low > base.name.write_id:
+        base = None
+    deltas = tuple(one for one in state.deltas if may_be_new(one, span) or _overlaps(one, low, high))
+    originals = state.originals if low <= 0 else ()
+    return replace(changed, state=replace(state, base=base, deltas=deltas, originals=originals))
+
+
+def _overlaps(directory: AcidDirectory, low: int, high: int) -> bool:
+    name = directory.name
+    return not isinstance(name, DeltaName) or (name.min_write_id <= high and low <= name.max_write_id)
+
+
+def may_be_new(directory: AcidDirectory, span: ChangeSpan) -> bool:
+    """Tell whether one of the write ids that a directory is called by is new."""
+    return span.any_new(*directory.name.span)
+
+
+def _write_id(directory: ListedDirectory) -> WriteId:
+    name = directory.name
+    return name.write_id if isinstance(name, BaseName) else name.min_write_id
+
+
+def _is_joined(name: DeltaName) -> bool:
+    return name.min_write_id != name.max_write_id
+
+
+def _require_sources(name: DeltaName, directory: ListedDirectory, *, history_kept: bool) -> None:
+    """Refuse rows of several write ids in one directory of a table without row ids."""
+    if not name.visibility_txn_id or not history_kept:
+        raise _history_error(directory.path, name.max_write_id)
+
+
+def _require_below(state: AcidState, overwrite: WriteId) -> None:
+    """Refuse an overwrite that committed late below joined rows of unknown write ids."""
+    for directory in state.deltas:
+        name = directory.name
+        if isinstance(name, DeltaName) and _is_joined(name) and name.max_write_id > overwrite:
+            raise _history_error(directory.path, name.max_write_id)
+
+
+def _is_committed(name: BaseName, txns: ValidTxnList | None, adopted: TxnId) -> bool:
+    return txns is None or name.visibility_txn_id <= adopted or txns.is_valid(name.visibility_txn_id)
+
+
+def _history_error(path: str, earliest: int) -> NotEnoughHistoryError:
+    return NotEnoughHistoryError.before(
+        f"the changes below write id {earliest} were joined in {path}; changes can be read after write id {earliest}",
+        int(earliest),
+    )

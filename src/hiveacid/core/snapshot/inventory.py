@@ -1,0 +1,385 @@
+"""Inventory of a location: the state of each directory and file in a snapshot, with the reason.
+
+``core.snapshot.selection.select`` decides what is read; this module says it of everything that lies there, also where
+``select`` refuses the location as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TypeAlias
+
+from hiveacid.core.format.names import (
+    ACID_VERSION_FILE,
+    FLUSH_LENGTH_SUFFIX,
+    METADATA_FILE,
+    NO_VISIBILITY,
+    UNION_DIRECTORY,
+    BaseName,
+    DeltaName,
+    is_hidden,
+    parse_bucket_file,
+    parse_directory,
+    parse_original_file,
+)
+from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.core.model import TableKind, TxnId
+from hiveacid.core.snapshot.listing import DataFile, ListedEntry
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
+from hiveacid.errors import BadDirectoryNameError, FormatError
+
+ROOT = ""
+"""Path of the location itself: where original files lie."""
+
+
+class ItemState(StrEnum):
+    """State of a directory or file in a snapshot."""
+
+    USED = "used"
+    OBSOLETE = "obsolete"
+    ABORTED = "aborted"
+    OPEN = "open"
+    REFUSED = "refused"
+    STAGING = "staging"
+    HIDDEN = "hidden"
+    SIDE_FILE = "side file"
+    EMPTY = "empty"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True)
+class DirectoryItem:
+    """A directory (or entry) of a location. ``files``, ``bytes``: everything below it.
+
+    ``kind``: base, delta, delete_delta, original (the root's own files, path '', or a union sub-directory),
+    other. ``name`` is None where the path is not a name of the layout.
+    """
+
+    path: str
+    kind: str
+    state: ItemState
+    reason: str
+    name: BaseName | DeltaName | None = None
+    files: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class FileItem:
+    """A file: path relative to the location, the directory that it belongs to, size in bytes."""
+
+    path: str
+    directory: str
+    kind: str
+    bytes: int
+    state: ItemState
+    reason: str
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """A location, item by item. ``state``: what is read; None where ``error`` says why nothing can be."""
+
+    directories: tuple[DirectoryItem, ...]
+    files: tuple[FileItem, ...]
+    state: AcidState | None
+    errors: tuple[FormatError, ...] = ()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Snapshot that an inventory refers to.
+
+    ``lost``: visibility transactions that had not committed when the table was taken over from another engine.
+    """
+
+    write_ids: ValidWriteIdList
+    txns: ValidTxnList | None
+    adopted_txn_id: TxnId = NO_VISIBILITY
+    lost: AbstractSet[int] = frozenset()
+
+
+def take_inventory(
+    entries: Sequence[ListedEntry],
+    snapshot: Snapshot,
+    metadata: Mapping[str, str],
+    kind: TableKind,
+    staging_txn_id: Callable[[str], TxnId | None],
+) -> Inventory:
+    """Say what each directory and file is. ``metadata`` as for ``select``; nothing is raised for what lies there.
+
+    ``staging_txn_id``: whose staging directory a name is, None for other names.
+    """
+    tops = dict.fromkeys(entry.path.partition("/")[0] for entry in entries)
+    folders = {e.path for e in entries if e.is_dir} | {
+        p for e in entries for p, s, _ in [e.path.partition("/")] if s
+    }
+    names, errors = _names(top for top in tops if top in folders and kind is not TableKind.PLAIN)
+    bad = {error.path for error in errors}
+    state: AcidState | None = None
+    if kind is not TableKind.PLAIN:
+        good = [e for e in entries if not _belongs(e.path, bad) and not _lost(names, e.path, snapshot.lost)]
+        try:
+            state = select(
+                good, snapshot.write_ids, snapshot.txns, metadata, adopted_txn_id=snapshot.adopted_txn_id
+            )
+        except FormatError as error:
+            errors = [*errors, error]
+    classifier = _Classifier(
+        snapshot, kind, state, names, {e.path or "": str(e) for e in errors}, staging_txn_id
+    )
+    classified = {top: classifier.directory(top) for top in tops if top in folders}
+    files = tuple(
+        classifier.file(e.path, e.size, classified)
+        for e in sorted(entries, key=lambda e: e.path)
+        if not e.is_dir
+    )
+    return Inventory(classifier.items(classified, files), files, None if errors else state, tuple(errors))
+
+
+def _names(
+    tops: Iterable[str],
+) -> tuple[dict[str, BaseName | DeltaName], list[FormatError]]:
+    names: dict[str, BaseName | DeltaName] = {}
+    errors: list[FormatError] = []
+    for top in tops:
+        try:
+            name = None if is_hidden(top) else parse_directory(top)
+        except BadDirectoryNameError as error:
+            errors.append(error)
+            continue
+        if name is not None:
+            names[top] = name
+    return names, errors
+
+
+def _belongs(path: str, tops: AbstractSet[str | None]) -> bool:
+    return path.partition("/")[0] in tops
+
+
+def _lost(names: Mapping[str, BaseName | DeltaName], path: str, lost: AbstractSet[int]) -> bool:
+    name = names.get(path.partition("/")[0])
+    return name is not None and int(name.visibility_txn_id) in lost
+
+
+_Classification: TypeAlias = tuple[ItemState, str]
+
+
+@dataclass(frozen=True)
+class _Classifier:
+    snapshot: Snapshot
+    kind: TableKind
+    state: AcidState | None
+    names: Mapping[str, BaseName | DeltaName]
+    refused: Mapping[str, str]  # by path
+    staging_txn_id: Callable[[str], TxnId | None]
+
+    @cached_property
+    def used(self) -> Mapping[str, AcidDirectory]:
+        """Return the directories that are read, by path."""
+        state = self.state
+        if state is None:
+            return {}
+        return {one.path: one for one in state.read_directories}
+
+    @cached_property
+    def data(self) -> Mapping[str, DataFile]:
+        """Return the data files of directories that are read, by path."""
+        return {file.path: file for one in self.used.values() for file in one.files}
+
+    @cached_property
+    def left(self) -> Mapping[str, ItemState]:
+        """Return what is not read any more, by path."""
+        if self.state is None:
+            return {}
+        obsolete = dict.fromkeys(self.state.obsolete, ItemState.OBSOLETE)
+        return obsolete | dict.fromkeys(self.state.aborted, ItemState.ABORTED)
+
+    @cached_property
+    def holds_originals(self) -> AbstractSet[str]:
+        """Return the directories of the root whose files are original files, read or replaced."""
+        if self.state is None:
+            return frozenset()
+        tops = {file.path.partition("/")[0] for file in self.state.originals if "/" in file.path}
+        return tops | {path for path in self.state.obsolete if path not in self.names}
+
+    # directories ---------------------------------------------------------------------------------
+
+    def items(
+        self, classified: Mapping[str, _Classification], files: Iterable[FileItem]
+    ) -> tuple[DirectoryItem, ...]:
+        """Return the directories with the sizes of what lies in them, the root's own files as one more."""
+        sizes: dict[str, list[int]] = {}
+        for file in files:
+            sizes.setdefault(file.directory, []).append(file.bytes)
+        judged = dict(classified) | ({ROOT: self._originals()} if ROOT in sizes else {})
+        return tuple(
+            DirectoryItem(
+                path,
+                self._kind(path),
+                state,
+                reason,
+                self.names.get(path),
+                len(sizes.get(path, ())),
+                sum(sizes.get(path, ())),
+            )
+            for path, (state, reason) in sorted(judged.items())
+        )
+
+    def _kind(self, path: str) -> str:
+        name = self.names.get(path)
+        if isinstance(name, BaseName):
+            return "base"
+        if isinstance(name, DeltaName):
+            return "delete_delta" if name.is_delete else "delta"
+        return "original" if path == ROOT or self._is_original(path) else "other"
+
+    def _is_original(self, path: str) -> bool:
+        return UNION_DIRECTORY.fullmatch(path) is not None or path in self.holds_originals
+
+    def directory(self, path: str) -> _Classification:
+        """Judge a directory of the root."""
+        txn_id = self.staging_txn_id(path)
+        if txn_id is not None:
+            return ItemState.STAGING, f"files of a statement of transaction {txn_id} that was not published"
+        if is_hidden(path):
+            return ItemState.HIDDEN, "hidden: no reader looks at it"
+        if path in self.refused:
+            return ItemState.REFUSED, self.refused[path]
+        name = self.names.get(path)
+        if name is not None:
+            return self._acid(path, name)
+        if self.kind is TableKind.PLAIN or self._is_original(path):
+            return self._originals()
+        return ItemState.FOREIGN, "not of the layout: no reader looks at it"
+
+    def _acid(self, path: str, name: BaseName | DeltaName) -> _Classification:
+        if int(name.visibility_txn_id) in self.snapshot.lost:
+            return ItemState.ABORTED, _not_committed(name) + " when the table was taken over"
+        if self.state is None:
+            return self._unreadable()
+        if path in self.used:
+            return ItemState.USED, _why_used(self.used[path])
+        match self.left.get(path):
+            case ItemState.OBSOLETE:
+                return ItemState.OBSOLETE, _why_obsolete(name, self.state)
+            case ItemState.ABORTED:
+                return ItemState.ABORTED, self._why_aborted(name)
+        return ItemState.OPEN, self._why_open(name)
+
+    def _unreadable(self) -> _Classification:
+        return ItemState.REFUSED, next(iter(self.refused.values()), "the location cannot be read")
+
+    def _why_aborted(self, name: BaseName | DeltaName) -> str:
+        txns = self.snapshot.txns
+        if txns is not None and txns.is_aborted(name.visibility_txn_id):
+            return f"transaction {name.visibility_txn_id} of its compaction was aborted"
+        return f"{_ids(name)} aborted"
+
+    def _why_open(self, name: BaseName | DeltaName) -> str:
+        txns, write_ids = self.snapshot.txns, self.snapshot.write_ids
+        seen = name.visibility_txn_id <= self.snapshot.adopted_txn_id or txns is None
+        if not seen and txns is not None and not txns.is_valid(name.visibility_txn_id):
+            return _not_committed(name) + " yet"
+        low, high = name.span
+        if low > write_ids.high_watermark:
+            return f"{_ids(name, 'lies', 'lie')} above the table's last write id, {write_ids.high_watermark}"
+        opened = [one for one in write_ids.open if low <= one <= high]
+        if opened:
+            return f"write id {opened[0]} is open"
+        return f"it was compacted together with write ids that this snapshot must not see (open: {write_ids.min_open})"
+
+    def _originals(self) -> _Classification:
+        if self.kind is TableKind.PLAIN:
+            return ItemState.USED, "a table without transactions: every file is read"
+        if self.state is None:
+            return self._unreadable()
+        if self.state.base is not None:
+            return (
+                ItemState.OBSOLETE,
+                f"{self.state.base.path} holds or replaces the rows of the original files",
+            )
+        return ItemState.USED, "files older than the table's conversion, or of Trino's CTAS"
+
+    # files ---------------------------------------------------------------------------------------
+
+    def file(self, path: str, size: int, classified: Mapping[str, _Classification]) -> FileItem:
+        """Judge a file."""
+        top, slash, _ = path.partition("/")
+        directory = top if slash else ROOT
+        verdict = classified[directory] if slash else self._originals()
+        state, reason = self._of_file(path, directory, size, verdict)
+        return FileItem(path, directory, self._kind(directory), size, state, reason)
+
+    def _of_file(self, path: str, directory: str, size: int, verdict: _Classification) -> _Classification:
+        if verdict[0] in (ItemState.STAGING, ItemState.HIDDEN, ItemState.REFUSED, ItemState.FOREIGN):
+            return verdict
+        side = self._side(path)
+        if side is not None:
+            return side
+        if size == 0:
+            return ItemState.EMPTY, "no bytes, no rows"
+        if (
+            verdict[0] is not ItemState.USED
+            or self.kind is not TableKind.FULL_ACID
+            or directory not in self.used
+        ):
+            return verdict
+        return self._in_used(path, self.used[directory], verdict)
+
+    def _side(self, path: str) -> _Classification | None:
+        name = path.rpartition("/")[2]
+        if name in (ACID_VERSION_FILE, METADATA_FILE) and "/" in path:
+            return ItemState.SIDE_FILE, "of Hive's layout"
+        if any(part.startswith(("_", ".")) for part in path.split("/")):
+            return ItemState.HIDDEN, "hidden: no reader looks at it"
+        bucket = parse_bucket_file(name.removesuffix(FLUSH_LENGTH_SUFFIX))
+        if name.endswith(FLUSH_LENGTH_SUFFIX) and bucket is not None:
+            return ItemState.SIDE_FILE, "says how much of a streamed file may be read"
+        return None
+
+    def _in_used(self, path: str, directory: AcidDirectory, verdict: _Classification) -> _Classification:
+        """Judge a file of a directory that is read: by its name."""
+        file = self.data[path]
+        if parse_bucket_file(file.name) is not None and not directory.raw:
+            limit = "read as far as its _flush_length file says"
+            return ItemState.USED, verdict[1] if file.flush_length_path is None else limit
+        if parse_original_file(file.name) is not None and directory.raw is not False:
+            return ItemState.USED, "a file without row ids (LOAD DATA)"
+        return ItemState.FOREIGN, "not named bucket_N: no reader looks at it"
+
+
+def _why_used(directory: AcidDirectory) -> str:
+    if isinstance(directory.name, BaseName):
+        return "the newest base that this snapshot may read"
+    if directory.validity is RangeResponse.SOME:
+        return "some of its write ids are open or aborted: its rows are looked at one by one"
+    return f"{_ids(directory.name)} committed"
+
+
+def _why_obsolete(name: BaseName | DeltaName, state: AcidState) -> str:
+    low, high = (0, name.write_id) if isinstance(name, BaseName) else (name.min_write_id, name.max_write_id)
+    base = state.base
+    if base is not None and isinstance(base.name, BaseName) and high <= base.name.write_id:
+        return f"{base.path} holds or replaces its rows"
+    for one in (*state.deltas, *state.delete_deltas):
+        other = one.name
+        if isinstance(other, DeltaName) and other.min_write_id <= low and high <= other.max_write_id:
+            return f"{one.path} holds its rows"
+    return "other directories hold its rows"
+
+
+def _ids(name: BaseName | DeltaName, one: str = "is", many: str = "are") -> str:
+    if isinstance(name, BaseName):
+        return f"write id {name.write_id} {one}"
+    if name.min_write_id == name.max_write_id:
+        return f"write id {name.min_write_id} {one}"
+    return f"write ids {name.min_write_id} to {name.max_write_id} {many}"
+
+
+def _not_committed(name: BaseName | DeltaName) -> str:
+    return f"transaction {name.visibility_txn_id} of its compaction had not committed"

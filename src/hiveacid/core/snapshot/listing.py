@@ -1,0 +1,266 @@
+"""The listing of a table's or partition's location, put in order by directory; nothing is decided yet.
+
+Rules: Hive's hidden-file filter and the recursion of ``AcidUtils.getHdfsDirSnapshots``.
+Files nested below a directory of the layout belong to it (HIVE_UNION_SUBDIR_n, list bucketing). Below any other
+directory of the root they are original files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from hiveacid.core.format.names import (
+    ACID_VERSION_FILE,
+    FLUSH_LENGTH_SUFFIX,
+    METADATA_FILE,
+    PAIR_FILE,
+    UNION_DIRECTORY,
+    BaseName,
+    DeltaName,
+    is_hidden,
+    parse_bucket_file,
+    parse_directory,
+    parse_original_file,
+)
+from hiveacid.errors import BadDirectoryNameError, BadFileError
+
+_LONG = 8  # bytes
+MOST_METADATA = 1 << 16
+"""Bytes of a ``_metadata_acid`` file that are read; Hive writes some fifty."""
+
+
+class DataFormat(StrEnum):
+    """Data format in ``_metadata_acid``: a base compacted by Hive 3, or emptied by TRUNCATE or DROP PARTITION."""
+
+    COMPACTED = "compacted"
+    TRUNCATED = "truncated"
+    DROPPED = "dropped"
+
+
+class ListedEntry(Protocol):
+    """A file or directory of a listing: ``ports.FileEntry`` fits."""
+
+    @property
+    def path(self) -> str:
+        """Path relative to the location, with '/'."""
+
+    @property
+    def is_dir(self) -> bool:
+        """True for a directory."""
+
+    @property
+    def size(self) -> int:
+        """Bytes; 0 for a directory."""
+
+    @property
+    def modified(self) -> int:
+        """Milliseconds since the epoch; 0 if unknown."""
+
+    @property
+    def is_special(self) -> bool:
+        """True for a named pipe, socket or device."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file with rows: path relative to the location, size in bytes.
+
+    ``flush_length_path``: the side file that says how many of its bytes may be read (streaming ingest),
+    None where there is none and the whole file counts.
+    """
+
+    path: str
+    size: int
+    flush_length_path: str | None = None
+    modified: int = field(default=0, compare=False)  # ms since the epoch, 0 where nobody says
+
+    @property
+    def name(self) -> str:
+        """Return the last component of the path."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class ListedDirectory:
+    """A directory of the ACID layout with its data files, sorted by path, empty files left out."""
+
+    path: str
+    name: BaseName | DeltaName
+    files: tuple[DataFile, ...]
+    has_version_file: bool
+    has_metadata_file: bool
+    has_pair_file: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A location, sorted into what the layout knows and what it does not.
+
+    ``original_paths``: root files and directories that hold ``originals``, empty files included.
+    ``foreign``: entries of the root that are passed over: hidden ones, partition directories, others.
+    """
+
+    directories: tuple[ListedDirectory, ...]
+    originals: tuple[DataFile, ...]
+    original_paths: tuple[str, ...]
+    foreign: tuple[str, ...]
+
+
+def read_listing(entries: Iterable[ListedEntry]) -> Listing:
+    """Put the entries below a location in order. Directories need no entry of their own (object stores).
+
+    Raises BadDirectoryNameError for a directory that begins like one of the layout and does not parse.
+    """
+    tops, root_files = _by_top(entries)
+    directories: list[ListedDirectory] = []
+    originals: list[DataFile] = []
+    original_paths: list[str] = []
+    foreign: list[str] = []
+    for entry in root_files:
+        if entry.is_special or entry.path.startswith(("_", ".")):
+            foreign.append(entry.path)
+            continue
+        original_paths.append(entry.path)
+        originals.extend(_data_files([entry]))
+    for top, inside in tops.items():
+        name = None if is_hidden(top) else parse_directory(top)
+        if name is not None:
+            directories.append(_directory(top, name, inside))
+        elif _holds_originals(top, inside):
+            original_paths.append(top)
+            originals.extend(_data_files(inside))
+        else:
+            foreign.append(top)
+    return Listing(
+        tuple(directories),
+        tuple(sorted(originals, key=lambda file: file.path)),
+        tuple(sorted(original_paths)),
+        tuple(sorted(foreign)),
+    )
+
+
+def _holds_originals(top: str, inside: list[ListedEntry]) -> bool:
+    """Tell whether a directory of the root belongs to the table: UNION ALL's, or any with files named like originals.
+
+    Hive looks for original files at any depth; a directory like ``p=1`` is taken for a partition's here.
+    """
+    if UNION_DIRECTORY.fullmatch(top):
+        return True
+    if is_hidden(top) or "=" in top:
+        return False
+    return any(parse_original_file(file.name) is not None for file in _data_files(inside))
+
+
+def metadata_paths(entries: Iterable[ListedEntry]) -> tuple[str, ...]:
+    """Return the ``_metadata_acid`` files whose text ``select`` needs: those of bases without ``_v``."""
+    found: list[str] = []
+    for entry in entries:
+        directory, _, name = entry.path.rpartition("/")
+        if name != METADATA_FILE or entry.is_dir or entry.is_special:
+            continue
+        try:
+            parsed = parse_directory(directory)
+        except BadDirectoryNameError:
+            continue  # select reports it
+        if isinstance(parsed, BaseName) and not parsed.visibility_txn_id:
+            found.append(entry.path)
+    return tuple(found)
+
+
+def is_compacted(directory: ListedDirectory, metadata: Mapping[str, str]) -> bool:
+    """Tell whether a base is the work of a major compaction, not of INSERT OVERWRITE or TRUNCATE.
+
+    Hive 4 marks one by ``_v``, Hive 3 by ``_metadata_acid`` with data format ``compacted``
+    (``AcidUtils.isCompactedBase``). Raises BadFileError when that file is not in ``metadata`` (texts by
+    directory path) or does not say what Hive writes.
+    """
+    if directory.name.visibility_txn_id:
+        return True
+    if not directory.has_metadata_file:
+        return False
+    path = f"{directory.path}/{METADATA_FILE}"
+    text = metadata.get(directory.path)
+    if text is None:
+        msg = "the text of this file is needed to know what the base is"
+        raise BadFileError(msg, path=path)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:  # brackets in brackets
+        msg = "not the JSON text that Hive writes"
+        raise BadFileError(msg, path=path) from error
+    if not isinstance(content, dict) or content.get("dataFormat") not in list(DataFormat):
+        msg = f"dataFormat is none of {', '.join(DataFormat)}"
+        raise BadFileError(msg, path=path)
+    return bool(content["dataFormat"] == DataFormat.COMPACTED)
+
+
+def last_flush_length(data: bytes) -> int:
+    """Return how many bytes of a streamed file count, from the content of its side file; 0: none.
+
+    Big-endian 64-bit numbers, the last complete one counts (``OrcAcidUtils.getLastFlushLength``).
+    """
+    whole = len(data) // _LONG * _LONG
+    return max(0, int.from_bytes(data[whole - _LONG : whole], "big", signed=True)) if whole else 0
+
+
+def format_metadata(data_format: DataFormat) -> str:
+    """Return the text of a ``_metadata_acid`` file, letter by letter what Hive writes."""
+    return f'{{"thisFileVersion":"0","dataFormat":"{data_format}"}}'
+
+
+def _by_top(entries: Iterable[ListedEntry]) -> tuple[dict[str, list[ListedEntry]], list[ListedEntry]]:
+    tops: dict[str, list[ListedEntry]] = {}
+    root_files: list[ListedEntry] = []
+    for entry in entries:
+        top, slash, _ = entry.path.partition("/")
+        if entry.is_dir:
+            tops.setdefault(top, [])
+        elif slash:
+            tops.setdefault(top, []).extend([] if entry.is_special else [entry])
+        else:
+            root_files.append(entry)
+    return tops, root_files
+
+
+def _directory(top: str, name: BaseName | DeltaName, inside: list[ListedEntry]) -> ListedDirectory:
+    paths = {entry.path for entry in inside}
+    return ListedDirectory(
+        top,
+        name,
+        tuple(_data_files(inside, flush_lengths=_is_streamed(name))),
+        has_version_file=f"{top}/{ACID_VERSION_FILE}" in paths,
+        has_metadata_file=f"{top}/{METADATA_FILE}" in paths,
+        has_pair_file=f"{top}/{PAIR_FILE}" in paths,
+    )
+
+
+def _is_streamed(name: BaseName | DeltaName) -> bool:
+    """Only a delta of several write ids that no compaction made can still grow."""
+    return (
+        isinstance(name, DeltaName)
+        and not name.is_delete
+        and name.min_write_id != name.max_write_id
+        and not name.visibility_txn_id
+    )
+
+
+def _data_files(inside: list[ListedEntry], *, flush_lengths: bool = False) -> list[DataFile]:
+    paths = {entry.path for entry in inside} if flush_lengths else set()
+    files: list[DataFile] = []
+    for entry in sorted(inside, key=lambda one: one.path):
+        path = entry.path
+        if entry.size == 0 or "/_" in path or "/." in path or _is_flush_length(path):
+            continue
+        side = path + FLUSH_LENGTH_SUFFIX
+        files.append(DataFile(path, entry.size, side if side in paths else None, entry.modified))
+    return files
+
+
+def _is_flush_length(path: str) -> bool:
+    if not path.endswith(FLUSH_LENGTH_SUFFIX):
+        return False
+    return parse_bucket_file(path.rpartition("/")[2].removesuffix(FLUSH_LENGTH_SUFFIX)) is not None

@@ -1,0 +1,352 @@
+"""Snapshot selection: directories of a location to read, obsolete ones, and those of aborted writers.
+
+Rules: Hive 4's ``AcidUtils.getAcidState``. Where the two Hive versions are wrong or differ
+we read what was committed:
+
+- an INSERT OVERWRITE base is read only when its write id is valid. Hive 4.0.1 also reads an open one whose id is
+  the lowest open write id; 3.1.3 fails when the only base is an aborted one;
+- of several compactions of one range the newest counts (HIVE-29210);
+- a streamed delta that reaches beyond a base or compacted delta stays, because no compaction reads a range
+  with an open part. Hive loses its committed rows while the rest is open;
+- no usable base beside a compacted one is an error whichever of the bases is the oldest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from hiveacid.core.format.names import (
+    NO_VISIBILITY,
+    BaseName,
+    DeltaName,
+    parse_bucket_file,
+    parse_original_file,
+)
+from hiveacid.core.format.write_id_lists import NO_OPEN_ID, RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.core.model import TxnId
+from hiveacid.core.snapshot.listing import DataFile, ListedDirectory, ListedEntry, is_compacted, read_listing
+from hiveacid.errors import NotEnoughHistoryError
+
+__all__ = ["AcidDirectory", "AcidState", "DataFile", "read_directory", "select"]
+
+PRE_ACID_WRITE_ID = -(1 << 63)
+"""The write id of a base that an old Hive compacted from files older than the conversion."""
+
+
+@dataclass(frozen=True)
+class AcidDirectory:
+    """A directory to read.
+
+    ``files``: all visible, non-empty files, sorted by path; a full-ACID table reads :attr:`acid_files` or,
+    where ``raw``, :attr:`raw_files` of them and passes over the rest, an insert-only table reads all.
+    ``validity``: SOME when rows must be filtered by their own write id (``currentTransaction``), else ALL.
+    ``raw``: True or False when it is known whether the files lack the ACID columns (LOAD DATA, or written
+    before a conversion); None when only a file's schema can tell.
+    """
+
+    path: str
+    name: BaseName | DeltaName
+    files: tuple[DataFile, ...]
+    validity: RangeResponse
+    raw: bool | None
+
+    @property
+    def acid_files(self) -> tuple[DataFile, ...]:
+        """Return the files named ``bucket_N[_A]``."""
+        return tuple(file for file in self.files if parse_bucket_file(file.name) is not None)
+
+    @property
+    def raw_files(self) -> tuple[DataFile, ...]:
+        """Return the files named like originals, ``NNNNNN_M[_copy_K]``."""
+        return tuple(file for file in self.files if parse_original_file(file.name) is not None)
+
+
+@dataclass(frozen=True)
+class AcidState:
+    """A location as one snapshot sees it. Paths are relative to the location.
+
+    ``deltas``, ``delete_deltas``: to be read on top of ``base`` (None: on top of ``originals``), in Hive's order.
+    ``originals``: files older than the conversion, sorted by path, which is the order of their row ids.
+    ``obsolete``: root files and directories that others cover. ``aborted``: directories of which every write
+    id, or the compaction, is aborted. ``uncompacted_aborts``: a directory to be read holds rows of aborted
+    write ids (HIVE-24481). ``foreign``: entries of the root that are not of the layout. ``pending``:
+    directories that the snapshot must not read yet: their writers are open or came later. ``halves``: those of
+    them that are one of the two directories of a minor compaction, the other one missing (``names.PAIR_FILE``).
+    """
+
+    base: AcidDirectory | None
+    deltas: tuple[AcidDirectory, ...]
+    delete_deltas: tuple[AcidDirectory, ...]
+    originals: tuple[DataFile, ...]
+    obsolete: tuple[str, ...] = ()
+    aborted: tuple[str, ...] = ()
+    uncompacted_aborts: bool = False
+    foreign: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    halves: tuple[str, ...] = ()
+
+    @property
+    def row_directories(self) -> tuple[AcidDirectory, ...]:
+        """The directories that hold rows: the base, if there is one, and the deltas."""
+        return self.deltas if self.base is None else (self.base, *self.deltas)
+
+    @property
+    def read_directories(self) -> tuple[AcidDirectory, ...]:
+        """All directories that are read: those with rows, and the delete deltas."""
+        return (*self.row_directories, *self.delete_deltas)
+
+
+def applies_to(delete_delta: DeltaName, data: BaseName | DeltaName) -> bool:
+    """Tell whether events of a delete delta can hit rows of a base or delta (``isQualifiedDeleteDeltaForSplit``).
+
+    They cannot when all its write ids are older, or when both directories are single statements of one write
+    id and the delete is not the later one. Otherwise the keys decide.
+    """
+    if isinstance(data, BaseName):
+        return True
+    if delete_delta.statement_id is None or data.statement_id is None:
+        return delete_delta.max_write_id >= data.min_write_id
+    return (delete_delta.max_write_id, delete_delta.statement_id) > (data.min_write_id, data.statement_id)
+
+
+def select(
+    entries: Iterable[ListedEntry],
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList | None,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    adopted_txn_id: TxnId = NO_VISIBILITY,
+    row_ids: bool = True,
+    history_kept: bool = False,
+) -> AcidState:
+    """Decide what of a table's or partition's location a snapshot reads.
+
+    ``entries``: everything below the location. ``txns``: who is committed, for ``_v`` directories; None counts
+    every ``_v`` directory as committed (a copy of a directory of which no transaction is known).
+    ``adopted_txn_id``: visibility ids up to it belong to another engine and count as committed; the store
+    that adopted the table gives higher transaction ids only. ``metadata``: texts of the ``_metadata_acid``
+    files named by ``listing.metadata_paths``, by directory path. ``row_ids``: False for an insert-only table, whose
+    rows don't tell their write ids: a delta that joins some of this snapshot with later ones is then left
+    out (pending), and what it was made of is read. ``history_kept``: the caller has made sure that nothing was
+    removed that this snapshot stands on: compacted bases that are too new for it are then no sign of that.
+
+    Raises BadDirectoryNameError, BadFileError (``_metadata_acid``), NotEnoughHistoryError when a compacted
+    base has swallowed what this snapshot must not see.
+    """
+    listing = read_listing(entries)
+    aborted: list[str] = []
+    visible: list[ListedDirectory] = []
+    halves = _halves(listing.directories)
+    for directory in listing.directories:
+        if directory.path in halves or (not row_ids and _reaches_beyond(directory.name, write_ids)):
+            continue
+        txn_id = directory.name.visibility_txn_id
+        if txn_id <= adopted_txn_id or txns is None or txns.is_valid(txn_id):
+            visible.append(directory)
+        elif txns.is_aborted(txn_id):
+            aborted.append(directory.path)
+    bases = _choose_base(visible, write_ids, metadata or {}, history_kept=history_kept)
+    deltas = _live_deltas(visible, write_ids)
+    kept, covered = _drop_covered(deltas.live, bases.chosen)
+    aborted.extend((*bases.aborted, *deltas.aborted))
+    obsolete = [*bases.obsolete, *covered]
+    if bases.chosen is not None:
+        obsolete.extend(listing.original_paths)
+    settled = {*aborted, *obsolete, *(one.path for one in kept)}
+    return AcidState(
+        base=bases.to_read(),
+        deltas=tuple(_delta(one, write_ids) for one in kept if not _name(one).is_delete),
+        delete_deltas=tuple(_delta(one, write_ids) for one in kept if _name(one).is_delete),
+        originals=() if bases.chosen is not None else listing.originals,
+        obsolete=tuple(sorted(obsolete)),
+        aborted=tuple(sorted(aborted)),
+        uncompacted_aborts=any(_holds_aborted_rows(_name(one), write_ids) for one in kept),
+        foreign=listing.foreign,
+        pending=tuple(
+            sorted(
+                one.path for one in listing.directories if one is not bases.chosen and one.path not in settled
+            )
+        ),
+        halves=tuple(sorted(halves)),
+    )
+
+
+def _reaches_beyond(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> bool:
+    """Tell whether a delta joins write ids of this snapshot with later ones."""
+    if not isinstance(name, DeltaName) or name.min_write_id > write_ids.high_watermark:
+        return False
+    low, high = name.min_write_id, name.max_write_id
+    return high > write_ids.high_watermark or (
+        # a compaction joins no open ids: one that is open here committed after the moment that is read
+        bool(name.visibility_txn_id)
+        and write_ids.has_open(low, high)
+        and write_ids.count_valid(low, high) > 0
+    )
+
+
+def _halves(directories: Iterable[ListedDirectory]) -> set[str]:
+    """Return the marked halves of compactions whose other half is not there."""
+    marked = {one.name: one.path for one in directories if one.has_pair_file}
+    return {
+        path
+        for name, path in marked.items()
+        if isinstance(name, DeltaName) and replace(name, is_delete=not name.is_delete) not in marked
+    }
+
+
+@dataclass(frozen=True)
+class _Bases:
+    chosen: ListedDirectory | None
+    chosen_compacted: bool
+    obsolete: tuple[str, ...]
+    aborted: tuple[str, ...]
+
+    def to_read(self) -> AcidDirectory | None:
+        if self.chosen is None:
+            return None
+        return read_directory(self.chosen, RangeResponse.ALL, compacted=self.chosen_compacted)
+
+
+@dataclass(frozen=True)
+class _Deltas:
+    live: tuple[ListedDirectory, ...]
+    aborted: tuple[str, ...]
+
+
+def _choose_base(
+    visible: Iterable[ListedDirectory],
+    write_ids: ValidWriteIdList,
+    metadata: Mapping[str, str],
+    *,
+    history_kept: bool,
+) -> _Bases:
+    """Take the usable base of the highest write id, a compacted one before the one it was made from."""
+    usable: list[tuple[tuple[int, bool, int], ListedDirectory]] = []
+    aborted: list[str] = []
+    too_new: list[int] = []
+    for directory in visible:
+        if not isinstance(directory.name, BaseName):
+            continue
+        write_id = directory.name.write_id
+        compacted = is_compacted(directory, metadata)
+        if _is_usable(write_id, write_ids, compacted=compacted):
+            usable.append(((write_id, compacted, directory.name.visibility_txn_id), directory))
+        elif compacted:
+            too_new.append(write_id)
+        elif write_ids.is_aborted(write_id):
+            aborted.append(directory.path)
+    if not usable:
+        if not history_kept:
+            _refuse_lost_history(too_new, write_ids)
+        return _Bases(None, chosen_compacted=False, obsolete=(), aborted=tuple(aborted))
+    usable.sort(key=lambda pair: pair[0])
+    (_, chosen_compacted, _), chosen = usable.pop()
+    return _Bases(chosen, chosen_compacted, tuple(base.path for _, base in usable), tuple(aborted))
+
+
+def _is_usable(write_id: int, write_ids: ValidWriteIdList, *, compacted: bool) -> bool:
+    if write_id == PRE_ACID_WRITE_ID:
+        return True
+    if compacted:
+        min_open = NO_OPEN_ID if write_ids.min_open is None else write_ids.min_open
+        return write_id <= write_ids.high_watermark and write_id < min_open
+    return write_ids.is_valid(write_id)
+
+
+def _refuse_lost_history(too_new: list[int], write_ids: ValidWriteIdList) -> None:
+    if not too_new:
+        return
+    min_open = "x" if write_ids.min_open is None else str(write_ids.min_open)
+    msg = (
+        f"Not enough history available for ({write_ids.high_watermark},{min_open}). "
+        f"Oldest available base: {min(too_new)}"
+    )
+    raise NotEnoughHistoryError(msg)
+
+
+def _live_deltas(visible: Iterable[ListedDirectory], write_ids: ValidWriteIdList) -> _Deltas:
+    live: list[ListedDirectory] = []
+    aborted: list[str] = []
+    for directory in visible:
+        name = directory.name
+        if not isinstance(name, DeltaName):
+            continue
+        span = name.min_write_id, name.max_write_id
+        if write_ids.aborted_response(*span) is RangeResponse.ALL:
+            aborted.append(directory.path)
+        elif write_ids.range_response(*span) is not RangeResponse.NONE:
+            live.append(directory)
+    return _Deltas(tuple(sorted(live, key=_delta_order)), tuple(aborted))
+
+
+def _delta_order(directory: ListedDirectory) -> tuple[int, int, int, int, str]:
+    """Wide before narrow, no statement id before statement ids, newest compaction first."""
+    name = _name(directory)
+    statement = -1 if name.statement_id is None else name.statement_id
+    return name.min_write_id, -name.max_write_id, statement, -name.visibility_txn_id, directory.path
+
+
+def _drop_covered(
+    ordered: Iterable[ListedDirectory], base: ListedDirectory | None
+) -> tuple[list[ListedDirectory], list[str]]:
+    """Return the deltas that add something to those before them, and the paths of those that do not."""
+    current = 0 if base is None or not isinstance(base.name, BaseName) else base.name.write_id
+    statements = False  # whether directories of single statements end at ``current``
+    previous: DeltaName | None = None
+    kept: list[ListedDirectory] = []
+    covered: list[str] = []
+    for directory in ordered:
+        name = _name(directory)
+        if name.max_write_id > current:
+            current, statements = name.max_write_id, name.statement_id is not None
+        elif not _is_other_half(name, previous) and not (statements and name.max_write_id == current):
+            covered.append(directory.path)
+            continue
+        kept.append(directory)
+        previous = name
+    return kept, covered
+
+
+def _is_other_half(name: DeltaName, previous: DeltaName | None) -> bool:
+    """Tell whether a delta and a delete delta are the two halves of one statement or compaction."""
+    return (
+        previous is not None
+        and name.is_delete != previous.is_delete
+        and (name.min_write_id, name.max_write_id) == (previous.min_write_id, previous.max_write_id)
+        and name.statement_id == previous.statement_id
+        and name.visibility_txn_id == previous.visibility_txn_id
+    )
+
+
+def _delta(directory: ListedDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
+    name = _name(directory)
+    validity = write_ids.rows_response(name.min_write_id, name.max_write_id)
+    compacted = bool(name.visibility_txn_id) or name.min_write_id != name.max_write_id
+    return read_directory(directory, validity, compacted=compacted or name.is_delete)
+
+
+def read_directory(directory: ListedDirectory, validity: RangeResponse, *, compacted: bool) -> AcidDirectory:
+    """Return a directory as a snapshot reads it; ``compacted``: a compaction's, or with delete events only."""
+    raw = False if compacted else _raw(directory)
+    return AcidDirectory(directory.path, directory.name, directory.files, validity, raw)
+
+
+def _raw(directory: ListedDirectory) -> bool | None:
+    """Judge by names: Hive's own writers leave ``bucket_N`` and the version file, LOAD DATA neither."""
+    if directory.has_version_file or any(parse_bucket_file(file.name) for file in directory.files):
+        return False
+    return None if any(parse_original_file(file.name) for file in directory.files) else False
+
+
+def _holds_aborted_rows(name: DeltaName, write_ids: ValidWriteIdList) -> bool:
+    """Compactions drop the rows of aborted write ids; without ``_v`` a delta may also be a streamed one."""
+    if name.visibility_txn_id:
+        return False
+    return write_ids.aborted_response(name.min_write_id, name.max_write_id) is not RangeResponse.NONE
+
+
+def _name(directory: ListedDirectory) -> DeltaName:
+    if not isinstance(directory.name, DeltaName):
+        raise TypeError(directory.path)
+    return directory.name

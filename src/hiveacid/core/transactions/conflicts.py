@@ -1,0 +1,81 @@
+"""Write conflicts: a commit fails if another transaction changed the same partition first (first committer wins).
+
+The unit is the partition, or the table where there are none (``CommitTxnFunction.checkForWriteConflict`` of
+Hive 4): update and delete conflict with each other and with themselves, inserts never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+
+from hiveacid.core.model import TableName, TxnId
+
+CONFLICTING_OPERATIONS = ("u", "d")
+"""Operations of which any two exclude each other. Stores build their queries for conflicts from this tuple."""
+CONFLICTING = frozenset(product(CONFLICTING_OPERATIONS, repeat=2))
+"""Pairs (mine, theirs) of operations that exclude each other. Hive 3.1 let ("d", "d") pass."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Operation of a transaction on a table or one of its partitions; ``operation`` is i, u or d."""
+
+    table: TableName
+    partition: str | None
+    operation: str
+
+    @property
+    def resource(self) -> str:
+        """Return ``db/table[/partition]``, as Hive's message spells it."""
+        partition = "" if self.partition is None else f"/{self.partition}"
+        return f"{self.table.database}/{self.table.name}{partition}"
+
+
+@dataclass(frozen=True)
+class CommittedChange:
+    """A change of a committed transaction; ``sequence`` counts commits with updates or deletes."""
+
+    txn_id: TxnId
+    sequence: int
+    change: Change
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A change of mine and the one that was committed first."""
+
+    mine: Change
+    theirs: CommittedChange
+
+
+def first_conflict(
+    moment: int, changes: Iterable[Change], committed: Iterable[CommittedChange]
+) -> Conflict | None:
+    """Return the earliest committed change that one of ``changes`` may not follow, or None.
+
+    ``moment``: the commit sequence when my snapshot was taken; what was committed up to it, I have seen.
+    Partition names are compared exactly; a change of a whole table meets others of the whole table only.
+    """
+    mine = sorted(set(changes), key=lambda one: (one.resource, one.operation != "u", one.operation))
+    for theirs in sorted(
+        committed, key=lambda one: (one.sequence, one.change.resource, one.change.operation)
+    ):
+        if theirs.sequence <= moment:
+            continue
+        for change in mine:
+            same_place = (change.table, change.partition) == (theirs.change.table, theirs.change.partition)
+            if same_place and (change.operation, theirs.change.operation) in CONFLICTING:
+                return Conflict(change, theirs)
+    return None
+
+
+def conflict_message(txn_id: TxnId, sequence: int, conflict: Conflict) -> str:
+    """Return Hive's words; ``sequence`` is the one my commit would have had."""
+    theirs = conflict.theirs
+    return (
+        f"Aborting [txnid:{txn_id},{sequence}] due to a write conflict on {conflict.mine.resource} "
+        f"committed by [txnid:{theirs.txn_id},{theirs.sequence}] "
+        f"{conflict.mine.operation}/{theirs.change.operation}"
+    )

@@ -1,0 +1,180 @@
+"""Lock compatibility as data (``TxnHandler.checkLock`` of Hive 4).
+
+A request waits for any earlier request, granted or itself waiting, of another transaction on an
+overlapping resource whose type it does not go along with. That earlier ones count while they still wait is
+what keeps the queue fair: a waiting EXCLUSIVE holds back the readers behind it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from hiveacid.core.model import LockId, TxnId
+
+
+class LockType(StrEnum):
+    """Hive's four lock types."""
+
+    SHARED_READ = "SHARED_READ"
+    SHARED_WRITE = "SHARED_WRITE"
+    EXCL_WRITE = "EXCL_WRITE"
+    EXCLUSIVE = "EXCLUSIVE"
+
+
+class LockState(StrEnum):
+    """State of a lock request."""
+
+    ACQUIRED = "ACQUIRED"
+    WAITING = "WAITING"
+    NOT_ACQUIRED = "NOT_ACQUIRED"
+
+
+WAITS_FOR: Mapping[LockType, frozenset[LockType]] = MappingProxyType(
+    {
+        LockType.SHARED_READ: frozenset({LockType.EXCLUSIVE}),
+        LockType.SHARED_WRITE: frozenset({LockType.EXCL_WRITE, LockType.EXCLUSIVE}),
+        LockType.EXCL_WRITE: frozenset({LockType.SHARED_WRITE, LockType.EXCL_WRITE, LockType.EXCLUSIVE}),
+        LockType.EXCLUSIVE: frozenset(LockType),
+    }
+)
+"""Earlier lock types that a requested type waits for, on overlapping resources (``CheckLockFunction``)."""
+
+
+@dataclass(frozen=True)
+class LockComponent:
+    """One lock: on a database, a table (``partition`` None) or a partition ('p=1/q=2').
+
+    ``operation``: what its holder is about to do to the rows there, i, u or d (an insert, an update, a delete). Stores
+    that are told only at the commit what was written do not need it; a Hive Metastore does.
+    """
+
+    type: LockType
+    database: str
+    table: str | None = None
+    partition: str | None = None
+    operation: str | None = None
+
+    @property
+    def on_database(self) -> bool:
+        """Tell whether the lock is on a whole database."""
+        return self.table is None
+
+    def __str__(self) -> str:
+        """Return the type and the resource, as people read it: ``EXCLUSIVE on db.tbl/p=1``."""
+        table = "" if self.table is None else f".{self.table}"
+        partition = "" if self.partition is None else f"/{self.partition}"
+        return f"{self.type} on {self.database}{table}{partition}"
+
+
+@dataclass(frozen=True)
+class HeldLock:
+    """A component of a request that is in the queue already, granted or waiting; ``number`` counts from 1."""
+
+    lock_id: LockId
+    number: int
+    txn_id: TxnId
+    component: LockComponent
+
+    @property
+    def name(self) -> str:
+        """Return ``request.component``, the lock id that SHOW LOCKS prints."""
+        return f"{self.lock_id}.{self.number}"
+
+    def __str__(self) -> str:
+        """Return the lock as a waiting client is told about it."""
+        return f"lock {self.name} ({self.component}, transaction {self.txn_id})"
+
+
+def overlap(one: LockComponent, other: LockComponent) -> bool:
+    """Tell whether two locks touch common ground: a database covers its tables, a table its partitions."""
+    if one.database != other.database:
+        return False
+    if one.table is None or other.table is None:
+        return True
+    if one.table != other.table:
+        return False
+    return one.partition is None or other.partition is None or one.partition == other.partition
+
+
+def covers(held: LockComponent, wanted: LockComponent) -> bool:
+    """Tell whether who holds the one has nothing to gain from the other: it is as strong, and on all of it."""
+    if held.database != wanted.database or _STRENGTH[held.type] < _STRENGTH[wanted.type]:
+        return False
+    if held.table is None:
+        # Whoever drops a table lets a SHARED_READ on its database pass.
+        return wanted.table is None or held.type is not LockType.SHARED_READ
+    return held.table == wanted.table and held.partition in (None, wanted.partition)
+
+
+_STRENGTH: Mapping[LockType, int] = MappingProxyType({one: place for place, one in enumerate(LockType)})
+"""Each type holds off all that the types before it hold off."""
+
+
+def must_wait(requested: LockComponent, earlier: LockComponent) -> bool:
+    """Tell whether ``requested`` has to wait for ``earlier``, both of different transactions.
+
+    One exception to :data:`WAITS_FOR`: a SHARED_READ on a database (somebody creates a table in it) and an
+    EXCLUSIVE on one of its tables (somebody drops another) let each other pass.
+    """
+    if earlier.type not in WAITS_FOR[requested.type] or not overlap(requested, earlier):
+        return False
+    return not (_let_pass(requested, earlier) or _let_pass(earlier, requested))
+
+
+def _let_pass(database_lock: LockComponent, table_lock: LockComponent) -> bool:
+    return (
+        database_lock.type is LockType.SHARED_READ
+        and database_lock.on_database
+        and table_lock.type is LockType.EXCLUSIVE
+        and not table_lock.on_database
+    )
+
+
+def first_blocking_lock(
+    txn_id: TxnId, request: Sequence[LockComponent], earlier: Iterable[HeldLock]
+) -> HeldLock | None:
+    """Return the first earlier lock (by request and component) that the request waits for, or None.
+
+    A request is granted as a whole or not at all. ``earlier`` are the requests with smaller ids; a
+    transaction never waits for itself.
+    """
+    wanted = _RequestIndex(request)
+    found = [
+        held
+        for held in earlier
+        if held.txn_id != txn_id
+        and any(must_wait(one, held.component) for one in wanted.overlapping(held.component))
+    ]
+    return min(found, key=lambda held: (held.lock_id, held.number), default=None)
+
+
+class _RequestIndex:
+    """A request indexed by resource, so that thousands of partition locks against thousands stay quick."""
+
+    def __init__(self, request: Sequence[LockComponent]) -> None:
+        self._at: dict[_Resource, list[LockComponent]] = defaultdict(list)
+        self._below: dict[_Resource, list[LockComponent]] = defaultdict(list)
+        for one in request:
+            self._at[one.database, one.table, one.partition].append(one)
+            if one.table is not None:
+                self._below[one.database, None, None].append(one)
+            if one.partition is not None:
+                self._below[one.database, one.table, None].append(one)
+
+    def overlapping(self, held: LockComponent) -> Iterator[LockComponent]:
+        """Yield the components on the resource of ``held``, on what covers it and on what it covers."""
+        resources: list[_Resource] = [(held.database, None, None)]
+        if held.table is not None:
+            resources.append((held.database, held.table, None))
+        if held.partition is not None:
+            resources.append((held.database, held.table, held.partition))
+        for resource in resources:
+            yield from self._at.get(resource, ())
+        yield from self._below.get(resources[-1], ())
+
+
+_Resource = tuple[str, str | None, str | None]

@@ -1,0 +1,160 @@
+"""Life cycles of transactions, lock requests and compactions as transition tables.
+
+Only these tables decide whether a state may follow another: stores change states through :func:`fire`. The diagrams
+in docs/states.md are drawn from the same tables (:func:`draw`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hiveacid.core.transactions.locks import LockState
+from hiveacid.errors import TransactionStateError
+
+
+class TransactionState(StrEnum):
+    """State of a transaction; UNKNOWN for an id that the store never assigned or no longer keeps."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+class CompactionState(StrEnum):
+    """State of a compaction job; the texts are those of Hive's SHOW COMPACTIONS."""
+
+    INITIATED = "initiated"
+    WORKING = "working"
+    READY_FOR_CLEANING = "ready for cleaning"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    DID_NOT_INITIATE = "did not initiate"
+    REFUSED = "refused"
+    ABORTED = "aborted"
+
+
+UNDER_WAY = (CompactionState.INITIATED, CompactionState.WORKING)
+"""States of a job that has not ended, and that a worker may still take or be at work on."""
+_RELEASED = "released"
+"""Final state of a lock request: its row is deleted."""
+
+
+@dataclass(frozen=True)
+class Transition:
+    """In state ``source``, ``event`` leads to ``target``."""
+
+    source: str
+    event: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A life cycle: what lives it, the state it begins in, and every transition there is."""
+
+    noun: str
+    start: str
+    transitions: tuple[Transition, ...]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Return all states, in the order in which the table names them."""
+        named = [self.start]
+        named += [state for one in self.transitions for state in (one.source, one.target)]
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def final_states(self) -> tuple[str, ...]:
+        """Return the states that nothing leads out of."""
+        left = {one.source for one in self.transitions if one.source != one.target}
+        return tuple(state for state in self.states if state not in left)
+
+
+TRANSACTION = Machine(
+    "transaction",
+    TransactionState.OPEN,
+    (
+        Transition(TransactionState.OPEN, "commit", TransactionState.COMMITTED),
+        Transition(TransactionState.OPEN, "conflict", TransactionState.ABORTED),
+        Transition(TransactionState.OPEN, "abort", TransactionState.ABORTED),
+        Transition(TransactionState.OPEN, "time out", TransactionState.ABORTED),
+        # An answer may be lost on its way: asking for the same again is no error.
+        Transition(TransactionState.COMMITTED, "commit", TransactionState.COMMITTED),
+        Transition(TransactionState.ABORTED, "abort", TransactionState.ABORTED),
+    ),
+)
+
+LOCK = Machine(
+    "lock request",
+    LockState.WAITING,
+    (
+        Transition(LockState.WAITING, "grant", LockState.ACQUIRED),
+        Transition(LockState.WAITING, "deny", LockState.NOT_ACQUIRED),
+        Transition(LockState.WAITING, "withdraw", _RELEASED),
+        Transition(LockState.ACQUIRED, "withdraw", _RELEASED),
+        Transition(LockState.ACQUIRED, "end of transaction", _RELEASED),
+        Transition(LockState.WAITING, "end of transaction", _RELEASED),
+    ),
+)
+
+COMPACTION = Machine(
+    "compaction",
+    CompactionState.INITIATED,
+    (
+        Transition(CompactionState.INITIATED, "claim", CompactionState.WORKING),
+        Transition(CompactionState.INITIATED, "give up", CompactionState.DID_NOT_INITIATE),
+        Transition(CompactionState.INITIATED, "abort", CompactionState.ABORTED),
+        Transition(CompactionState.WORKING, "finish", CompactionState.READY_FOR_CLEANING),
+        # The commit of the job's transaction finishes it; a worker that says so once more is right.
+        Transition(CompactionState.READY_FOR_CLEANING, "finish", CompactionState.READY_FOR_CLEANING),
+        Transition(CompactionState.WORKING, "refuse", CompactionState.REFUSED),
+        Transition(CompactionState.WORKING, "fail", CompactionState.FAILED),
+        Transition(CompactionState.WORKING, "revoke", CompactionState.INITIATED),
+        Transition(CompactionState.READY_FOR_CLEANING, "clean", CompactionState.SUCCEEDED),
+        Transition(CompactionState.READY_FOR_CLEANING, "refuse", CompactionState.REFUSED),
+        Transition(CompactionState.READY_FOR_CLEANING, "fail", CompactionState.FAILED),
+    ),
+)
+
+
+def fire(machine: Machine, state: str, event: str) -> str:
+    """Return the state that ``event`` leads to. Raises TransactionStateError where the table has no such row."""
+    for one in machine.transitions:
+        if (one.source, one.event) == (state, event):
+            return one.target
+    msg = f"a {machine.noun} that is {state} knows no {event!r}"
+    raise TransactionStateError(msg)
+
+
+def event_between(machine: Machine, state: str, target: str) -> str:
+    """Return the event that leads from one state to another. Raises TransactionStateError if none does."""
+    for one in machine.transitions:
+        if (one.source, one.target) == (state, target):
+            return one.event
+    msg = f"a {machine.noun} that is {state} cannot become {target}"
+    raise TransactionStateError(msg)
+
+
+def end_compaction(state: str, target: str) -> str:
+    """Return ``target`` if a compaction may be ended so. Raises TransactionStateError.
+
+    Being claimed and being queued again are no ends.
+    """
+    event = event_between(COMPACTION, state, target)
+    if event in ("claim", "revoke"):
+        msg = f"a compaction that is {state} does not end as {target}"
+        raise TransactionStateError(msg)
+    return fire(COMPACTION, state, event)
+
+
+def draw(machine: Machine) -> str:
+    """Return the machine as a Mermaid state diagram."""
+    names = {state: f"s{number}" for number, state in enumerate(machine.states)}
+    lines = ["stateDiagram-v2"]
+    lines += [f'    state "{state}" as {name}' for state, name in names.items()]
+    lines.append(f"    [*] --> {names[machine.start]}")
+    lines += [f"    {names[one.source]} --> {names[one.target]}: {one.event}" for one in machine.transitions]
+    lines += [f"    {names[state]} --> [*]" for state in machine.final_states]
+    return "\n".join(lines) + "\n"

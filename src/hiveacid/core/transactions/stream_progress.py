@@ -1,0 +1,145 @@
+"""Progress of a stream in a table, and the rule whether a batch of it may be committed.
+
+A stream is a query that writes into a table batch by batch under one name. Its progress is committed with the rows,
+so that neither is ever there without the other. Every run of the query registers as a writer and gets an epoch; the
+newest one wins (fencing, as Kafka's transactional producers do it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hiveacid.core.model import TableName
+from hiveacid.errors import (
+    SchemaMismatchError,
+    StreamCheckpointError,
+    StreamFencedError,
+    StreamReplayedError,
+)
+
+MOST_WRITERS = 1000
+"""Earlier writers that are remembered, so that one of them is not taken for a new one."""
+
+
+@dataclass(frozen=True)
+class StreamKey:
+    """A stream: the table, and the name that its query has there."""
+
+    table: TableName
+    query: str
+
+    def __str__(self) -> str:
+        """Return both for a message."""
+        return f"{self.query!r} into {self.table}"
+
+
+@dataclass(frozen=True)
+class StreamBatch:
+    """A batch that is committed with its rows.
+
+    ``checkpoint``: what batch ids belong to (they begin at 0 in each checkpoint); ``epoch``: of the writer.
+    """
+
+    stream: StreamKey
+    checkpoint: str
+    epoch: int
+    batch_id: int
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """Progress of a stream in a table.
+
+    ``epoch``: of the newest writer; ``batch_id``: the last one committed, -1 before the first; ``writers``: those that
+    registered, with their epochs, oldest first.
+    """
+
+    stream: StreamKey
+    checkpoint: str
+    epoch: int
+    batch_id: int
+    writers: tuple[tuple[str, int], ...]
+
+    def epoch_of(self, writer: str) -> int | None:
+        """Return a writer's epoch, None for one that never registered."""
+        return dict(self.writers).get(writer)
+
+
+def registered(
+    known: StreamProgress | None, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool
+) -> StreamProgress:
+    """Return the progress once a writer has registered; a writer that did before keeps its epoch.
+
+    ``restart``: batch ids of another checkpoint may begin again (they may anyway while none was committed). Raises
+    StreamCheckpointError where they would without it, StreamFencedError for a writer that a newer one has replaced.
+    """
+    if known is None:
+        return StreamProgress(stream, checkpoint, 1, -1, ((writer, 1),))
+    epoch = known.epoch_of(writer)
+    if epoch is not None and epoch < known.epoch:
+        raise StreamFencedError(fenced(stream))
+    if checkpoint != known.checkpoint and known.batch_id >= 0 and not restart:
+        raise StreamCheckpointError(
+            f"stream {stream} comes with another checkpoint ({checkpoint}, so far {known.checkpoint}): its batch ids "
+            f"begin anew, and the table has those up to {known.batch_id}. Go on with the old checkpoint; or give this "
+            "query a name of its own; or say restart=True, if the rows that the old one wrote are to stay and the new "
+            "one's come on top"
+        )
+    if epoch is not None and checkpoint == known.checkpoint:
+        return known
+    epoch = known.epoch + 1
+    writers = (*(one for one in known.writers if one[0] != writer), (writer, epoch))[-MOST_WRITERS:]
+    batch_id = known.batch_id if checkpoint == known.checkpoint else -1
+    return replace(known, checkpoint=checkpoint, epoch=epoch, batch_id=batch_id, writers=writers)
+
+
+def refusal(
+    known: StreamProgress | None, batch: StreamBatch
+) -> StreamFencedError | StreamReplayedError | None:
+    """Return why a batch may not be committed, None if it may.
+
+    StreamReplayedError: the table has it already. StreamFencedError: a newer writer has registered.
+    """
+    if known is None:
+        return StreamFencedError(
+            f"stream {batch.stream} is not known any more: the table was dropped or renamed while batch "
+            f"{batch.batch_id} was written; nothing of it is visible. Start the query again"
+        )
+    if batch.epoch != known.epoch or batch.checkpoint != known.checkpoint:
+        return StreamFencedError(fenced(batch.stream))
+    if batch.batch_id <= known.batch_id:
+        return StreamReplayedError(
+            f"batch {batch.batch_id} of stream {batch.stream} is in the table already (the last is {known.batch_id}); "
+            "nothing was written again"
+        )
+    return None
+
+
+def committed(known: StreamProgress, batch: StreamBatch) -> StreamProgress:
+    """Return the progress after a batch that may be committed."""
+    return replace(known, batch_id=batch.batch_id)
+
+
+def fenced(stream: StreamKey) -> str:
+    """Return what there is to say to a writer that a newer one has replaced."""
+    return (
+        f"another copy of stream {stream} was started after this one and has taken over; nothing of this batch is "
+        "visible. Let one copy run: stop this query, or, if two were meant, give each a name of its own"
+    )
+
+
+def require_columns(
+    table: TableName, brought: Sequence[str], known: Sequence[str], needed: Sequence[str], advice: str = ""
+) -> None:
+    """Refuse a feed (its columns' names in lower case) that lacks what is needed or brings what is not known.
+
+    ``advice``: what there is to do about it. Raises SchemaMismatchError.
+    """
+    missing = [name for name in needed if name not in brought]
+    extra = [name for name in brought if name not in known or brought.count(name) > 1]
+    if missing or extra:
+        raise SchemaMismatchError(
+            f"the columns given are not those of {table}: missing {', '.join(missing) or 'none'}, unknown or "
+            f"double {', '.join(dict.fromkeys(extra)) or 'none'}{advice}"
+        )

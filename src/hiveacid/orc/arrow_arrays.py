@@ -1,0 +1,22 @@
+"""Arrow arrays computed for many rows at once: validity of write ids, row numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+
+
+def are_valid(write_ids: ValidWriteIdList, values: Any) -> Any:
+    """Return a BooleanArray: for each write id, whether it is valid."""
+    exceptions = pa.array([int(write_id) for write_id in (*write_ids.open, *write_ids.aborted)], pa.int64())
+    visible = pc.less_equal(values, int(write_ids.high_watermark))
+    return pc.and_(visible, pc.invert(pc.is_in(values, value_set=exceptions)))
+
+
+def row_numbers(rows: int) -> Any:
+    """Return 0, 1, 2 …."""
+    return pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), 1)

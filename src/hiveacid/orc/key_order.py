@@ -1,0 +1,102 @@
+"""Proof that the rows of a staged file are in key order: its three key columns read, every row compared.
+
+Whole vectors are compared, a stripe at a time; of tens of columns three small ones are read.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc
+
+from hiveacid.errors import BadFileError
+
+if TYPE_CHECKING:
+    from hiveacid.core.compaction.disjoint_files import Key
+    from hiveacid.ports.file_system import FileSystem
+
+_KEY = ["originalTransaction", "bucket", "rowId"]
+
+
+@dataclass(frozen=True)
+class KeyRun:
+    """Rows in strictly ascending key order; ``buckets``: all bucket properties."""
+
+    rows: int
+    first: Key
+    last: Key
+    buckets: frozenset[int]
+
+
+def read_key_run(fs: FileSystem, path: str, size: int) -> KeyRun | None:
+    """Look at every key of a flat file of ACID events (`nest`); None where they are not strictly ascending.
+
+    None, too, for no rows or a key that is null. Raises BadFileError.
+    """
+    try:
+        file = pyarrow.orc.ORCFile(pa.PythonFile(_ArrowFile(fs, path, size), mode="r"))
+        stripes = [_stripe_run(file, number) for number in range(file.nstripes)]
+    except (pa.ArrowException, OSError) as error:  # Arrow says "not ORC" by an OSError
+        raise BadFileError(f"the keys cannot be read: {error}", path=path) from error
+    runs = [run for run in stripes if run is not None]
+    if not runs or len(runs) < len(stripes):
+        return None
+    if any(before.last >= after.first for before, after in pairwise(runs)):
+        return None
+    buckets = frozenset[int]().union(*(run.buckets for run in runs))
+    return KeyRun(sum(run.rows for run in runs), runs[0].first, runs[-1].last, buckets)
+
+
+def _stripe_run(file: Any, number: int) -> KeyRun | None:
+    batch = file.read_stripe(number, columns=_KEY)
+    columns = [batch.column(name) for name in _KEY]
+    rows = batch.num_rows
+    if not rows or any(column.null_count for column in columns):
+        return None
+    before = [column.slice(0, rows - 1) for column in columns]
+    after = [column.slice(1) for column in columns]
+    pairs = list(zip(before, after, strict=True))
+    # (a1, b1, c1) < (a2, b2, c2), from the last part to the first
+    ascending = reduce(
+        lambda rest, pair: pc.or_(pc.less(*pair), pc.and_(pc.equal(*pair), rest)),
+        reversed(pairs[:-1]),
+        pc.less(*pairs[-1]),
+    )
+    if not pc.all(ascending, min_count=0).as_py():
+        return None
+    first, last = (tuple(column[place].as_py() for column in columns) for place in (0, rows - 1))
+    return KeyRun(rows, first, last, frozenset(pc.unique(columns[1]).to_pylist()))
+
+
+class _ArrowFile:
+    """A file of a file system port as Arrow reads one."""
+
+    closed = False
+
+    def __init__(self, fs: FileSystem, path: str, size: int) -> None:
+        self._fs, self._path, self._size, self._at = fs, path, size, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = start + offset
+        return self._at
+
+    def read(self, length: int = -1) -> bytes:
+        data = self._fs.read_bytes(self._path, self._at, None if length < 0 else length)
+        self._at += len(data)
+        return data
+
+    def close(self) -> None:
+        """Nothing is open between two reads."""

@@ -1,0 +1,113 @@
+"""Order of the record keys of an ACID file, proved by stripe statistics, and the key index.
+
+A record key is (original write id, bucket property, row id). Readers merge files by key; rows out of order are lost or
+reappear (observed in Hive 3.1.3 and 4.0.1; ``OrcRawRecordMerger``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hiveacid.errors import BadFileError
+from hiveacid.orc.statistics import StatisticsList
+from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail
+
+INSERT, DELETE = 0, 2
+"""Values of the column ``operation``."""
+
+
+@dataclass(frozen=True)
+class _Range:
+    low: int
+    high: int
+
+    @property
+    def single(self) -> bool:
+        return self.low == self.high
+
+
+@dataclass(frozen=True)
+class _StripeKeys:
+    rows: int
+    write_id: _Range
+    bucket: _Range
+    row_id: _Range
+
+    @property
+    def exact(self) -> bool:
+        """Tell whether first and last key are known: only the row id varies."""
+        return self.write_id.single and self.bucket.single
+
+    @property
+    def first(self) -> tuple[int, int, int]:
+        return self.write_id.low, self.bucket.low, self.row_id.low
+
+    @property
+    def last(self) -> tuple[int, int, int]:
+        return self.write_id.high, self.bucket.high, self.row_id.high
+
+
+def require_valid_events(tail: OrcTail, *, deletes: bool) -> None:
+    """Check the statistics of a file to be published.
+
+    ``operation`` is the same everywhere, keys are never null, ``row`` is null nowhere (inserts) or everywhere
+    (deletes), stripes are in ascending key order, insert keys don't repeat. Raises BadFileError.
+    """
+    if not tail.number_of_rows:
+        return
+    if not len(tail.column_statistics):
+        raise BadFileError("the writer made no column statistics", path=tail.path)
+    operation = DELETE if deletes else INSERT
+    if _range(tail.column_statistics, OPERATION, tail.path) != _Range(operation, operation):
+        raise BadFileError(f"operation is not {operation} in every row", path=tail.path)
+    for column in (OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID, ROW_ID + 1):
+        if tail.column_statistics[column].count != tail.number_of_rows:
+            raise BadFileError("an ACID column is null in some row", path=tail.path)
+    if tail.column_statistics[ROW].count != (0 if deletes else tail.number_of_rows):
+        raise BadFileError("row must be null in every delete event and in no other row", path=tail.path)
+    _require_key_order(_stripe_keys(tail), tail.path, deletes=deletes)
+
+
+def key_index(tail: OrcTail) -> str | None:
+    """Return ``hive.acid.key.index``: each stripe's last key as ``writeId,bucket,rowId;``.
+
+    None where statistics can't tell it (a stripe holds several write ids or bucket properties). No index
+    is safe; one that is too low makes Hive 4.0.1 lose later deletes. Raises BadFileError.
+    """
+    stripes = _stripe_keys(tail)
+    if len(stripes) != len(tail.stripes) or not all(stripe.exact for stripe in stripes):
+        return None
+    return "".join(f"{','.join(map(str, stripe.last))};" for stripe in stripes)
+
+
+def _stripe_keys(tail: OrcTail) -> list[_StripeKeys]:
+    return [
+        _StripeKeys(
+            stripe.rows,
+            *(_range(stripe.statistics, column, tail.path) for column in (ORIGINAL_WRITE_ID, BUCKET, ROW_ID)),
+        )
+        for stripe in tail.stripes
+        if len(stripe.statistics) and stripe.rows
+    ]
+
+
+def _range(statistics: StatisticsList, column: int, path: str) -> _Range:
+    found = statistics[column]
+    if not isinstance(found.minimum, int) or not isinstance(found.maximum, int):
+        raise BadFileError("an ACID column has no lowest and highest value", path=path)
+    return _Range(found.minimum, found.maximum)
+
+
+def _require_key_order(stripes: list[_StripeKeys], path: str, *, deletes: bool) -> None:
+    for before, after in pairwise(stripes):
+        last, first = before.last, after.first
+        if last[0] == first[0] and not (before.write_id.single and after.write_id.single):
+            continue  # the shared write id has buckets and row ids that the statistics don't tell apart
+        known = 3 if before.exact and after.exact else 2
+        ascending = last[:known] <= first[:known] if deletes or known < len(last) else last < first
+        if not ascending:
+            raise BadFileError("stripes are not in ascending key order", path=path)
+    for stripe in stripes:
+        if not deletes and stripe.exact and stripe.row_id.high - stripe.row_id.low + 1 < stripe.rows:
+            raise BadFileError("a row id appears twice", path=path)

@@ -1,0 +1,155 @@
+"""Splice the stripes of several ORC files into one file, as a writer does after an intermediate footer.
+
+Only the footer holds the offset of a stripe. The stripes of ORC files of one schema, codec and block size can therefore
+be appended to a growing file, followed by a footer over all of them. Hive's writer does the same in
+``writeIntermediateFooter``. Readers ignore the bytes between stripes, such as earlier footers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hiveacid.errors import BadFileError
+from hiveacid.orc.compression import compress
+from hiveacid.orc.protobuf import Message, encode_field
+from hiveacid.orc.statistics_merge import merge_statistics
+from hiveacid.orc.tail import OrcTail, parse_tail
+
+HEADER = b"ORC"
+"""First bytes of every ORC file."""
+
+_CONTENT_LENGTH, _STRIPES, _NUMBER_OF_ROWS, _STATISTICS, _CALENDAR = 2, 3, 6, 7, 11  # of the footer
+_PROLEPTIC_GREGORIAN = 2  # how Arrow and pyorc count days; files without a mark are read so by Hive 3.1 only
+_FOOTER_LENGTH, _METADATA_LENGTH = 1, 5  # of the postscript
+_OFFSET = 1  # of a stripe's entry in the footer
+
+
+@dataclass(frozen=True)
+class StripeBlock:
+    """Stripes of one ORC file: their bytes and the file's tail.
+
+    ``body``: the file from its first stripe to the end of its last one; ``start`` is where that was in it.
+    """
+
+    body: bytes = field(repr=False)
+    start: int
+    tail: OrcTail = field(repr=False)
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows."""
+        return self.tail.number_of_rows
+
+
+@dataclass(frozen=True)
+class PlacedStripes:
+    """Stripes with their offset in the growing file, for the merged footer."""
+
+    offset: int
+    start: int
+    tail: OrcTail = field(repr=False)
+
+
+def read_stripes(data: bytes, name: str = "an ORC file in memory") -> StripeBlock:
+    """Take the stripes of a whole ORC file. Raises BadFileError."""
+    tail = parse_tail(data, len(data), name)
+    start, end = stripe_extent(tail)
+    return StripeBlock(data[start:end], start, tail)
+
+
+def stripe_extent(tail: OrcTail) -> tuple[int, int]:
+    """Return the offsets at which the first stripe begins and the last one ends."""
+    start = min((stripe.offset for stripe in tail.stripes), default=len(HEADER))
+    return start, max((stripe.offset + stripe.length for stripe in tail.stripes), default=start)
+
+
+def place_stripes(piece: StripeBlock, offset: int) -> PlacedStripes:
+    """Return the stripes placed at ``offset`` of the growing file."""
+    return PlacedStripes(offset, piece.start, piece.tail)
+
+
+def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[OrcTail, bytes]:
+    """Return metadata, footer and postscript over all pieces, which follow the stripes of a file.
+
+    ``end``: the offset it will be written at. Also returns it parsed, for `nest`. Raises BadFileError where the
+    pieces differ in types, codec or block size.
+    """
+    first = _require_same_format(pieces, path)
+    source = first.source
+    assert source is not None  # noqa: S101 - _alike
+    metadata = b"".join(
+        encode_field(1, b"".join(encode_field(1, raw) for raw in stripe.statistics.raw))
+        for piece in pieces
+        for stripe in piece.tail.stripes
+    )
+    metadata = compress(metadata, first.compression, source.block_size)
+    footer = compress(_footer(pieces, end), first.compression, source.block_size)
+    changed = {_FOOTER_LENGTH: len(footer), _METADATA_LENGTH: len(metadata)}
+    postscript = b"".join(
+        encode_field(item.number, changed.get(item.number, item.value), item.wire)
+        for item in source.postscript.fields
+    )
+    data = metadata + footer + postscript + bytes([len(postscript)])
+    return parse_tail(data, end + len(data), path), data
+
+
+def _require_same_format(pieces: Sequence[PlacedStripes], path: str) -> OrcTail:
+    if not pieces:
+        raise BadFileError("a file without any stripe has no footer to give it", path=path)
+    first = pieces[0].tail
+    for piece in pieces:
+        tail = piece.tail
+        if tail.source is None or first.source is None:
+            raise BadFileError("an empty file has no stripes to give", path=path)
+        same = (tail.types, tail.compression, tail.row_index_stride, tail.source.block_size)
+        if same != (first.types, first.compression, first.row_index_stride, first.source.block_size):
+            raise BadFileError("stripes of different schemas or codecs can't share a file", path=path)
+    return first
+
+
+def _footer(pieces: Sequence[PlacedStripes], end: int) -> bytes:
+    footers = [piece.tail.source.footer for piece in pieces if piece.tail.source is not None]
+    fresh = {
+        _CONTENT_LENGTH: [encode_field(_CONTENT_LENGTH, end)],
+        _STRIPES: list(_moved_stripes(pieces)),
+        _NUMBER_OF_ROWS: [encode_field(_NUMBER_OF_ROWS, sum(piece.tail.number_of_rows for piece in pieces))],
+        _STATISTICS: list(_statistics(pieces)),
+    }
+    out = []
+    for item in footers[0].fields:
+        if item.number in fresh:
+            out.extend(fresh[item.number])
+            fresh[item.number] = []
+        else:
+            out.append(encode_field(item.number, item.value, item.wire))
+    if footers[0].integer(_CALENDAR) is None:
+        out.append(encode_field(_CALENDAR, _PROLEPTIC_GREGORIAN))
+    return b"".join(out)
+
+
+def _moved_stripes(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
+    for piece in pieces:
+        assert piece.tail.source is not None  # noqa: S101 - _alike
+        for raw in piece.tail.source.footer.all_data(_STRIPES):
+            yield encode_field(
+                _STRIPES,
+                b"".join(
+                    encode_field(
+                        item.number,
+                        item.value - piece.start + piece.offset
+                        if item.number == _OFFSET and isinstance(item.value, int)
+                        else item.value,
+                        item.wire,
+                    )
+                    for item in Message.parse(raw).fields
+                ),
+            )
+
+
+def _statistics(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
+    columns = [piece.tail.column_statistics.raw for piece in pieces]
+    if not all(columns):
+        return
+    for parts in zip(*columns, strict=True):
+        yield encode_field(_STATISTICS, merge_statistics(parts))

@@ -1,0 +1,131 @@
+"""Arrow types for Hive types, and values as Hive stores them: CHAR padded, CHAR and VARCHAR cut.
+
+The rules are those of ``HiveChar`` and ``HiveVarchar``. Dates and timestamps stay as they are: Arrow counts by the
+proleptic Gregorian calendar, as Hive 3.1 does. ``orc.splicing`` marks the calendar in the footer for other readers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.core.model import Column
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.errors import UnsupportedFeatureError
+
+_SECOND = 1_000_000  # microseconds
+_TYPES = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "varchar": pa.string(),
+    "char": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    LOCAL_TIMESTAMP: pa.timestamp("us", "UTC"),
+}
+_BOUNDED_TEXTS = frozenset({"char", "varchar"})
+
+
+def arrow_type(hive: HiveType) -> Any:
+    """Return the Arrow type that holds every value of a Hive type (times to the microsecond).
+
+    Raises UnsupportedFeatureError for union types.
+    """
+    match hive:
+        case Primitive("decimal", (precision, scale)):
+            return pa.decimal128(precision, scale)
+        case Primitive(name):
+            return _TYPES[name]
+        case Array(element):
+            return pa.list_(arrow_type(element))
+        case Map(key, value):
+            return pa.map_(arrow_type(key), arrow_type(value))
+        case Struct(fields):
+            return pa.struct([pa.field(one.name, arrow_type(one.type)) for one in fields])
+    raise UnsupportedFeatureError(f"values of {hive} can't be written without Spark")
+
+
+def arrow_schema(columns: tuple[Column, ...]) -> Any:
+    """Return the Arrow schema of a table's columns."""
+    return pa.schema([pa.field(one.name, arrow_type(parse_type(one.type))) for one in columns])
+
+
+def to_stored_values(values: Any, hive: HiveType) -> Any:
+    """Return an array of a column's values as a file has to hold them."""
+    if not _is_padded_or_cut(hive):
+        return values
+    match hive:
+        case Primitive("varchar", (length,)):
+            return pc.utf8_slice_codeunits(values, 0, length)
+        case Primitive("char", (length,)):
+            short = pc.utf8_slice_codeunits(pc.utf8_rtrim(values, " "), 0, length)
+            return pc.utf8_rpad(short, length, " ")
+    return _stored_members(without_offset(values), hive)
+
+
+def without_offset(values: Any) -> Any:
+    """Return an array that holds nothing else: no offset, no members that only its neighbours in a slice have."""
+    return pa.concat_arrays([values, values.slice(0, 0)])
+
+
+def _is_padded_or_cut(hive: HiveType) -> bool:
+    match hive:
+        case Primitive(name):
+            return name in _BOUNDED_TEXTS
+        case Array(element):
+            return _is_padded_or_cut(element)
+        case Map(key, value):
+            return _is_padded_or_cut(key) or _is_padded_or_cut(value)
+        case Struct(fields):
+            return any(_is_padded_or_cut(one.type) for one in fields)
+    return False
+
+
+def _stored_members(values: Any, hive: HiveType) -> Any:
+    """Do it for the members of an array without an offset (masks can't have one)."""
+    nulls = values.is_null()
+    match hive:
+        case Array(element):
+            return pa.ListArray.from_arrays(
+                values.offsets, to_stored_values(values.values, element), values.type, mask=nulls
+            )
+        case Map(key, value):
+            return pa.MapArray.from_arrays(
+                values.offsets, to_stored_values(values.keys, key), to_stored_values(values.items, value), values.type,
+                mask=nulls,
+            )  # fmt: skip
+        case Struct(fields):
+            members = [to_stored_values(values.field(at), one.type) for at, one in enumerate(fields)]
+            return pa.StructArray.from_arrays(members, fields=list(values.type), mask=nulls)
+    return values
+
+
+def has_early_fractions(values: Any, hive: HiveType) -> bool:
+    """Tell whether there are times before 1970 with a fraction of a second.
+
+    Arrow's ORC writer stores a negative fraction, which Java's readers refuse.
+    """
+    match hive:
+        case Primitive("timestamp") | Primitive("timestamp with local time zone"):
+            micros = values.cast(pa.int64())
+            whole = pc.multiply(pc.divide(micros, _SECOND), _SECOND)
+            found = pc.any(pc.and_(pc.less(micros, 0), pc.not_equal(micros, whole))).as_py()
+            return bool(found)
+        case Primitive():
+            return False
+        case Array(element):
+            return has_early_fractions(values.values, element)
+        case Map(key, value):
+            return has_early_fractions(values.keys, key) or has_early_fractions(values.items, value)
+        case Struct(fields):
+            return any(has_early_fractions(values.field(at), one.type) for at, one in enumerate(fields))
+    return False

@@ -1,0 +1,195 @@
+"""Rows as ORC without Spark: Arrow batches to whole files in memory, flat, for `splice` and `nest`.
+
+Arrow's own writer makes them. Batches with values that it stores wrongly (a time before 1970 with a fraction
+of a second) are written by pyorc instead, row by row: slow, and right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc
+
+from hiveacid.core.model import Column
+from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.orc.splicing import StripeBlock, read_stripes
+from hiveacid.orc.stored_values import has_early_fractions, to_stored_values
+
+CODECS = ("none", "zlib", "snappy", "lz4")
+"""Codecs that Hive 3.1 and Hive 4 read (``orc.compress``); only Hive 4 reads ZSTD."""
+
+_ACID = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
+_INSERT = 0
+_BLOCK, _STRIDE, _BATCH = 65536, 10_000, 8192  # bytes; rows
+
+
+@dataclass(frozen=True)
+class RecordKeys:
+    """Record keys of consecutive new rows: one write id and bucket property, row ids from ``first`` on."""
+
+    write_id: int
+    bucket: int
+    first: int
+
+
+def write_rows(
+    batch: Any, columns: Sequence[Column], keys: RecordKeys | None, codec: str = "snappy"
+) -> StripeBlock:
+    """Write a batch (of `stored.arrow_schema`) as a flat file and return its stripes.
+
+    ``keys``: of an ACID file's rows; None for a file without ACID columns. Raises UnsupportedFeatureError
+    where only pyorc can write the values and it is not there.
+    """
+    types = [parse_type(column.type) for column in columns]
+    values = [to_stored_values(array, of) for array, of in zip(batch.columns, types, strict=True)]
+    fixed = [] if keys is None else _key_columns(keys, batch.num_rows)
+    names = [*_ACID[: len(fixed)], *(f"c{at}" for at in range(len(values)))]
+    table = pa.table([*fixed, *values], names=names)
+    odd = any(has_early_fractions(array, of) for array, of in zip(values, types, strict=True))
+    return read_stripes(_by_pyorc(table, types, codec) if odd else _by_arrow(table, codec))
+
+
+def _key_columns(keys: RecordKeys, rows: int) -> list[Any]:
+    def same(value: int, of: Any) -> Any:
+        return pa.repeat(pa.scalar(value, of), rows)
+
+    write_ids = same(keys.write_id, pa.int64())
+    return [
+        same(_INSERT, pa.int32()),
+        write_ids,
+        same(keys.bucket, pa.int32()),
+        pc.cumulative_sum(same(1, pa.int64()), start=keys.first - 1),
+        write_ids,
+        pa.repeat(pa.scalar(True), rows),  # noqa: FBT003 - the value itself
+    ]
+
+
+def _by_arrow(table: Any, codec: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pyarrow.orc.ORCWriter(
+        sink,
+        batch_size=_BATCH,
+        compression="uncompressed" if codec == "none" else codec,
+        compression_block_size=_BLOCK,
+        row_index_stride=_STRIDE,
+    ) as writer:
+        writer.write(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _by_pyorc(table: Any, types: Sequence[HiveType], codec: str) -> bytes:
+    from io import BytesIO  # noqa: PLC0415 - with pyorc
+
+    try:
+        pyorc = import_module("pyorc")
+    except ImportError:
+        message = (
+            "times before 1970 with a fraction of a second can't be written by Arrow (Java readers refuse them): "
+            "install hiveacid[streaming] for pyorc, or cut the fractions"
+        )
+        raise UnsupportedFeatureError(message) from None
+    kinds = pyorc.TypeKind
+    sink = BytesIO()
+    fixed = table.num_columns - len(types)
+    key_types = ("int", "bigint", "int", "bigint", "bigint", "boolean")[:fixed]
+    texts = [*key_types, *map(_pyorc_type, types)]
+    schema = ",".join(f"{name}:{text}" for name, text in zip(table.column_names, texts, strict=True))
+    getters: list[Callable[[Any], Any]] = [*[lambda value: value] * fixed, *map(_value_converter, types)]
+    with pyorc.Writer(
+        sink,
+        f"struct<{schema}>",
+        row_index_stride=_STRIDE,
+        compression=pyorc.CompressionKind[codec.upper()],
+        compression_block_size=_BLOCK,
+        converters={
+            kinds.TIMESTAMP: _TimestampConverter,
+            kinds.TIMESTAMP_INSTANT: _TimestampConverter,
+            kinds.DATE: _DateConverter,
+        },
+    ) as writer:
+        lists = [
+            [get(value) for value in _as_numbers(column).to_pylist()]
+            for get, column in zip(getters, table.columns, strict=True)
+        ]
+        for row in zip(*lists, strict=True):
+            writer.write(row)
+    return sink.getvalue()
+
+
+class _TimestampConverter:
+    """Microseconds since 1970 as ORC wants them."""
+
+    @staticmethod
+    def to_orc(micros: int, _zone: object) -> tuple[int, int]:
+        seconds, rest = divmod(micros, 1_000_000)
+        return seconds, rest * 1000
+
+    @staticmethod
+    def from_orc(seconds: int, nanos: int, _zone: object) -> int:
+        return seconds * 1_000_000 + nanos // 1000
+
+
+class _DateConverter:
+    """Days since 1970 as ORC wants them."""
+
+    @staticmethod
+    def to_orc(days: int) -> int:
+        return days
+
+    @staticmethod
+    def from_orc(days: int) -> int:
+        return days
+
+
+def _pyorc_type(hive: HiveType) -> str:
+    match hive:
+        case Primitive("char" | "varchar"):
+            return "string"
+        case Array(element):
+            return f"array<{_pyorc_type(element)}>"
+        case Map(key, value):
+            return f"map<{_pyorc_type(key)},{_pyorc_type(value)}>"
+        case Struct(fields):
+            return f"struct<{','.join(f'{one.name}:{_pyorc_type(one.type)}' for one in fields)}>"
+    return str(hive)
+
+
+def _as_numbers(column: Any) -> Any:
+    """Return days and times as numbers: Python's own values reach neither every year nor keep the calendar."""
+    return column.cast(_number_type(column.type))
+
+
+def _number_type(of: Any) -> Any:
+    if pa.types.is_timestamp(of):
+        return pa.int64()
+    if pa.types.is_date(of):
+        return pa.int32()
+    if pa.types.is_map(of):
+        return pa.map_(_number_type(of.key_type), _number_type(of.item_type))
+    if pa.types.is_list(of):
+        return pa.list_(_number_type(of.value_type))
+    if pa.types.is_struct(of):
+        return pa.struct([pa.field(one.name, _number_type(one.type)) for one in of])
+    return of
+
+
+def _value_converter(hive: HiveType) -> Callable[[Any], Any]:
+    """Return what makes pyorc's value of Arrow's Python value."""
+    match hive:
+        case Array(element):
+            inner = _value_converter(element)
+            return lambda value: None if value is None else [inner(one) for one in value]
+        case Map(key, item):
+            first, second = _value_converter(key), _value_converter(item)
+            return lambda value: None if value is None else {first(k): second(v) for k, v in value}
+        case Struct(fields):
+            members = [(one.name, _value_converter(one.type)) for one in fields]
+            return lambda value: None if value is None else tuple(get(value[name]) for name, get in members)
+    return lambda value: value

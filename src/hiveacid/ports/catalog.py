@@ -1,0 +1,95 @@
+"""Port for the catalog: databases, tables, partitions, views, and the catalog changes of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableName, ViewDefinition
+from hiveacid.core.schema.constraints import Constraint
+from hiveacid.core.transactions.commits import NewFiles
+
+
+@dataclass(frozen=True)
+class NewPartition:
+    """A partition that becomes visible with its transaction's commit."""
+
+    table: TableName
+    partition: Partition
+
+
+@dataclass(frozen=True)
+class CatalogChanges:
+    """Catalog rows that appear atomically with a commit (dynamic partitions, a CTAS table).
+
+    ``altered``: new definitions. ``skipped``: write ids that a conversion passes over. ``files``: for others to hear of.
+    """
+
+    tables: tuple[TableDefinition, ...] = ()
+    partitions: tuple[NewPartition, ...] = ()
+    altered: tuple[TableDefinition, ...] = ()
+    skipped: tuple[tuple[TableName, int], ...] = ()
+    files: tuple[NewFiles, ...] = field(default=(), compare=False)
+
+
+NO_CHANGES = CatalogChanges()
+"""A commit that leaves the catalog as it is."""
+
+
+class Catalog(Protocol):
+    """Databases, tables, partitions. Names are lower case. Definitions are whole values."""
+
+    def create_database(self, database: DatabaseDefinition) -> None:
+        """Raise AlreadyExistsError if it exists."""
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database that holds neither tables nor views."""
+
+    def get_database(self, name: str) -> DatabaseDefinition | None:
+        """Return it or None."""
+
+    def list_databases(self) -> tuple[str, ...]:
+        """Names, sorted."""
+
+    def create_table(self, table: TableDefinition) -> None:
+        """Raise AlreadyExistsError or NoSuchDatabaseError; CatalogError where another table's location touches its own."""
+
+    def drop_table(self, name: TableName) -> None:
+        """Drop the definition, its partitions and all its transaction state (write ids start at 1 again)."""
+
+    def get_table(self, name: TableName) -> TableDefinition | None:
+        """Return it or None."""
+
+    def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:
+        """Return the NOT NULL, CHECK and DEFAULT constraints that every writer of a table has to enforce."""
+
+    def list_tables(self, database: str) -> tuple[str, ...]:
+        """Names, sorted."""
+
+    def get_view(self, name: TableName) -> ViewDefinition | None:
+        """Return a view or None, for a table too."""
+
+    def list_views(self, database: str) -> tuple[str, ...]:
+        """Names of views, sorted."""
+
+    def create_view(self, view: ViewDefinition) -> None:
+        """Raise AlreadyExistsError (tables and views share their names) or NoSuchDatabaseError."""
+
+    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+        """Replace a view; a new name renames it. Raises NoSuchTableError, AlreadyExistsError, NoSuchDatabaseError."""
+
+    def drop_view(self, name: TableName) -> None:
+        """Raise NoSuchTableError where there is no view of that name."""
+
+    def alter_table(self, name: TableName, table: TableDefinition) -> None:
+        """Replace a definition; a new name renames it everywhere, transaction state included."""
+
+    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Add those that do not exist yet."""
+
+    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Drop by values."""
+
+    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
+        """All partitions, sorted by values."""

@@ -1,0 +1,79 @@
+"""Port for storage: listing, reading, publishing and deleting files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file or directory of a listing; ``path`` is relative to the root asked for, with '/'.
+
+    ``is_special``: a named pipe, socket or device. It holds no rows, and opening a pipe can block for ever.
+    """
+
+    path: str
+    is_dir: bool
+    size: int = 0  # bytes
+    modified: int = 0  # ms
+    is_special: bool = False
+
+
+class FileSystem(Protocol):
+    """Storage of tables: listing, reading, writing, publishing and deleting. Paths are absolute paths or URIs."""
+
+    def renames_directories(self, path: str) -> bool:
+        """Tell whether `move_directory` is one atomic step there; nothing else than compaction asks for it."""
+
+    def changes_files(self, path: str) -> bool:
+        """Tell whether a file there can be changed where it lies, at the price of the change; else it is written anew."""
+
+    def list_tree(self, root: str) -> tuple[FileEntry, ...]:
+        """List everything below ``root``, hidden names and directories included, sorted by path.
+
+        Raises MissingDirectoryError where ``root`` does not exist.
+        """
+
+    def list_directory(self, root: str) -> tuple[FileEntry, ...]:
+        """List the entries of ``root`` itself, sorted by path. Raises MissingDirectoryError."""
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or directory is there."""
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents."""
+
+    def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """Read a range of a file (negative ``start``: from its end)."""
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Create or replace a small file, durably."""
+
+    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Create or replace a file from pieces that come one after another, durably; it is there with the last one."""
+
+    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
+        """Overwrite a file from byte ``start`` on and cut it there, durably."""
+
+    def move_file(self, source: str, target: str) -> None:
+        """Move a file to its final name (parents are made; an existing target is an error)."""
+
+    def copy_file(self, source: str, target: str, length: int | None = None) -> None:
+        """Copy a file, or its first ``length`` bytes, durably (parents are made; an existing target is an error)."""
+
+    def link_file(self, source: str, target: str) -> None:
+        """Give a file a second name, as `copy_file` does where the storage has no such thing; neither changes later."""
+
+    def move_directory(self, source: str, target: str) -> None:
+        """Move a directory to its final name, all at once (parents are made; an existing target is an error).
+
+        Raises UnsupportedFeatureError where `renames_directories` is False.
+        """
+
+    def delete_tree(self, path: str) -> None:
+        """Delete a file or directory with all it holds; nothing there is not an error."""
+
+    def spark_path(self, path: str) -> str:
+        """Return the path as Hadoop's ``Path`` takes it: with its scheme, nothing in it URL-encoded."""

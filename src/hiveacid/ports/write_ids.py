@@ -1,0 +1,49 @@
+"""Port for the write ids of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
+from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
+
+
+class WriteIdPort(Protocol):
+    """Write ids of tables: allocation, valid write-id lists, ids of aborted transactions."""
+
+    def valid_write_ids(
+        self, txns: ValidTxnList, tables: Sequence[TableName]
+    ) -> Mapping[TableName, ValidWriteIdList]:
+        """Translate a snapshot into one write-id list a table (``get_valid_write_ids``)."""
+
+    def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
+        """Record the lists that an open transaction reads, for stores whose cleaner goes by them (Hive 4.1)."""
+
+    def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
+        """Give each open transaction its write id for the table: gapless, ascending, the same one if asked again."""
+
+    def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
+        """Make the next write id ``high_watermark + 1`` on a table that has none yet; mark ids as aborted (adopt)."""
+
+    def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
+        """Make write ids begin at 1 again for a name that is about to get a table, where DROP TABLE kept them.
+
+        A Hive 4 metastore creates and drops a stand-in table for that (`is_stand_in`). ``mark`` is a property of the
+        stand-in, so that an interrupted call is recognised.
+        """
+
+    def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
+        """Return write ids of aborted transactions on the table that were not cleaned yet."""
+
+    def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
+        """Forget aborted write ids up to this one: the cleaner removed what they left (``markCleaned``)."""
+
+
+STAND_IN_PREFIX = ".hiveacid-"
+"""Directory name prefix of the stand-in tables of :meth:`WriteIdPort.restart_write_ids`."""
+
+
+def is_stand_in(table: TableDefinition) -> bool:
+    """Tell whether a table is a stand-in that an interrupted :meth:`WriteIdPort.restart_write_ids` left."""
+    return table.location.rpartition("/")[2].startswith(STAND_IN_PREFIX)

@@ -1,0 +1,226 @@
+"""A small HTTP server that no client can hold up: deadlines, few threads, checks of Host and token (issue 20, point 14)."""
+
+from __future__ import annotations
+
+import hmac
+import io
+import logging
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from hiveacid.errors import ConfigError, HiveAcidError
+
+if TYPE_CHECKING:
+    import socket
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+_LOCAL_NAMES = frozenset({LOOPBACK, "localhost", "::1"})
+_MOST_CONNECTIONS = 8
+_PATIENCE = 5.0
+"""Seconds in which a client must have sent its request (and, before, ended its TLS handshake)."""
+_FULL = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Access:
+    """Address on which an endpoint listens, and the clients that it accepts.
+
+    ``names``: host names accepted in ``Host``, beside the address and the names of the loopback address; a foreign web
+    page whose host name resolves to this machine (DNS rebinding) is refused. ``token``: the text that clients must send
+    as ``Authorization: Bearer``. ``patience``: seconds that a client has for its request.
+    """
+
+    address: str = LOOPBACK
+    names: frozenset[str] = frozenset()
+    token: str | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = None
+    patience: float = _PATIENCE
+
+    @classmethod
+    def of(
+        cls,
+        address: str = LOOPBACK,
+        names: tuple[str, ...] = (),
+        token: Path | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> Access:
+        """Read token, certificate and private key from files.
+
+        Raises ConfigError for files that do not fit, and for other addresses than loopback without token and TLS.
+        """
+        if address not in _LOCAL_NAMES and (token is None or certificate is None):
+            raise ConfigError(
+                f"listening on {address} needs a token and a TLS certificate: other machines reach it"
+            )
+        try:
+            secret = None if token is None else token.read_text(encoding="utf-8").strip()
+            tls = None
+            if certificate is not None:
+                tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+                tls.load_cert_chain(certificate, key)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"token, certificate or private key cannot be read: {error}") from error
+        if secret == "":
+            raise ConfigError(f"the file {token} contains no token")
+        return cls(address, frozenset(name.lower() for name in names), secret, tls)
+
+    def refusal(self, hosts: list[str], authorization: str | None) -> HTTPStatus | None:
+        """Return the status to refuse a request with, by its headers; None: it is allowed."""
+        if len(hosts) != 1:
+            return HTTPStatus.BAD_REQUEST
+        try:
+            name = (urlsplit(f"//{hosts[0]}").hostname or "").lower()
+        except ValueError:
+            return HTTPStatus.BAD_REQUEST
+        if name not in self.names | _LOCAL_NAMES | {self.address.lower()}:
+            return HTTPStatus.MISDIRECTED_REQUEST
+        given = (authorization or "").encode("utf-8", "replace")
+        if self.token is not None and not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+            return HTTPStatus.UNAUTHORIZED
+        return None
+
+
+@dataclass(frozen=True)
+class Page:
+    """An answer."""
+
+    status: HTTPStatus
+    kind: str
+    body: bytes
+
+
+class HttpServer:
+    """Answers GET requests with what ``page`` returns for a path; HiveAcidError becomes status 503."""
+
+    def __init__(self, access: Access, port: int, page: Callable[[str], Page]) -> None:
+        """Listen on a port (0: any free one; see ``port``). Raises ConfigError if that fails."""
+        try:
+            self._server = _Server(access, port, page)
+        except OSError as error:
+            message = f"port {port} of {access.address} cannot be listened on: {error.strerror}"
+            raise ConfigError(message) from error
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="hiveacid-http", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Close the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, access: Access, port: int, page: Callable[[str], Page]) -> None:
+        self.access = access
+        self.page = page
+        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        super().__init__((access.address, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, if there are not too many; otherwise refuse at once."""
+        if not self._free.acquire(blocking=False):
+            with suppress(OSError):
+                request.setblocking(False)  # noqa: FBT003 - the socket's own signature
+                if self.access.tls is None:
+                    request.send(_FULL)
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Do the TLS handshake here: in the accepting thread one client would hold up all others."""
+        try:
+            request.settimeout(self.access.patience)
+            if self.access.tls is not None:
+                request = self.access.tls.wrap_socket(request, server_side=True)
+            super().process_request_thread(request, client_address)
+        except OSError as error:
+            logger.debug("a monitor's connection failed: %s", error)
+            self.shutdown_request(request)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log; the base class prints to standard error."""
+        del request, client_address
+        logger.debug("a monitor's request failed", exc_info=sys.exc_info())
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(_DeadlineReader(self.connection, self.server.access.patience))
+
+    def do_GET(self) -> None:
+        refusal = self.server.access.refusal(
+            self.headers.get_all("Host") or [], self.headers.get("Authorization")
+        )
+        if refusal is not None:
+            self._send(Page(refusal, "text/plain", f"{refusal.phrase}\n".encode()))
+            return
+        try:
+            page = self.server.page(self.path.partition("?")[0].rstrip("/"))
+        except HiveAcidError as error:
+            page = Page(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{error}\n".encode())
+        self._send(page)
+
+    def _send(self, page: Page) -> None:
+        self.connection.settimeout(self.server.access.patience)
+        self.send_response(page.status)
+        if page.status is HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", "Bearer")
+        self.send_header("Content-Type", page.kind)
+        self.send_header("Content-Length", str(len(page.body)))
+        self.end_headers()
+        self.wfile.write(page.body)
+
+    def version_string(self) -> str:
+        """Return the Server header, without the version of Python."""
+        return "hiveacid"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
+        logger.debug(format, *args)
+
+
+class _DeadlineReader(io.RawIOBase):
+    """Reads a socket until a deadline for all of the request: a timeout of each read lets a client send byte by byte."""
+
+    def __init__(self, connection: socket.socket, patience: float) -> None:
+        self._connection = connection
+        self._until = time.monotonic() + patience
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        remaining = self._until - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError("the request took too long")
+        self._connection.settimeout(remaining)
+        return self._connection.recv_into(buffer)

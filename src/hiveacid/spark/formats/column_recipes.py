@@ -1,0 +1,73 @@
+"""From a file's recipe (``core.schema.evolution``) to what Spark's ORC reader is asked for, and back to the columns.
+
+Files whose columns have no usable names are read by position. Inside of an ACID file's ``row`` Spark must then
+ask for every field: leaving some out it would take the vectors of others (see ``spark.read.scan``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.core.schema.types import parse_type, quote_name
+from hiveacid.errors import BadFileError, UnsupportedFeatureError
+from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
+from hiveacid.spark.formats.time_zones import from_file
+from hiveacid.spark.formats.types import cut_to_length, spark_type
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import Column
+    from hiveacid.core.schema.evolution import ColumnSource, Recipe
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+ORC = "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat"
+"""Spark's own ORC reader and writer, by the name that ``spark.sql.orc.impl`` and the list of V1 sources can't turn."""
+POSITIONAL = {"orc.force.positional.evolution": "true"}
+
+
+def fields(recipe: Recipe, path: str) -> T.StructType:
+    """Return the fields to ask a file for; ``path`` names one of the files. Raises BadFileError."""
+    if recipe.positional is None:
+        asked = [(source.name, source.type) for source in recipe.columns if source.name is not None]
+    else:
+        asked = [(f"c{place}", kind) for place, kind in enumerate(recipe.positional)]
+    try:
+        return T.StructType([T.StructField(name, spark_type(kind)) for name, kind in asked])
+    except UnsupportedFeatureError as error:
+        raise BadFileError(f"a column cannot be read by position: {error}", path=path) from error
+
+
+def options(recipe: Recipe) -> dict[str, str]:
+    """Return the reader options that a recipe needs."""
+    return {} if recipe.positional is None else dict(POSITIONAL)
+
+
+def values(
+    facts: SparkFacts,
+    recipe: Recipe,
+    columns: Sequence[Column],
+    prefix: str,
+    path: str,
+) -> list[Expression]:
+    """Return the table's columns; ``prefix`` is what stands before the fields asked for (``row.``)."""
+    return [
+        named(_value(facts, source, column, prefix, path), column.name)
+        for source, column in zip(recipe.columns, columns, strict=True)
+    ]
+
+
+def _value(facts: SparkFacts, source: ColumnSource, column: Column, prefix: str, path: str) -> Expression:
+    want = parse_type(column.type)
+    if source.problem is not None:  # said when the column is used: others can be read all the same
+        return F.raise_error(F.lit(f"[HIVEACID_FORMAT] {source.problem}: {path}")).cast(spark_type(want))
+    if source.name is None:
+        return cast("NULL", spark_type(want))
+    value: Expression = prefix + quote_name(source.name)
+    if source.type != want:
+        value = cast(value, spark_type(want))  # names of fields only: structs are cast by position
+    if source.cut:
+        value = cut_to_length(as_column(value), want)
+    return from_file(facts, value, column.type)

@@ -1,0 +1,61 @@
+"""Expressions as SQL text where possible: a text is one Py4J round trip, a PySpark function five."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.core.schema.types import quote_name
+
+_NESTED = (T.StructType, T.ArrayType, T.MapType)
+_SEPARATOR, _FEW = "\x01", 4
+DEFAULT = "NULL /* DEFAULT */"
+"""DEFAULT of Hive's UPDATE and MERGE as Spark SQL: NULL, unless a constraint gives another value."""
+Expression = str | SparkColumn
+"""SQL text, or a Column."""
+
+
+def as_column(expression: Expression) -> SparkColumn:
+    """Return an expression as a Column."""
+    return F.expr(expression) if isinstance(expression, str) else expression
+
+
+def named(expression: Expression, name: str) -> Expression:
+    """Return an expression under a column name."""
+    if isinstance(expression, str):
+        return f"{expression} AS {quote_name(name)}"
+    return expression.alias(name)
+
+
+def cast(expression: Expression, target: T.DataType) -> Expression:
+    """Cast a value; Spark matches struct fields by position, not by name."""
+    if isinstance(expression, str) and not isinstance(target, _NESTED):  # fields may have names of any kind
+        return f"CAST({expression} AS {target.simpleString()})"
+    return as_column(expression).cast(target)
+
+
+def selected(frame: DataFrame, expressions: Iterable[Expression]) -> DataFrame:
+    """Return a frame with these expressions as its columns."""
+    columns = list(expressions)
+    texts = [column for column in columns if isinstance(column, str)]
+    if len(texts) < len(columns):
+        return frame.select(*map(as_column, columns))
+    whole = _SEPARATOR.join(texts)
+    if not hasattr(frame, "_jdf") or len(texts) <= _FEW or whole.count(_SEPARATOR) >= len(texts):
+        return frame.selectExpr(*texts)
+    return _select_in_one_call(frame, whole)
+
+
+def _select_in_one_call(frame: Any, texts: str) -> DataFrame:
+    """Call ``selectExpr`` with two round trips; PySpark makes one for each element of a list."""
+    from py4j.java_gateway import JavaClass  # noqa: PLC0415 - classic only
+
+    pattern = JavaClass("java.util.regex.Pattern", frame.sparkSession.sparkContext._gateway._gateway_client)  # noqa: SLF001
+    array = pattern.compile(_SEPARATOR).split(texts)
+    made: DataFrame = type(frame)(frame._jdf.selectExpr(array), frame.sparkSession)  # noqa: SLF001
+    return made

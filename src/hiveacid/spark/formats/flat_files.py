@@ -1,0 +1,196 @@
+"""Files without ACID columns: insert-only and plain tables, and what Hive calls original files.
+
+A recipe (``core.schema.evolution``) maps the columns of an ORC file to the table's; Parquet columns are matched by name.
+
+Timestamps are wall-clock times to Hive. ORC and Parquet files keep them in the time zone of the JVM that wrote them.
+Readers assume their own zone (``spark.formats.time_zones``). Text files keep them as they are shown.
+
+Parquet dates and timestamps before 1582-10-15 are read as proleptic Gregorian, as Hive 3.1 and Trino write them. Hive
+4's default is the hybrid calendar, which Spark's reader cannot distinguish by file.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.core.schema.evolution import plain_recipe
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, quote_name
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.formats import avro, text
+from hiveacid.spark.formats import column_recipes as recipes
+from hiveacid.spark.formats.checksum_files import without_checksums
+from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.formats.time_zones import from_file, to_file
+from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.session.temporary_views import analyse
+from hiveacid.spark.write.task_reports import TaskReport, save_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.core.schema.evolution import Recipe
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+_CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+# Hive 3.1 reads timestamps as INT96 only and decimals as bytes only; its lists and maps are Spark's legacy ones.
+_PARQUET = {
+    "spark.sql.parquet.outputTimestampType": "INT96",
+    "spark.sql.parquet.writeLegacyFormat": "true",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+}
+_AVRO = {"spark.sql.avro.datetimeRebaseModeInWrite": "CORRECTED"}
+# Held while these settings are changed. One lock for the process: our sessions may share a Spark session.
+_settings_lock = threading.Lock()
+
+
+def writer_format(table: TableDefinition) -> FileKind:
+    """Return what kind of files the table has. Raises UnsupportedFeatureError for kinds not known here."""
+    kind = file_kind(table.storage)
+    if kind is None:
+        raise UnsupportedFeatureError(
+            f"table {table.name}: files of {table.storage.input_format} with SerDe {table.storage.serde} "
+            "can be neither read nor written: use ORC, PARQUET, TEXTFILE or AVRO"
+        )
+    return kind
+
+
+def read(
+    facts: SparkFacts,
+    table: TableDefinition,
+    files: Sequence[str],
+    strict: Mapping[str, str],
+    recipe: Recipe | None = None,
+) -> DataFrame:
+    """Return the table's data columns out of files (Spark URIs); ``_metadata`` can still be selected.
+
+    ``strict``: reader options. ``recipe``: of ORC files (default: they are exactly like the table).
+    Raises UnsupportedFeatureError for kinds of file, SerDe properties or types that are not known, and for Avro
+    without Spark's Avro package.
+    """
+    kind = writer_format(table)
+    reader = facts.spark.read.options(**strict)
+    if kind is FileKind.TEXTFILE:
+        lines = reader.text(list(files))
+        layout = text.text_layout(table)
+        return lines.select(*text.parse_line(facts, layout, F.col("value"), table.columns))
+    if kind is FileKind.AVRO:
+        reader = reader.schema(avro.read_schema(table))
+        rows = avro.with_avro_source(facts, lambda: analyse(facts, reader.format("avro").load(list(files))))
+        return selected(rows, _values(facts, table, [column.name for column in table.columns]))
+    if kind is FileKind.ORC:
+        return _read_orc(facts, table, files, reader, recipe or plain_recipe(table.columns))
+    types = [T.StructField(c.name, column_type(c)) for c in table.columns]
+    found = reader.schema(T.StructType(types)).options(**_CALENDAR).parquet(*files)
+    return selected(found, _values(facts, table, [column.name for column in table.columns]))
+
+
+def _read_orc(
+    facts: SparkFacts, table: TableDefinition, files: Sequence[str], reader: DataFrameReader, recipe: Recipe
+) -> DataFrame:
+    wanted = recipes.fields(recipe, files[0])
+    if not wanted.fields:  # a reader that is asked for nothing gives no rows
+        wanted = wanted.add("__hiveacid_absent", T.IntegerType())
+    found = reader.schema(wanted).options(**recipes.options(recipe)).format(recipes.ORC).load(list(files))
+    return selected(found, recipes.values(facts, recipe, table.columns, "", files[0]))
+
+
+def _values(facts: SparkFacts, table: TableDefinition, names: Sequence[str]) -> list[Expression]:
+    facts = replace(facts, by_driver=True)
+    found = [cast(quote_name(name), column_type(c)) for name, c in zip(names, table.columns, strict=True)]
+    return [
+        named(from_file(facts, value, c.type), c.name) for value, c in zip(found, table.columns, strict=True)
+    ]
+
+
+def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
+    """Return the columns that `write` wants out of a frame that has the table's columns.
+
+    Raises UnsupportedFeatureError where Hive keeps no such type in the table's kind of file.
+    """
+    kind = writer_format(table)
+    refused = [c.name for c in table.columns if LOCAL_TIMESTAMP in c.type]
+    if refused and kind in (FileKind.PARQUET, FileKind.AVRO):
+        raise UnsupportedFeatureError(
+            f"column {refused[0]}: Hive keeps no {LOCAL_TIMESTAMP} in {kind.upper()} files: use ORC"
+        )
+    facts = replace(facts, by_driver=kind is not FileKind.ORC)
+    values: list[Expression] = [quote_name(c.name) for c in table.columns]
+    if kind is not FileKind.TEXTFILE:
+        values = [to_file(facts, value, c.type) for value, c in zip(values, table.columns, strict=True)]
+    names = [f"c{i}" if kind is FileKind.ORC else c.name for i, c in enumerate(table.columns)]
+    return [named(value, name) for value, name in zip(values, names, strict=True)]
+
+
+def write(
+    facts: SparkFacts,
+    table: TableDefinition,
+    frame: DataFrame,
+    directory: str,
+    keys: Sequence[str],
+    codec: str,
+    orc_options: Mapping[str, str] | None = None,
+) -> TaskReport:
+    """Write files of the table's kind into ``directory``, which must not exist; one level of it for each key.
+
+    ``frame``: what `file_values` makes, and the key columns. ``codec``: of ORC and Parquet, as Spark calls it.
+    ``orc_options``: of Spark's ORC writer. Returns what the tasks report.
+    Of Parquet and Avro one is written at a time: some of Spark's settings for them can only be made on the session.
+    """
+    kind = writer_format(table)
+    if kind is FileKind.TEXTFILE:
+        line = text.format_line(facts, text.text_layout(table), table.columns)
+        frame = frame.select(line.alias("value"), *keys)
+
+    def saved(source: str, **options: str) -> TaskReport:
+        return save_frame(facts, frame, source, {"maxRecordsPerFile": "0", **options}, keys, directory)
+
+    with without_checksums(frame, directory):
+        return _save(facts, table, kind, codec, orc_options or {}, saved)
+
+
+def _save(
+    facts: SparkFacts,
+    table: TableDefinition,
+    kind: FileKind,
+    codec: str,
+    orc_options: Mapping[str, str],
+    saved: Callable[..., TaskReport],
+) -> TaskReport:
+    match kind:
+        case FileKind.ORC:
+            return saved(recipes.ORC, compression=codec, **orc_options)
+        case FileKind.PARQUET:
+            with _session_settings(facts.spark, _PARQUET):
+                return saved("parquet", compression=codec)
+        case FileKind.AVRO:
+            with _session_settings(facts.spark, _AVRO):
+                return avro.with_avro_source(
+                    facts, lambda: saved("avro", avroSchema=avro.write_schema(table))
+                )
+        case FileKind.TEXTFILE:
+            return saved("text", compression="none")
+
+
+@contextmanager
+def _session_settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    """Change session settings within a block; a lock admits one block at a time, since its end restores them."""
+    with _settings_lock:
+        before = {key: spark.conf.get(key) for key in wanted}
+        changed = {key: value for key, value in wanted.items() if before[key] != value}
+        for key, value in changed.items():
+            spark.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key in changed:
+                spark.conf.set(key, str(before[key]))

@@ -1,0 +1,422 @@
+"""Lines of text as Hive's ``LazySimpleSerDe`` reads and writes them, as native Spark expressions.
+
+Delimiters are bytes to Hive, so a line is split as bytes. Each byte becomes one character (ISO 8859-1) until a value is
+cut out, and bytes that are not UTF-8 survive. Escaped delimiters are moved out of that range before splitting. If Hive
+3.1 and 4.0 parse a value differently, the result is that of 4.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hiveacid.config.table_properties import (
+    COLLECTION_DELIMITER,
+    COLLECTION_DELIMITER_HIVE2,
+    ENCODING,
+    ESCAPE_DELIMITER,
+    FIELD_DELIMITER,
+    LAST_COLUMN_TAKES_REST,
+    LINE_DELIMITER,
+    MAP_KEY_DELIMITER,
+    MORE_NESTING_LEVELS,
+    NESTING_LEVELS,
+    NULL_FORMAT,
+    RECORD_DELIMITER,
+    SERIALIZATION_FORMAT,
+    SKIP_FOOTER_LINES,
+    SKIP_HEADER_LINES,
+    TIMESTAMP_FORMATS,
+)
+from hiveacid.core.schema.types import (
+    LOCAL_TIMESTAMP,
+    Array,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    parse_type,
+    quote_name,
+)
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.formats.java_integers import bind
+from hiveacid.spark.formats.types import DATA_ERROR, spark_type
+from hiveacid.spark.session.java_methods import try_cast
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+    from hiveacid.core.model import Column, TableDefinition
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+BYTES = "ISO-8859-1"
+_ASCII = 0x7F
+_HIDDEN = 0x100  # an escaped delimiter stands this far above its byte until the value is cut out
+_LEVELS, _EXTENDED = 8, 24  # separators of LazySerDeParameters: plain, extended, all
+_MORE = (*range(4, 9), 11, *range(14, 27), *range(28, 32), *range(0x80, 0x100))
+_SKIPPED = (SKIP_HEADER_LINES, SKIP_FOOTER_LINES)
+_REFUSED = {
+    TIMESTAMP_FORMATS.name: "its own timestamp formats",
+    RECORD_DELIMITER.name: "its own line delimiter",
+}
+
+
+@dataclass(frozen=True)
+class TextLayout:
+    """A text table's SerDe properties.
+
+    ``separators``: one character a nesting level, each standing for a byte. ``null``: the text of NULL, one
+    character a byte, too. ``takes_rest``: further delimiters belong to the last column.
+    """
+
+    separators: tuple[str, ...]
+    escape: str | None
+    null: str
+    takes_rest: bool
+
+    @property
+    def ascii(self) -> bool:
+        """Tell whether all delimiters are ASCII characters, which UTF-8 text holds only as themselves."""
+        return all(ord(character) <= _ASCII for character in "".join(self.separators) + (self.escape or ""))
+
+
+def text_layout(table: TableDefinition) -> TextLayout:
+    """Read SerDe and table properties as ``LazySerDeParameters`` does.
+
+    Raises UnsupportedFeatureError for properties that change what a line means and are not known here
+    (encodings, header lines, timestamp formats), and for types nested deeper than there are separators.
+    """
+    found = {key.lower(): value for key, value in (*table.properties, *table.storage.serde_properties)}
+    _refuse_unknown(table, found)
+    separators = [
+        _delimiter(
+            found.get(FIELD_DELIMITER.name, found.get(SERIALIZATION_FORMAT.name)),
+            "\x01",
+        ),
+        _delimiter(
+            found.get(COLLECTION_DELIMITER.name, found.get(COLLECTION_DELIMITER_HIVE2.name)),
+            "\x02",
+        ),
+        _delimiter(found.get(MAP_KEY_DELIMITER.name), "\x03"),
+        *map(chr, _MORE),
+    ]
+    count = _EXTENDED if found.get(NESTING_LEVELS.name, "").lower() == "true" else _LEVELS
+    if found.get(MORE_NESTING_LEVELS.name, "").lower() == "true":
+        count = len(separators)
+    needed = max(_depth(parse_type(column.type), 1) for column in table.columns)
+    if needed > count:
+        raise UnsupportedFeatureError(
+            f"table {table.name}: its types are nested {needed - 1} levels deep, LazySimpleSerDe separates "
+            f"{count - 1} (SerDe property {NESTING_LEVELS.name} gives more)"
+        )
+    used = count if ESCAPE_DELIMITER.name in found else needed
+    return TextLayout(
+        tuple(separators[:used]),
+        _delimiter(found[ESCAPE_DELIMITER.name], "\\") if ESCAPE_DELIMITER.name in found else None,
+        found.get(NULL_FORMAT.name, "\\N").encode().decode(BYTES),
+        found.get(LAST_COLUMN_TAKES_REST.name, "").lower() == "true",
+    )
+
+
+def _refuse_unknown(table: TableDefinition, found: dict[str, str]) -> None:
+    refused = [what for key, what in _REFUSED.items() if found.get(key)]
+    if found.get(ENCODING.name, "utf-8").lower() not in ("utf-8", "utf8"):
+        refused.append(f"encoding {found[ENCODING.name]}")
+    if found.get(LINE_DELIMITER.name, "\n") not in ("\n", "10"):
+        refused.append("its own line delimiter")
+    if any(found.get(key.name, "0").strip() not in ("0", "") for key in _SKIPPED):
+        refused.append("header or footer lines")
+    if refused:
+        raise UnsupportedFeatureError(f"text table {table.name} has {', '.join(refused)}: not supported")
+
+
+def _delimiter(text: str | None, default: str) -> str:
+    """``LazyUtils.getByte``: a number from -128 to 127, or else the first character."""
+    if not text:
+        return default
+    number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,9}", text) else None
+    is_byte = number is not None and -128 <= number <= 127  # noqa: PLR2004 - Java's byte
+    return chr((number if number is not None and is_byte else ord(text[0])) & 0xFF)
+
+
+def _depth(kind: HiveType, level: int) -> int:
+    """Return the number of separators that a type needs at a nesting level (fields of a row: 1)."""
+    match kind:
+        case Array(element=element):
+            return _depth(element, level + 1)
+        case Map(key=key, value=value):
+            return max(_depth(key, level + 2), _depth(value, level + 2))
+        case Struct(fields=fields):
+            return max(_depth(field.type, level + 1) for field in fields)
+    return level
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def parse_line(
+    facts: SparkFacts, layout: TextLayout, line: SparkColumn, columns: Sequence[Column]
+) -> list[SparkColumn]:
+    """Return the columns of a line (a string column), under their names.
+
+    What does not parse is NULL, as in Hive; fields that are missing are NULL, further ones are left out.
+    """
+    text = _hide_escaped(layout, F.decode(line.cast("binary"), BYTES))
+    limit = len(columns) if layout.takes_rest else -1
+    fields = F.split(text, _pattern(layout.separators[0]), limit)
+    parser = _Parser(facts, layout)
+    return [
+        parser.value(F.get(fields, F.lit(index)), parse_type(column.type), 1).alias(column.name)
+        for index, column in enumerate(columns)
+    ]
+
+
+def _pattern(separator: str) -> str:
+    # one character, or one behind a backslash: Java splits by these without a regular expression
+    return "\\" + separator if separator in ".$|()[{^?*+\\" else separator
+
+
+def _hide_escaped(layout: TextLayout, text: SparkColumn) -> SparkColumn:
+    if layout.escape is None:
+        return text
+    for byte in _escaped(layout):  # the escape itself first: what it then stands before is what it escapes
+        text = F.replace(text, F.lit(layout.escape + byte), F.lit(chr(_HIDDEN + ord(byte))))
+    return text
+
+
+def _escaped(layout: TextLayout) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((layout.escape or "", *layout.separators)))
+
+
+@dataclass(frozen=True)
+class _Parser:
+    """Values out of text, as the ``Lazy…`` classes of ``serde2.lazy`` take them."""
+
+    facts: SparkFacts
+    layout: TextLayout
+
+    def value(self, text: SparkColumn, kind: HiveType, level: int) -> SparkColumn:
+        return F.when(text != self._null(), self._not_null(text, kind, level))
+
+    def _null(self) -> str:
+        null = self.layout.null
+        for byte in _escaped(self.layout) if self.layout.escape else ():
+            null = null.replace(f"{self.layout.escape}{byte}", chr(_HIDDEN + ord(byte)))
+        return null
+
+    def _not_null(self, text: SparkColumn, kind: HiveType, level: int) -> SparkColumn:
+        match kind:
+            case Array(element=element):
+                items = self._items(text, level)
+                return F.transform(items, lambda item: self.value(item, element, level + 1))
+            case Map(key=key, value=value):
+                return self._map(text, key, value, level)
+            case Struct(fields=fields):
+                parts = F.split(text, _pattern(self.layout.separators[level]))
+                return F.struct(
+                    *[
+                        self.value(F.get(parts, F.lit(i)), field.type, level + 1).alias(field.name)
+                        for i, field in enumerate(fields)
+                    ]
+                )
+            case Primitive(name="string" | "varchar" | "char" | "binary"):
+                return self._bytes(text, kind)
+            case Primitive(name="boolean"):
+                word = F.lower(text)
+                return F.when(word == "true", F.lit(True)).when(word == "false", F.lit(False))  # noqa: FBT003
+        return F.when(text.rlike(_shape(kind)), self._cast(text, kind))
+
+    def _items(self, text: SparkColumn, level: int) -> SparkColumn:
+        parts = F.split(text, _pattern(self.layout.separators[level]))
+        return F.filter(parts, lambda _: text != "")
+
+    def _map(self, text: SparkColumn, key: HiveType, value: HiveType, level: int) -> SparkColumn:
+        between = _pattern(self.layout.separators[level + 1])
+
+        def entry(item: SparkColumn) -> SparkColumn:
+            parts = F.split(item, between, 2)
+            return F.struct(
+                self.value(F.get(parts, F.lit(0)), key, level + 2).alias("key"),
+                self.value(F.get(parts, F.lit(1)), value, level + 2).alias("value"),
+            )
+
+        def first_of_each(entries: SparkColumn) -> SparkColumn:
+            keys = F.transform(entries, lambda one: one.getField("key"))
+
+            def is_first(one: SparkColumn, place: SparkColumn) -> SparkColumn:
+                key = one.getField("key")
+                before = F.slice(keys, F.lit(1), place)
+                return key.isNotNull() & ~F.exists(before, lambda other: other.eqNullSafe(key))
+
+            return F.filter(entries, is_first)
+
+        return F.map_from_entries(bind(F.transform(self._items(text, level), entry), first_of_each))
+
+    def _bytes(self, text: SparkColumn, kind: Primitive) -> SparkColumn:
+        if kind.name == "binary":
+            raw = F.encode(self._unescape(text), BYTES)
+            return F.when(text.rlike(_BASE64), F.unbase64(text)).otherwise(raw)
+        value = F.encode(self._unescape(text), BYTES).cast("string")
+        if kind.name == "string":
+            return value
+        cut = F.substring(value, 1, kind.args[0])
+        return F.rpad(cut, kind.args[0], " ") if kind.name == "char" else cut
+
+    def _unescape(self, text: SparkColumn) -> SparkColumn:
+        escape = self.layout.escape
+        if escape is None:
+            return text
+        at_end = F.when(text.endswith(F.lit(escape)), F.lit(escape)).otherwise("")
+        text = F.replace(text, F.lit(escape + "n"), F.lit("\n"))
+        text = F.replace(text, F.lit(escape + "r"), F.lit("\r"))
+        text = F.concat(F.replace(text, F.lit(escape), F.lit("")), at_end)
+        escaped = _escaped(self.layout)
+        return F.translate(text, "".join(chr(_HIDDEN + ord(c)) for c in escaped), "".join(escaped))
+
+    def _cast(self, text: SparkColumn, kind: HiveType) -> SparkColumn:
+        if isinstance(kind, Primitive) and kind.name in _INTEGERS:
+            whole = F.substring_index(text, ".", 1)  # Hive cuts a fraction off
+            text = F.when(whole.rlike("[0-9]"), whole).otherwise("0")
+        return try_cast(self.facts, text, spark_type(kind).simpleString())
+
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_BASE64 = r"^(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?\z"
+_DAY = r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+_TIME = r"[ T][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(?:\.[0-9]{1,9})?"
+_SHAPES = {
+    **dict.fromkeys(_INTEGERS, r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\z"),
+    **dict.fromkeys(("float", "double"), r"[0-9]|^\s*[+-]?(?:NaN|Infinity)\s*\z"),
+    "decimal": r"[0-9]",
+    "date": rf"^\s*{_DAY}(?:[ T].*)?\z",
+    "timestamp": rf"^\s*{_DAY}{_TIME}\s*\z",
+    LOCAL_TIMESTAMP: rf"^\s*{_DAY}",
+}
+
+
+def _shape(kind: HiveType) -> str:
+    """Return what a text must look like for Hive; Spark's casts take more than Hive does."""
+    if not isinstance(kind, Primitive) or kind.name not in _SHAPES:
+        raise UnsupportedFeatureError(f"type {kind} cannot be kept in a text table")
+    return _SHAPES[kind.name]
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+def format_line(facts: SparkFacts, layout: TextLayout, columns: Sequence[Column]) -> SparkColumn:
+    """Return the line of a row, from columns of the frame under the table's names.
+
+    As Hive writes it, but for what Hive could not read back: a value that holds a delimiter or a line break
+    fails the statement (``[HIVEACID_DATA]``) where the table has no ESCAPED BY; where it has one, line breaks
+    and a text that looks like NULL are escaped, too. Without it such a text becomes NULL, as in Hive.
+    """
+    writer = _Writer(facts, layout)
+    values = [writer.value(F.col(quote_name(c.name)), parse_type(c.type), 1, c.name) for c in columns]
+    line = F.concat_ws(layout.separators[0], *values)
+    return line if layout.ascii else F.encode(line, BYTES).cast("string")
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Values as text, as ``LazySimpleSerDe.serialize`` gives them."""
+
+    facts: SparkFacts
+    layout: TextLayout
+
+    def value(self, value: SparkColumn, kind: HiveType, level: int, column: str) -> SparkColumn:
+        return F.coalesce(self._not_null(value, kind, level, column), F.lit(self._null))
+
+    @property
+    def _null(self) -> str:
+        null = self.layout.null
+        return null.encode(BYTES).decode() if self.layout.ascii else null
+
+    def _not_null(self, value: SparkColumn, kind: HiveType, level: int, column: str) -> SparkColumn:
+        separators = self.layout.separators
+        match kind:
+            case Array(element=element):
+                items = F.transform(value, lambda item: self.value(item, element, level + 1, column))
+                return F.array_join(items, separators[level])
+            case Map(key=key, value=item):
+                between = F.lit(separators[level + 1])
+
+                def entry(one: SparkColumn) -> SparkColumn:
+                    return F.concat(
+                        self.value(one.getField("key"), key, level + 2, column),
+                        between,
+                        self.value(one.getField("value"), item, level + 2, column),
+                    )
+
+                return F.array_join(F.transform(F.map_entries(value), entry), separators[level])
+            case Struct(fields=fields):
+                parts = [
+                    self.value(value.getField(field.name), field.type, level + 1, column) for field in fields
+                ]
+                return F.when(value.isNotNull(), F.concat_ws(separators[level], *parts))
+            case Primitive():
+                return self._primitive(value, kind, level, column)
+        raise UnsupportedFeatureError(f"column {column}: type {kind} cannot be kept in a text table")
+
+    def _primitive(self, value: SparkColumn, kind: Primitive, level: int, column: str) -> SparkColumn:
+        if kind.name in ("string", "varchar", "char"):
+            text = value if self.layout.ascii else F.decode(value.cast("binary"), BYTES)
+            if self.layout.escape is not None:
+                return self._escape(text)
+            return self._checked(self._no_null(text, column), self.layout.separators[:level], "\r\n", column)
+        if kind.name == "binary":
+            text = F.replace(F.base64(value), F.lit("\r\n"), F.lit(""))  # Spark 3.5 breaks it into lines
+        elif kind.name == LOCAL_TIMESTAMP:
+            text = F.concat(_utc_text(value), F.lit(" UTC"))
+        else:
+            text = value.cast("string")
+        return self._checked(text, [c for c in self.layout.separators[:level] if c in _PLAIN], "", column)
+
+    def _escape(self, text: SparkColumn) -> SparkColumn:
+        escape = self.layout.escape or ""
+        for byte in _escaped(self.layout):
+            text = F.replace(text, F.lit(byte), F.lit(escape + byte))
+        text = F.replace(text, F.lit("\n"), F.lit(escape + "n"))
+        text = F.replace(text, F.lit("\r"), F.lit(escape + "r"))
+        if self._null[:1] in ("", "n", "r"):  # an escape before these would mean something else
+            return text
+        return F.when(text == self._null, F.concat(F.lit(escape), text)).otherwise(text)
+
+    def _no_null(self, text: SparkColumn, column: str) -> SparkColumn:
+        if not self._null:  # '' for NULL is a table's own wish
+            return text
+        message = (
+            f"{DATA_ERROR}column {column}: a value is {self.layout.null}, which stands for NULL in the text table; "
+            "Hive would read it back as NULL (a table with ESCAPED BY can hold it)"
+        )
+        return F.when(text == self._null, F.raise_error(F.lit(message)).cast("string")).otherwise(text)
+
+    def _checked(self, text: SparkColumn, separators: Sequence[str], breaks: str, column: str) -> SparkColumn:
+        refused = "".join(f"\\x{ord(c):02x}" for c in (*separators, *breaks))
+        if not refused:
+            return text
+        message = (
+            f"{DATA_ERROR}column {column}: a value holds a delimiter of the text table or a line break; "
+            "Hive would read it back as something else (a table with ESCAPED BY can hold it)"
+        )
+        fails = F.raise_error(F.lit(message)).cast("string")
+        return F.when(text.rlike(f"[{refused}]"), fails).otherwise(text)
+
+
+# What numbers, dates, booleans and base 64 are made of: Hive writes them without escapes.
+_PLAIN = set("0123456789+-.:/= ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+
+def _utc_text(value: SparkColumn) -> SparkColumn:
+    """Return ``yyyy-MM-dd HH:mm:ss.ffffff`` in UTC, whatever the session's zone skips or repeats."""
+    seconds, micros = F.unix_seconds(value), F.unix_micros(value)
+    of_day = F.pmod(seconds, F.lit(86_400))
+    day = F.date_from_unix_date(((seconds - of_day) / F.lit(86_400)).cast("int")).cast("string")
+    parts = [F.floor(of_day / F.lit(3600)), F.floor(of_day / F.lit(60)) % F.lit(60), of_day % F.lit(60)]
+    clock = F.concat_ws(":", *[F.lpad(part.cast("string"), 2, "0") for part in parts])
+    fraction = F.lpad((micros - seconds * F.lit(1_000_000)).cast("string"), 6, "0")
+    return F.concat(day, F.lit(" "), clock, F.lit("."), fraction)

@@ -1,0 +1,123 @@
+"""Conversion between values in files and values in the session: time zones and char padding.
+
+Hive's TIMESTAMP is a wall-clock reading without a zone; Spark's TIMESTAMP is an instant shown in
+``spark.sql.session.timeZone``. ORC files keep the wall clock of the writing JVM, an executor's. If the time zones of
+session and JVM differ, values are moved so that the wall clock stays the same: Hive shows what the session shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.spark.formats.expressions import as_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+    from hiveacid.spark.formats.expressions import Expression
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+_ORC_EPOCH_MILLIS = 1_420_070_400_000  # 2015-01-01: ORC timestamps count from there, in the writer's zone
+_WALL_CLOCK = "timestamp"
+_INSTANT = "timestamp with local time zone"
+
+
+def from_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
+    """Return a stored value as the session shows it; char comes padded as Hive pads it.
+
+    Returns ``value`` itself if the session shows what files hold.
+    """
+    kind = parse_type(hive)
+    zones = _zones(facts, kind)
+    stored, session = zones or ("", "")
+
+    def leaf(item: SparkColumn, kind: Primitive) -> SparkColumn:
+        if kind.name == "char":
+            return F.rpad(item, kind.args[0], " ")
+        return F.to_utc_timestamp(F.from_utc_timestamp(item, stored), session)
+
+    kinds = {"char", _WALL_CLOCK} if zones else {"char"}
+    return _convert(as_column(value), kind, kinds, leaf) if _contains(kind, kinds) else value
+
+
+def to_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
+    """Return a session's value so that Spark's ORC writer stores what Hive reads as the same value.
+
+    Returns ``value`` itself if files hold what the session shows.
+    """
+    kind = parse_type(hive)
+    zones, shift = _zones(facts, kind), _instant_shift(facts, hive)
+    stored, session = zones or ("", "")
+
+    def leaf(item: SparkColumn, kind: Primitive) -> SparkColumn:
+        if kind.name == _INSTANT:
+            return F.timestamp_micros(F.unix_micros(item) - F.lit(shift * 1000))
+        return F.to_utc_timestamp(F.from_utc_timestamp(item, session), stored)
+
+    kinds = ({_WALL_CLOCK} if zones else set()) | ({_INSTANT} if shift else set())
+    return _convert(as_column(value), kind, kinds, leaf) if _contains(kind, kinds) else value
+
+
+def _zones(facts: SparkFacts, kind: HiveType) -> tuple[str, str] | None:
+    """Return the zones of files and session if a type has wall clocks that differ between them."""
+    if facts.shown_as_stored or not _contains(kind, {_WALL_CLOCK}):
+        return None
+    stored, session = facts.stored_time_zone, facts.session_time_zone
+    return None if facts.zones.are_alike(facts.spark, stored, session) else (stored, session)
+
+
+def _instant_shift(facts: SparkFacts, hive: str) -> int:
+    # TIMESTAMP_INSTANT counts from 2015 in UTC, the TIMESTAMP that Spark writes from 2015 in the JVM's zone
+    if _INSTANT not in hive:
+        return 0
+    if not facts.classic:
+        utc = F.timestamp_millis(F.lit(_ORC_EPOCH_MILLIS))
+        shown = F.unix_millis(F.from_utc_timestamp(utc, facts.stored_time_zone))
+        row: Any = facts.spark.range(1).select(shown).first()
+        return int(row[0]) - _ORC_EPOCH_MILLIS
+    zone = facts.spark._jvm.java.util.TimeZone.getTimeZone(facts.stored_time_zone)  # type: ignore[union-attr] # noqa: SLF001
+    return int(zone.getOffset(_ORC_EPOCH_MILLIS))
+
+
+def _contains(hive: HiveType, kinds: set[str]) -> bool:
+    match hive:
+        case Primitive(name=name):
+            return name in kinds
+        case Array(element=element):
+            return _contains(element, kinds)
+        case Map(key=key, value=value):
+            return _contains(key, kinds) or _contains(value, kinds)
+        case Struct(fields=fields):
+            return any(_contains(field.type, kinds) for field in fields)
+    return False
+
+
+def _convert(
+    value: SparkColumn,
+    hive: HiveType,
+    kinds: set[str],
+    leaf: Callable[[SparkColumn, Primitive], SparkColumn],
+) -> SparkColumn:
+    if not _contains(hive, kinds):
+        return value
+    match hive:
+        case Primitive():
+            return leaf(value, hive)
+        case Array(element=element):
+            return F.transform(value, lambda item: _convert(item, element, kinds, leaf))
+        case Map(key=key, value=item):
+            if _contains(item, kinds):
+                value = F.transform_values(value, lambda _, v: _convert(v, item, kinds, leaf))
+            if _contains(key, kinds):
+                value = F.transform_keys(value, lambda k, _: _convert(k, key, kinds, leaf))
+            return value
+        case Struct(fields=fields):
+            inner = F.struct(
+                *[_convert(value.getField(f.name), f.type, kinds, leaf).alias(f.name) for f in fields]
+            )
+            return F.when(value.isNotNull(), inner)
+    return value

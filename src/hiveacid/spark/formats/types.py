@@ -1,0 +1,256 @@
+"""Hive types as Spark types, and the casts between what a user has and what a column wants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+    from hiveacid.core.model import Column
+
+_PRIMITIVES: dict[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    "tinyint": T.ByteType(),
+    "smallint": T.ShortType(),
+    "int": T.IntegerType(),
+    "bigint": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "string": T.StringType(),
+    "varchar": T.StringType(),
+    "char": T.StringType(),
+    "binary": T.BinaryType(),
+    "date": T.DateType(),
+    "timestamp": T.TimestampType(),
+    "timestamp with local time zone": T.TimestampType(),
+}
+_HIVE_NAMES: dict[type[T.DataType], str] = {
+    T.BooleanType: "boolean",
+    T.ByteType: "tinyint",
+    T.ShortType: "smallint",
+    T.IntegerType: "int",
+    T.LongType: "bigint",
+    T.FloatType: "float",
+    T.DoubleType: "double",
+    T.StringType: "string",
+    T.BinaryType: "binary",
+    T.DateType: "date",
+    T.TimestampType: "timestamp",
+    T.TimestampNTZType: "timestamp",
+}
+_NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType)
+
+
+def spark_type(hive: HiveType) -> T.DataType:
+    """Return the Spark type that holds a Hive type's values (char and varchar as string, every field nullable).
+
+    Raises UnsupportedFeatureError for types Spark has no place for (interval, uniontype).
+    """
+    match hive:
+        case Primitive(name="decimal", args=args):
+            precision, scale = (*args, *(10, 0)[len(args) :])
+            return T.DecimalType(precision, scale)
+        case Primitive(name=name) if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        case Array(element=element):
+            return T.ArrayType(spark_type(element))
+        case Map(key=key, value=value):
+            return T.MapType(spark_type(key), spark_type(value))
+        case Struct(fields=fields):
+            return T.StructType([T.StructField(f.name, spark_type(f.type)) for f in fields])
+        case _:
+            raise UnsupportedFeatureError(f"type {hive} cannot be stored: Spark has no such type")
+
+
+def column_type(column: Column) -> T.DataType:
+    """Return the Spark type of a catalog column."""
+    return spark_type(parse_type(column.type))
+
+
+def hive_type_name(spark: T.DataType, column: str) -> str:
+    """Return the Hive type text of a Spark type (for CREATE TABLE AS SELECT).
+
+    Raises UnsupportedFeatureError naming the column for types Hive has no place for.
+    """
+    match spark:
+        case T.DecimalType():
+            return f"decimal({spark.precision},{spark.scale})"
+        case T.VarcharType():
+            return f"varchar({spark.length})"
+        case T.CharType():
+            return f"char({spark.length})"
+        case T.ArrayType():
+            return f"array<{hive_type_name(spark.elementType, column)}>"
+        case T.MapType():
+            return f"map<{hive_type_name(spark.keyType, column)},{hive_type_name(spark.valueType, column)}>"
+        case T.StructType():
+            inner = ",".join(f"{f.name.lower()}:{hive_type_name(f.dataType, column)}" for f in spark.fields)
+            return f"struct<{inner}>"
+        case T.NullType():
+            raise SchemaMismatchError(f"column {column} has no type (only NULLs): cast it")
+    for kind, name in _HIVE_NAMES.items():
+        if isinstance(spark, kind):
+            return name
+    raise UnsupportedFeatureError(f"column {column}: type {spark.simpleString()} cannot be stored in Hive")
+
+
+def store_cast(value: SparkColumn, have: T.DataType, want: HiveType, column: str) -> SparkColumn:
+    """Cast ``value`` to what a column wants, strictly: a value that does not fit fails the statement.
+
+    The cast neither wraps nor turns to NULL, whatever ``spark.sql.ansi.enabled`` says. Strings become any
+    atomic type (as in Hive), but must be well-formed. char and varchar are cut as Hive does; char keeps no
+    trailing blanks beyond its padding. Raises SchemaMismatchError where no cast makes sense.
+    """
+    target = spark_type(want)
+    if not _is_castable(have, target):
+        raise SchemaMismatchError(
+            f"column {column} is {want}, but the value is {have.simpleString()}: cast it explicitly"
+        )
+    if have != target and not isinstance(have, T.NullType):
+        value = _strict_cast(value, have, target, want, column)
+    elif isinstance(have, T.NullType):
+        value = value.cast(target)
+    return cut_to_length(value, want)
+
+
+def cut_to_length(value: SparkColumn, want: HiveType) -> SparkColumn:
+    """Return texts cut to the lengths of ``want``, char padded, at any depth."""
+    match want:
+        case Primitive(name="varchar", args=(length,)):
+            return F.substring(value, 1, length)
+        case Primitive(name="char", args=(length,)):
+            return F.rpad(F.substring(value, 1, length), length, " ")
+        case Array(element=element) if _has_bounded_text(element):
+            return F.transform(value, lambda item: cut_to_length(item, element))
+        case Struct(fields=fields) if _has_bounded_text(want):
+            inner = F.struct(*[cut_to_length(value.getField(f.name), f.type).alias(f.name) for f in fields])
+            return F.when(value.isNotNull(), inner)
+        case Map(key=key, value=item) if _has_bounded_text(want):
+            fitted = (
+                F.transform_values(value, lambda _, v: cut_to_length(v, item))
+                if _has_bounded_text(item)
+                else value
+            )
+            return (
+                F.transform_keys(fitted, lambda k, _: cut_to_length(k, key))
+                if _has_bounded_text(key)
+                else fitted
+            )
+    return value
+
+
+def _has_bounded_text(hive: HiveType) -> bool:
+    match hive:
+        case Primitive(name=name):
+            return name in ("char", "varchar")
+        case Array(element=element):
+            return _has_bounded_text(element)
+        case Map(key=key, value=value):
+            return _has_bounded_text(key) or _has_bounded_text(value)
+        case Struct(fields=fields):
+            return any(_has_bounded_text(f.type) for f in fields)
+    return False
+
+
+def _strict_cast(
+    value: SparkColumn, have: T.DataType, target: T.DataType, want: HiveType, column: str
+) -> SparkColumn:
+    if isinstance(target, T.StringType) or _is_widening(have, target):
+        return value.cast(target)
+    if isinstance(target, (T.StructType, T.ArrayType, T.MapType)):
+        return _strict_nested(value, have, target, want, column)
+    message = F.concat(
+        F.lit(f"{DATA_ERROR}column {column}: value '"), value.cast("string"), F.lit(f"' does not fit {want}")
+    )
+    tried = _try_cast(value, have, target)
+    return F.when(value.isNull(), F.lit(None).cast(target)).otherwise(
+        F.coalesce(tried, F.raise_error(message).cast(target))
+    )
+
+
+def _try_cast(value: SparkColumn, have: T.DataType, target: T.DataType) -> SparkColumn:
+    # Column.try_cast came with Spark 4; ``try_cast`` as SQL text can't take a Column, so 3.5 goes through
+    # round trips: a value survives its way there and back, or it did not fit.
+    if hasattr(type(value), "try_cast"):
+        return value.try_cast(target)
+    there = value.cast(target)
+    if isinstance(have, _NUMERIC) and isinstance(target, _NUMERIC):
+        if isinstance(have, (T.FloatType, T.DoubleType)) and not isinstance(
+            target, (T.FloatType, T.DoubleType)
+        ):
+            return F.when(F.abs(there.cast("double") - value.cast("double")) < 1, there)
+        if isinstance(target, (T.DecimalType, T.FloatType)):  # a float is the nearest there is
+            return there
+        return F.when(there.cast(have) == value, there)
+    return there
+
+
+def _strict_nested(
+    value: SparkColumn, have: T.DataType, target: T.DataType, want: HiveType, column: str
+) -> SparkColumn:
+    match have, target, want:
+        case T.ArrayType(), T.ArrayType(), Array(element=element):
+            return F.transform(value, lambda item: store_cast(item, have.elementType, element, column))
+        case T.MapType(), T.MapType(), Map(key=key, value=item):
+            values = F.transform_values(value, lambda _, v: store_cast(v, have.valueType, item, column))
+            return F.transform_keys(values, lambda k, _: store_cast(k, have.keyType, key, column))
+        case T.StructType(), T.StructType(), Struct(fields=fields):
+            inner = F.struct(
+                *[
+                    store_cast(value.getField(h.name), h.dataType, f.type, f"{column}.{f.name}").alias(f.name)
+                    for h, f in zip(have.fields, fields, strict=True)
+                ]
+            )
+            return F.when(value.isNotNull(), inner)
+    raise SchemaMismatchError(f"column {column} is {want}, but the value is {have.simpleString()}")
+
+
+DATA_ERROR = "[HIVEACID_DATA] "
+_ORDER = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+
+
+def _is_widening(have: T.DataType, target: T.DataType) -> bool:
+    if type(have) in _ORDER and type(target) in _ORDER:
+        return _ORDER.index(type(have)) <= _ORDER.index(type(target))
+    if isinstance(target, T.DoubleType):
+        return isinstance(have, _NUMERIC)
+    if isinstance(target, T.FloatType):
+        return isinstance(have, (*_ORDER, T.DecimalType))
+    if isinstance(have, T.DecimalType) and isinstance(target, T.DecimalType):
+        whole = target.precision - target.scale >= have.precision - have.scale
+        return whole and target.scale >= have.scale
+    times = (T.TimestampType, T.TimestampNTZType)
+    return isinstance(have, (*times, T.DateType)) and isinstance(target, (T.DateType, T.TimestampType))
+
+
+def _is_castable(have: T.DataType, target: T.DataType) -> bool:
+    if isinstance(have, T.NullType) or have == target:
+        return True
+    match have, target:
+        case T.ArrayType(), T.ArrayType():
+            return _is_castable(have.elementType, target.elementType)
+        case T.MapType(), T.MapType():
+            return _is_castable(have.keyType, target.keyType) and _is_castable(
+                have.valueType, target.valueType
+            )
+        case T.StructType(), T.StructType():
+            same = len(have.fields) == len(target.fields)
+            return same and all(
+                _is_castable(h.dataType, t.dataType) for h, t in zip(have.fields, target.fields, strict=True)
+            )
+    nested = (T.ArrayType, T.MapType, T.StructType)
+    if isinstance(have, nested) or isinstance(target, nested):
+        return False
+    if isinstance(have, T.StringType) or isinstance(target, T.StringType):
+        return not isinstance(target, T.BinaryType) or isinstance(have, T.StringType)
+    times = (T.DateType, T.TimestampType, T.TimestampNTZType)
+    if isinstance(have, times):
+        return isinstance(target, times)
+    return isinstance(have, _NUMERIC) and isinstance(target, _NUMERIC)

@@ -1,0 +1,251 @@
+"""The SQL lexer: tokens with their exact offsets, by the lexical rules that Hive and Spark share.
+
+The grammar of statements (`hiveacid.sql.grammar`) and the readers of Spark's conditions and queries use it. An
+expression reaches Spark as the slice of the text that the user wrote, so every token knows its offsets.
+The rules are those of ``HiveLexer`` and Spark's ``SqlBaseLexer``. Names may begin with a digit; back-quotes are doubled
+inside of back-quoted names. Strings have either quote and backslash escapes. A backslash continues a ``--`` comment,
+and ``/* */`` comments nest. Optimizer hints (``/*+ */``) are skipped like comments.
+
+sqlglot's own tokenizer does not serve: it merges words (``TIMESTAMP AS OF``) and, behind SHOW or RENAME, whole
+statements into one token. It also splits ``10L`` into three tokens of the same offset, and accepts a comment without end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from itertools import islice
+from typing import NamedTuple
+
+from hiveacid.errors import ParseError, StatementTooLargeError
+
+
+class TokenKind(StrEnum):
+    """Kind of a token."""
+
+    WORD = "word"  # unquoted name or keyword
+    QUOTED = "quoted"  # `name`
+    STRING = "string"  # 'text' or "text"
+    NUMBER = "number"
+    SYMBOL = "symbol"
+    END = "end"  # behind the last one
+
+
+MAX_LENGTH, MAX_TOKENS, MAX_DEPTH = 10_000_000, 300_000, 500
+"""Limits of a statement: characters, tokens, levels of parentheses and brackets (issue 20, point 15)."""
+
+
+class Token(NamedTuple):
+    """A token: its text as written, offsets (``end`` excluded), line and column from 1.
+
+    A NamedTuple, as making frozen dataclasses takes a third of the time that a statement is parsed in.
+    """
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+    line: int
+    column: int
+
+    @property
+    def keyword(self) -> str:
+        """The upper-case word, the symbol, or '' for names in back-quotes, strings and numbers."""
+        if self.kind is TokenKind.WORD:
+            return self.text.upper()
+        return self.text if self.kind is TokenKind.SYMBOL else ""
+
+    @property
+    def name(self) -> str:
+        """The text of a name without its back-quotes."""
+        return self.text[1:-1].replace("``", "`") if self.kind is TokenKind.QUOTED else self.text
+
+
+_LEXEME = re.compile(
+    r"""
+    (?: \s++ | --(?:\\\n|[^\r\n])*+ )*+
+    (?:
+      (?P<comment>  /\* )
+    | (?P<string>   [rR]'[^']*' | [rR]"[^"]*"
+                  | '[^'\\]*(?:(?:\\.|'')[^'\\]*)*'
+                  | "[^"\\]*(?:(?:\\.|"")[^"\\]*)*" )
+    | (?P<quoted>   `(?:[^`]|``)+` )
+    | (?P<number>   (?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[lLsSyYfFdD])?(?!\w) )
+    | (?P<word>     \w+ )
+    | (?P<open>     ['"`] )
+    | (?P<symbol>   <=> | <= | >= | <> | != | == | \|\| | :: | -> | => | . )
+    )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
+_KINDS = {
+    "string": TokenKind.STRING,
+    "quoted": TokenKind.QUOTED,
+    "number": TokenKind.NUMBER,
+    "word": TokenKind.WORD,
+    "symbol": TokenKind.SYMBOL,
+    "open": TokenKind.SYMBOL,
+}
+
+
+def tokenize(text: str, first_line: int = 1) -> list[Token]:
+    """Return the tokens, the last one of kind END.
+
+    Raises ParseError for a string, quoted name or comment without end; StatementTooLargeError for a text that is
+    larger than one statement may be.
+    """
+    if len(text) > MAX_LENGTH:
+        message = (
+            f"the statement has more than {MAX_LENGTH} characters: load the rows from files or a DataFrame"
+        )
+        raise StatementTooLargeError(message, line=first_line, column=1)
+    tokens = list(islice(scan(text, first_line, strict=True), MAX_TOKENS + 1))
+    if len(tokens) > MAX_TOKENS:
+        message = f"the statement has more than {MAX_TOKENS} words: load the rows from files or a DataFrame"
+        raise StatementTooLargeError(message, line=tokens[-1].line, column=tokens[-1].column)
+    _check_depth(tokens)
+    tokens.append(end_token(text, first_line))
+    return tokens
+
+
+def end_token(text: str, first_line: int = 1) -> Token:
+    """Return the token of kind END behind a text."""
+    line, column = first_line + text.count("\n"), len(text) - text.rfind("\n")
+    return Token(TokenKind.END, "", len(text), len(text), line, column)
+
+
+def moved_to_start(tokens: Sequence[Token]) -> Sequence[Token]:
+    """Return tokens from the middle of a text (at least one) with offsets, lines and columns from the first one's."""
+    _, _, start, _, line, column = tokens[0]
+    if (start, line, column) == (0, 1, 1):
+        return tokens
+    return [
+        Token(
+            token.kind,
+            token.text,
+            token.start - start,
+            token.end - start,
+            token.line - line + 1,
+            token.column - (column - 1 if token.line == line else 0),
+        )
+        for token in tokens
+    ]
+
+
+def _check_depth(tokens: Iterable[Token]) -> None:
+    """Refuse nesting that would overflow the stack of Spark's parser, which recurses for each level."""
+    open_parentheses = open_cases = 0
+    for token in tokens:
+        word = token.text if len(token.text) == 1 else token.text.upper()
+        open_parentheses += (word in {"(", "["}) - (word in {")", "]"})
+        open_cases = max(0, open_cases + (word == "CASE") - (word == "END"))
+        if open_parentheses > MAX_DEPTH or open_cases > MAX_DEPTH:
+            message = f"parentheses, or CASE, are nested more than {MAX_DEPTH} levels deep"
+            raise StatementTooLargeError(message, line=token.line, column=token.column)
+
+
+def scan(text: str, line: int = 1, *, strict: bool = False) -> Iterator[Token]:
+    """Yield the tokens of a text that begins on ``line``, without limits and without the token of kind END.
+
+    A quote without an end is a symbol, and a comment without an end reaches to the end of the text. With ``strict``
+    both raise ParseError.
+    """
+    at, line_start, line_end = 0, 0, text.find("\n")
+    while found := _LEXEME.match(text, at):
+        group = found.lastgroup or ""
+        start, end = found.span(group)
+        while 0 <= line_end < start:
+            line, line_start = line + 1, line_end + 1
+            line_end = text.find("\n", line_start)
+        column = start - line_start + 1
+        if group == "comment":
+            comment_end = _comment_end(text, start)
+            if strict and comment_end is None:
+                message = "the comment that begins here has no end"
+                raise ParseError(message, line=line, column=column)
+            end = len(text) if comment_end is None else comment_end
+        elif group == "open" and strict:
+            what = "name in back-quotes" if text[start] == "`" else "string"
+            message = f"the {what} that begins here has no end"
+            if text.startswith("``", start):
+                message = "a name in back-quotes cannot be empty"
+            raise ParseError(message, line=line, column=column)
+        else:
+            yield Token(_KINDS[group], text[start:end], start, end, line, column)
+        at = end
+
+
+def _comment_end(text: str, start: int) -> int | None:
+    """Return the offset behind a comment, None where it has no end; comments nest, hints do not."""
+    if text.startswith("/*+", start):
+        closing = text.find("*/", start)
+        depth, end = int(closing < 0), closing + 2
+    else:
+        depth, end = 0, start
+        while found := _COMMENT_EDGE.search(text, end):
+            depth += -1 if found.group() == "*/" else 1
+            end = found.end()
+            if depth == 0:
+                break
+    return None if depth else end
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([01][0-7]{2})|(.))|(''|\"\")", re.DOTALL)
+_SIMPLE = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+def string_value(token_text: str) -> str:
+    r"""Return the value of one string token, by Hive's escapes (``BaseSemanticAnalyzer.unescapeSQLString``).
+
+    ``\n \t \r \b \0 \Z``, octal ``\001``, ``\u0041``, and ``\%``, ``\_`` kept for LIKE; any other
+    backslash is dropped. A doubled quote is one quote (Trino, Spark 4), where Hive would drop both.
+    """
+    if token_text[0] in "rR":
+        return token_text[2:-1]
+    quote = token_text[0]
+
+    def replace(found: re.Match[str]) -> str:
+        code, octal, simple, doubled = found.groups()
+        if code or octal:
+            return chr(int(code, 16) if code else int(octal, 8))
+        if simple:
+            return _SIMPLE.get(simple, simple)
+        return str(doubled[0] if doubled[0] == quote else doubled)
+
+    value = _ESCAPE.sub(replace, token_text[1:-1])
+    # Java's escapes name UTF-16 units: join pairs, and let no lone half get into file names.
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def mentions(tokens: Iterable[Token], names: Iterable[str]) -> frozenset[str]:
+    """Return those of the names that are words or quoted names of a text, without regard to case, in lower case."""
+    named = {token.name.lower() for token in tokens if token.kind in {TokenKind.WORD, TokenKind.QUOTED}}
+    return frozenset(name.lower() for name in names) & named
+
+
+def is_script(tokens: Sequence[Token]) -> bool:
+    """Tell whether a text is a Spark SQL script: BEGIN and statements, with an optional label before it."""
+    words = [token.keyword for token in tokens[:3]]
+    return words[1:] == [":", "BEGIN"] or (words[:1] == ["BEGIN"] and words[1:2] not in ([], [";"]))
+
+
+def split(script: str) -> list[tuple[str, int]]:
+    """Cut a script at its ``;`` into statements, each with the line (from 1) on which it begins.
+
+    Comments around statements and empty statements vanish. Raises ParseError as :func:`tokenize`.
+    """
+    statements: list[tuple[str, int]] = []
+    first: Token | None = None
+    end = 0
+    for token in scan(script, strict=True):
+        if token.keyword == ";":
+            if first is not None:
+                statements.append((script[first.start : end], first.line))
+            first = None
+        else:
+            first, end = first or token, token.end
+    if first is not None:
+        statements.append((script[first.start : end], first.line))
+    return statements

@@ -1,0 +1,241 @@
+"""Tables that a query names, with the positions of their names, found with Spark's own parser.
+
+Spark names tables in its parsed plan by `UnresolvedRelation`, with the place in the text. Names of common table
+expressions look the same there and are told apart here, by Spark's scoping rule (``CTESubstitution``). Classic
+sessions only; `hiveacid.sql.binding.table_mentions` serves Spark Connect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.errors import ParseError, UnsupportedFeatureError
+from hiveacid.spark.parser.catalyst import explain_errors, parser_of, scala_items
+from hiveacid.spark.parser.lexer import Token, scan
+
+if TYPE_CHECKING:
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+_PREFIX = "SELECT ("
+# Commands that hold a query where a walk over children does not get.
+_HIDDEN_PLANS = {"ExplainCommand": "logicalPlan", "DescribeQueryCommand": "plan"}
+_ALLOWS_RECURSION = 2  # the third field of UnresolvedWith, since Spark 4
+_OF = re.compile(r"^.*?\bOF\b\s*", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class TimeTravel:
+    """``[FOR] VERSION|TIMESTAMP AS OF value`` behind a table's name: what kind, the value's text, its place."""
+
+    kind: str  # VERSION | TIMESTAMP
+    value: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table's name in a query.
+
+    ``parts``: lower case, without quotes. ``start``, ``end`` (excluded): the name's place in code points.
+    ``has_alias``: the query gives it another name. ``name``: the last part as written.
+    ``alias_at``: where an alias may be put (behind TABLESAMPLE); None where none is needed or allowed.
+    """
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    has_alias: bool
+    name: str
+    alias_at: int | None = None
+    travel: TimeTravel | None = None
+
+
+def find_relations(
+    facts: SparkFacts, query_text: str, tokens: Sequence[Token] | None = None
+) -> list[Relation]:
+    """Return the tables that a query names, in the order of the text; names of CTEs are left out.
+
+    Also looks into EXPLAIN, CACHE, CREATE VIEW and the like, and into the query (not the target) of an INSERT.
+    Streams (``STREAM t``) are left out. Raises ParseError with line and column; UnsupportedFeatureError on
+    Spark Connect, for names that are only known when the query runs (``IDENTIFIER('a' || 'b')``), and for a
+    text with ``${variables}`` (`substitute_variables` comes first). ``tokens``: those of the text, where they are known.
+    """
+    parser = _parser(facts, query_text)
+    with explain_errors():
+        plan = parser.parsePlan(query_text)
+    return _RelationFinder(parser, query_text, tokens).find(plan)
+
+
+def find_relations_in_expression(facts: SparkFacts, text: str) -> list[Relation]:
+    """Return the tables that the subqueries of an expression name; as :func:`find_relations`."""
+    parser = _parser(facts, text)
+    with explain_errors():
+        parser.parseExpression(text)
+        # The line break ends a trailing comment.
+        whole = f"{_PREFIX}{text}\n)"
+        plan = parser.parsePlan(whole)
+    return [shift_relation(relation, -len(_PREFIX)) for relation in _RelationFinder(parser, whole).find(plan)]
+
+
+def substitute_variables(facts: SparkFacts, text: str) -> str:
+    """Return a text with its ``${variables}`` replaced as Spark does (``spark.sql.variable.substitute``)."""
+    if "${" not in text or not facts.classic:
+        return text
+    jvm: Any = facts.spark._jvm  # noqa: SLF001
+    return str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+
+
+def shift_relation(relation: Relation, by: int) -> Relation:
+    """Return a relation with its places moved."""
+    travel = relation.travel
+    return replace(
+        relation,
+        start=relation.start + by,
+        end=relation.end + by,
+        alias_at=None if relation.alias_at is None else relation.alias_at + by,
+        travel=travel and replace(travel, start=travel.start + by, end=travel.end + by),
+    )
+
+
+def _parser(facts: SparkFacts, text: str) -> Any:
+    if not facts.classic:
+        message = "Spark's parser is out of reach on Spark Connect"
+        raise UnsupportedFeatureError(message)
+    if substitute_variables(facts, text) != text:
+        message = "variables (${...}) must be replaced before table names are looked for"
+        raise UnsupportedFeatureError(message)
+    return parser_of(facts)
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """A node to look at: CTE names in whose scope it stands, whether an alias stands above it."""
+
+    node: Any
+    scope: frozenset[str]
+    aliased: bool = False
+
+
+class _RelationFinder:
+    """Visitor of one parsed plan, which collects relations."""
+
+    def __init__(self, parser: Any, text: str, tokens: Sequence[Token] | None = None) -> None:
+        self._parser = parser
+        self._text = text
+        self._tokens = tokens
+        self._found: list[Relation] = []
+        self._inner = True
+
+    def find(self, plan: Any) -> list[Relation]:
+        # Most queries have neither WITH nor subqueries in expressions: then half of the calls are spared.
+        self._inner = (
+            bool(re.search(r"\bwith\b", self._text, re.IGNORECASE)) or plan.subqueriesAll().size() > 0
+        )
+        todo = [_Visit(plan, frozenset())]
+        while todo:
+            todo += self._visit(todo.pop())
+        return sorted(self._found, key=lambda relation: relation.start)
+
+    def _visit(self, visit: _Visit) -> Iterator[_Visit]:
+        node, scope = visit.node, visit.scope
+        kind = node.nodeName()
+        match kind:
+            case "UnresolvedRelation":
+                self._add(node, visit)
+            case "RelationTimeTravel":
+                self._add(node.relation(), visit, self._travel(node))
+            case "PlanWithUnresolvedIdentifier":
+                self._add_identifier(node, visit)
+            case "UnresolvedWith":
+                yield from _with(node, scope)
+            case _ if kind in _HIDDEN_PLANS:
+                yield _Visit(getattr(node, _HIDDEN_PLANS[kind])(), scope)
+            case _:
+                aliased = kind == "SubqueryAlias" or (
+                    visit.aliased and kind == "UnresolvedSubqueryColumnAliases"
+                )
+                yield from (_Visit(child, scope, aliased) for child in scala_items(node.children()))
+                if self._inner:
+                    yield from (_Visit(child, scope) for child in scala_items(node.innerChildren()))
+
+    def _travel(self, node: Any) -> TimeTravel:
+        start, end = _place(node)
+        kind = "VERSION" if node.version().isDefined() else "TIMESTAMP"
+        return TimeTravel(kind, _OF.sub("", self._text[start:end]), start, end)
+
+    def _add(self, node: Any, visit: _Visit, travel: TimeTravel | None = None) -> None:
+        if node.nodeName() == "PlanWithUnresolvedIdentifier":
+            self._add_identifier(node, visit, travel)
+        elif node.nodeName() == "UnresolvedRelation" and not self._is_stream(node):
+            self._append(list(scala_items(node.multipartIdentifier())), _place(node), visit, travel)
+
+    def _is_stream(self, node: Any) -> bool:
+        return "stream" in self._text.lower() and bool(node.isStreaming())
+
+    def _add_identifier(self, node: Any, visit: _Visit, travel: TimeTravel | None = None) -> None:
+        """Take ``IDENTIFIER('db.t')`` for the name in it; Spark 4.1 and later do so when they parse."""
+        expression = node.identifierExpr()
+        if expression.nodeName() != "Literal":
+            message = "the name in IDENTIFIER(...) must be a string literal"
+            raise UnsupportedFeatureError(message)
+        with explain_errors():
+            parts = self._parser.parseMultipartIdentifier(str(expression.value().toString()))
+        self._append(list(scala_items(parts)), _place(node), visit, travel)
+
+    def _append(
+        self, names: list[str], place: tuple[int, int], visit: _Visit, travel: TimeTravel | None
+    ) -> None:
+        parts = tuple(name.lower() for name in names)
+        if len(parts) == 1 and parts[0] in visit.scope:
+            return
+        start, end = place
+        relation = Relation(parts, start, end, visit.aliased, names[-1], travel=travel)
+        if not visit.aliased:
+            relation = replace(relation, alias_at=self._alias_at(relation))
+        self._found.append(relation)
+
+    def _alias_at(self, relation: Relation) -> int | None:
+        """Return the place behind ``name [AS OF ...] [WITH (...)] [TABLESAMPLE (...) [REPEATABLE (...)]]``."""
+        if self._tokens is None:
+            self._tokens = list(scan(self._text))
+        end = relation.travel.end if relation.travel is not None else relation.end
+        before = [token.keyword for token in self._tokens if token.end <= relation.start][-2:]
+        if before[-1:] == ["TABLE"] or before == ["TABLE", "("]:
+            return None  # TABLE t, f(TABLE(t)): the grammar has no place for an alias
+        following = [token for token in self._tokens if token.start >= end]
+        for clause in ("WITH", "TABLESAMPLE", "REPEATABLE"):
+            if len(following) > 1 and following[0].keyword == clause and following[1].text == "(":
+                behind = _index_after_parentheses(following)
+                end, following = following[behind - 1].end, following[behind:]
+        return end
+
+
+def _with(node: Any, scope: frozenset[str]) -> Iterator[_Visit]:
+    """Look into each CTE (it sees those before it, itself if it may be recursive) and into the query."""
+    recursive = node.productArity() > _ALLOWS_RECURSION and bool(node.productElement(_ALLOWS_RECURSION))
+    for relation in scala_items(node.cteRelations()):
+        name = str(relation._1()).lower()  # noqa: SLF001 - Scala's name of a tuple's element
+        yield _Visit(relation._2(), scope | {name} if recursive else scope)  # noqa: SLF001
+        scope |= {name}
+    yield from (_Visit(child, scope) for child in scala_items(node.children()))
+
+
+def _place(node: Any) -> tuple[int, int]:
+    origin = node.origin()
+    if origin.startIndex().isEmpty():
+        message = "Spark's parser does not say where a table's name stands"
+        raise ParseError(message)
+    return int(origin.startIndex().get()), int(origin.stopIndex().get()) + 1
+
+
+def _index_after_parentheses(following: Sequence[Token]) -> int:
+    depth = 0
+    for index, token in enumerate(following):
+        depth += (token.text == "(") - (token.text == ")")
+        if index and depth == 0:
+            return index + 1
+    return len(following)

@@ -1,0 +1,14 @@
+"""Push-down: from the text of a condition to the partitions and row groups that a scan may skip.
+
+Main flow: ``column_conditions`` splits a condition into conjuncts and lets Spark parse and analyse them;
+``comparisons`` and ``literals`` read each analysed tree as ``column operator constant``. Two consumers follow:
+
+- ``partition_pruning`` drops partitions in which the conjuncts over partition columns cannot hold;
+- ``intervals`` widens the comparisons until no reader can skip a matching row, and ``search_argument`` passes them to
+  the ORC reader as its search argument.
+
+``predicate_columns`` gives the columns that a condition may name; ``constant_expressions`` evaluates constants.
+
+Invariant: the result only says what need not be read. The scan still applies the whole condition to every row, and a
+conjunct that is not understood is ignored.
+"""

@@ -1,0 +1,154 @@
+"""Conjuncts of a condition over single columns, as Spark itself parses and analyses the text.
+
+Spark analyses the text against an empty frame of the table's columns, and Python reads the analysed tree. Conjuncts
+that are not understood are left out. Callers may therefore use the result only to read less, never to select rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import ParseException
+from pyspark.sql import types as T
+
+from hiveacid.spark.parser.catalyst import explain_errors, java_class, parser_of, session_of
+from hiveacid.spark.parser.conjunctions import split_conjunction
+from hiveacid.spark.parser.lexer import Token, TokenKind, scan
+from hiveacid.spark.predicates.comparisons import Comparison, ComparisonReader
+
+if TYPE_CHECKING:
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+
+@dataclass(frozen=True)
+class Conjunct:
+    """One of the conditions joined by AND.
+
+    ``text``: as the user wrote it; put it into parentheses before joining it with others. ``columns``: the top-level
+    columns that it refers to. ``comparison``: set if the condition is one.
+    """
+
+    text: str
+    columns: frozenset[str]
+    comparison: Comparison | None
+
+
+def conjuncts(
+    facts: SparkFacts, schema: T.StructType, where: str, *, alias: str | None = None
+) -> list[Conjunct]:
+    """Return the conjuncts of a condition that depend on nothing but the row.
+
+    Left out are subqueries, functions that are not deterministic, and those that depend on the time or the user: a
+    frame may run much later than it is made. ``alias``: a name that may qualify the columns. Spark Connect gives no
+    tree; there only conjuncts of columns, literals and comparisons are returned.
+
+    Raises ParseError; NoSuchColumnError naming candidates; SchemaMismatchError, StatementError.
+    """
+    if not facts.classic:
+        return [*_conjuncts_by_tokens(schema, where, alias)]
+    patterns = java_class(facts, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    with explain_errors():
+        pieces = _split_condition(parser_of(facts), where, patterns.PLAN_EXPRESSION())
+        trees = _analyse(facts, schema, [piece.text for piece in pieces], alias) if pieces else []
+    known = []
+    for piece in pieces:
+        mine, trees = trees[: piece.leaves], trees[piece.leaves :]
+        if all(t.deterministic() and not t.containsPattern(patterns.CURRENT_LIKE()) for t in mine):
+            known.append(_conjunct(schema, piece.text, mine))
+    return known
+
+
+_COMPARISON_KEYWORDS = frozenset(
+    {"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP"}
+)
+_SYMBOLS = frozenset("()<>=!,.-+*/%")
+_RELATIVE_DATES = ("now", "today", "tomorrow", "yesterday")  # DATE 'today' is another day when the frame runs
+
+
+def _conjuncts_by_tokens(schema: T.StructType, where: str, alias: str | None) -> Iterator[Conjunct]:
+    """Yield the conjuncts whose tokens are all columns, literals and comparisons."""
+    names = {name.lower() for name in schema.fieldNames()}
+    for text in split_conjunction(where):
+        seen = list(scan(text))
+        columns = {word.name.lower() for word in seen if word.name.lower() in names}
+        if all(_is_deterministic_token(word, names, alias) for word in seen) and not _has_call(seen):
+            yield Conjunct(text, frozenset(columns), None)
+
+
+def _is_deterministic_token(word: Token, names: set[str], alias: str | None) -> bool:
+    if word.text[0] in "'\"":
+        return word.text.strip("'\" ").lower() not in _RELATIVE_DATES
+    if word.kind is TokenKind.SYMBOL:
+        return _SYMBOLS.issuperset(word.text)
+    if word.text.replace(".", "").isdecimal():
+        return True
+    name = word.name.lower()
+    return (
+        word.keyword in _COMPARISON_KEYWORDS or name in names or (alias is not None and name == alias.lower())
+    )
+
+
+def _has_call(seen: Sequence[Token]) -> bool:
+    """Tell whether a parenthesis follows a name: a function call."""
+    return any(
+        after.text == "(" and before.name.isidentifier() and before.keyword not in _COMPARISON_KEYWORDS
+        for before, after in pairwise(seen)
+    )
+
+
+@dataclass(frozen=True)
+class _ConjunctText:
+    """Text of a conjunct, and the number of conditions that Spark makes of it (two of BETWEEN in Spark 3)."""
+
+    text: str
+    leaves: int
+
+
+def _split_condition(parser: Any, where: str, subquery: Any) -> list[_ConjunctText]:
+    """Return the conjuncts without subqueries; Spark's own parse of the whole condition checks the split."""
+    whole = _split_tree(parser.parseExpression(where))
+    texts = split_conjunction(where)
+    try:
+        parsed = [_split_tree(parser.parseExpression(text)) for text in texts] if len(texts) > 1 else [whole]
+    except ParseException:  # cut at an AND that is a name
+        parsed = []
+    ours = [leaf for leaves in parsed for leaf in leaves]
+    if len(ours) != len(whole) or not all(
+        _equal_trees(a, b, subquery) for a, b in zip(ours, whole, strict=True)
+    ):
+        texts, parsed = [where], [whole]
+    pairs = zip(texts, parsed, strict=True)
+    return [
+        _ConjunctText(text.strip(), len(leaves))
+        for text, leaves in pairs
+        if not any(leaf.containsPattern(subquery) for leaf in leaves)
+    ]
+
+
+def _equal_trees(ours: Any, theirs: Any, subquery: Any) -> bool:
+    # Two readings of one subquery differ by their ids.
+    return bool(ours.equals(theirs)) or (ours.containsPattern(subquery) and theirs.containsPattern(subquery))
+
+
+def _split_tree(tree: Any) -> list[Any]:
+    if tree.nodeName() != "And":
+        return [tree]
+    return [*_split_tree(tree.left()), *_split_tree(tree.right())]
+
+
+def _conjunct(schema: T.StructType, text: str, trees: Sequence[Any]) -> Conjunct:
+    reader = ComparisonReader(schema)
+    columns = reader.columns(trees)
+    return Conjunct(text, columns, reader.comparison(trees) if len(columns) == 1 else None)
+
+
+def _analyse(facts: SparkFacts, schema: T.StructType, texts: Sequence[str], alias: str | None) -> list[Any]:
+    types = java_class(facts, "org.apache.spark.sql.types.DataType").fromJson(schema.json())
+    frame = session_of(facts).createDataFrame(java_class(facts, "java.util.ArrayList")(), types)
+    frame = frame.alias(alias) if alias is not None else frame
+    # The line break ends a trailing comment.
+    condition = " AND ".join(f"({text}\n)" for text in texts)
+    return _split_tree(frame.filter(condition).queryExecution().analyzed().condition())

@@ -1,0 +1,61 @@
+"""Constant SQL expressions and points in time, evaluated by Spark in the session's time zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from hiveacid.errors import ConfigError, HiveAcidError
+from hiveacid.spark.session.error_translation import is_spark_error
+
+if TYPE_CHECKING:
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+ConstantValue: TypeAlias = int | str | datetime | list[str] | None
+"""Value of a constant expression; a timestamp has its zone."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def epoch_millis(facts: SparkFacts, when: date | str) -> int:
+    """Return a point in time in ms since the epoch, rounded down.
+
+    Spark casts a text to TIMESTAMP. Texts and datetimes without a zone are in ``spark.sql.session.timeZone``.
+    Raises ConfigError.
+    """
+    if isinstance(when, datetime) and when.tzinfo is not None:
+        return (when - _EPOCH) // timedelta(milliseconds=1)
+    text = str(when) if isinstance(when, date) else when
+    found = None
+    if not isinstance(text, str):
+        raise ConfigError(f"{when!r} is not a timestamp: write '2026-01-31 12:00:00' or a datetime")
+    if not {"'", "\\", "$"} & set(text):  # nothing that ends the literal, or that Spark would replace
+        found = evaluate_millis(facts, f"'{text}'")
+    if found is None:
+        raise ConfigError(f"{text!r} is not a timestamp: write '2026-01-31 12:00:00' or a datetime")
+    return found
+
+
+def evaluate_millis(facts: SparkFacts, expression: str) -> int | None:
+    """Return the value of a constant expression in ms since the epoch; None for NULL or a value that is no timestamp.
+
+    Raises Spark's error for an expression that it cannot analyse.
+    """
+    try:
+        row = facts.spark.sql(f"SELECT unix_millis(CAST(({expression}\n) AS TIMESTAMP))").first()
+    except Exception as error:
+        if not (is_spark_error(error) or isinstance(error, HiveAcidError)) or "CAST_INVALID" not in str(
+            error
+        ):
+            raise
+        return None
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def evaluate_constant(facts: SparkFacts, expression: str) -> ConstantValue:
+    """Return the value of a constant expression. Raises Spark's error."""
+    frame = facts.spark.sql(f"SELECT ({expression}\n) AS value")
+    if frame.schema[0].dataType.typeName() in {"timestamp", "timestamp_ntz", "date"}:
+        millis = evaluate_millis(facts, expression)
+        return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
+    row = frame.first()
+    return None if row is None else cast("ConstantValue", row[0])

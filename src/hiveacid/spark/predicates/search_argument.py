@@ -1,0 +1,153 @@
+"""Search argument of a condition: reader options that let ORC skip row groups inside ``row``.
+
+Spark's own push-down into nested columns skips nothing on ACID files; ORC looks names up inside ``row``
+(``SchemaEvolution.getReaderBaseSchema``), so a search argument on bare column names does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.schema.evolution import plain_recipe
+from hiveacid.spark.parser.catalyst import java_class
+from hiveacid.spark.predicates.column_conditions import conjuncts
+from hiveacid.spark.predicates.intervals import Interval, PredicateLeaf, is_safe_column_name, predicate_leaf
+from hiveacid.spark.predicates.predicate_columns import visible_columns
+
+if TYPE_CHECKING:
+    from hiveacid.core.schema.evolution import Recipe
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+_SARG, _NAMES = "orc.kryo.sarg", "orc.sarg.column.names"
+# ORC must not filter single rows by the search argument: its bounds are wider than the condition.
+_NO_ROW_FILTER = {"orc.sarg.to.filter": "false"}
+_SARG_PACKAGE = "org.apache.hadoop.hive.ql.io.sarg"
+
+
+class _Long(int):
+    """Integer that Py4J sends as a Java Long, however small: Py4J compares it with the range of an Integer."""
+
+    def __le__(self, other: object) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class SearchArgument:
+    """Predicate leaves for the data files of a table, all of which must hold."""
+
+    facts: SparkFacts
+    table: TableDefinition
+    leaves: tuple[PredicateLeaf, ...] = ()
+
+    def reader_options(self, recipe: Recipe | None = None) -> dict[str, str]:
+        """Return reader options for files of a recipe (default: the file's columns are the table's); {} if none apply.
+
+        Columns get their names in the file. Columns whose texts are cut on reading are left out, because the
+        statistics are those of the longer texts.
+        """
+        recipe = recipe or plain_recipe(self.table.columns)
+        sources = dict(zip((c.name for c in self.table.columns), recipe.columns, strict=True))
+        renamed = [
+            replace(leaf, column=name.lower())
+            for leaf in self.leaves
+            if (name := sources[leaf.column].name) is not None and not sources[leaf.column].cut
+        ]
+        usable = [leaf for leaf in renamed if is_safe_column_name(leaf.column)]
+        return reader_options(self.facts, usable) if usable else {}
+
+
+def search_argument(
+    facts: SparkFacts, table: TableDefinition, where: str, *, alias: str | None = None
+) -> SearchArgument:
+    """Return the search argument of a condition on a full ACID table.
+
+    ORC never skips rows that ``where`` selects. Other rows may pass, so that the scan still has to apply the
+    condition. ``alias`` as in `prune_partitions`. Raises what `conjuncts` raises.
+    """
+    if not facts.classic or table.kind is not TableKind.FULL_ACID:
+        return SearchArgument(facts, table)
+    types = {column.name: column.type for column in table.columns}
+    known = conjuncts(facts, visible_columns(table), where, alias=alias or table.name.name)
+    comparisons = [c.comparison for c in known if c.comparison is not None and c.comparison.column in types]
+    leaves = [leaf for c in comparisons if (leaf := predicate_leaf(c, types[c.column])) is not None]
+    return SearchArgument(facts, table, tuple(leaves))
+
+
+def reader_options(facts: SparkFacts, leaves: Sequence[PredicateLeaf]) -> dict[str, str]:
+    """Return the reader options of a search argument: all leaves must hold."""
+    builder = SearchArgumentBuilder(facts)
+    for leaf in leaves:
+        builder.add(leaf)
+    columns = sorted({leaf.column for leaf in leaves})
+    gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
+    names = gateway.new_array(java_class(facts, "java.lang.String"), len(columns))
+    for index, column in enumerate(columns):
+        names[index] = column
+    configuration = java_class(facts, "org.apache.hadoop.conf.Configuration")(False)  # noqa: FBT003 - no defaults to load
+    orc = java_class(facts, "org.apache.orc.mapred.OrcInputFormat")
+    orc.setSearchArgument(configuration, builder.build(), names)
+    return {key: str(configuration.get(key)) for key in (_SARG, _NAMES)} | _NO_ROW_FILTER
+
+
+class SearchArgumentBuilder:
+    """Builder of an ORC ``SearchArgument``."""
+
+    def __init__(self, facts: SparkFacts) -> None:
+        self._facts = facts
+        self._builder = java_class(facts, f"{_SARG_PACKAGE}.SearchArgumentFactory").newBuilder().startAnd()
+        self._types = java_class(facts, f"{_SARG_PACKAGE}.PredicateLeaf$Type")
+
+    def build(self) -> Any:
+        """Return the ``SearchArgument``."""
+        return self._builder.end().build()
+
+    def add(self, leaf: PredicateLeaf) -> None:
+        """Add a condition that must hold."""
+        self._builder.startOr()
+        if leaf.null is False:
+            self._builder.startNot()
+        if leaf.null is not None or leaf.or_null:
+            self._builder.isNull(leaf.column, getattr(self._types, leaf.type))
+        if leaf.null is False:
+            self._builder.end()
+        for point in leaf.points:
+            self._compare("equals", leaf, point)
+        for interval in leaf.intervals:
+            self._add_interval(leaf, interval)
+        self._builder.end()
+
+    def _add_interval(self, leaf: PredicateLeaf, interval: Interval) -> None:
+        low, high = interval.low, interval.high
+        if low is not None and high is not None and not interval.high_excluded:
+            self._compare("between", leaf, low, high)
+            return
+        self._builder.startAnd()
+        if low is not None:  # x >= low as NOT x < low
+            self._builder.startNot()
+            self._compare("lessThanEquals" if interval.low_excluded else "lessThan", leaf, low)
+            self._builder.end()
+        if high is not None:
+            self._compare("lessThan" if interval.high_excluded else "lessThanEquals", leaf, high)
+        self._builder.end()
+
+    def _compare(self, verb: str, leaf: PredicateLeaf, *values: Any) -> None:
+        java_values = [self._java_value(leaf.type, value) for value in values]
+        getattr(self._builder, verb)(leaf.column, getattr(self._types, leaf.type), *java_values)
+
+    def _java_value(self, type_name: str, value: Any) -> Any:
+        match type_name, value:
+            case "LONG", int():
+                return _Long(value)
+            case "DATE", date():
+                return java_class(self._facts, "java.sql.Date").valueOf(value.isoformat())
+            case "TIMESTAMP", datetime():
+                return java_class(self._facts, "java.sql.Timestamp")(_Long(value.timestamp() * 1000))
+            case "DECIMAL", int() | Decimal():
+                text = format(value, "f") if isinstance(value, Decimal) else str(value)
+                return java_class(self._facts, "org.apache.hadoop.hive.serde2.io.HiveDecimalWritable")(text)
+        return value

@@ -1,0 +1,170 @@
+"""Rows and delete events of ACID files as native Spark scans, and rows of original files beside them.
+
+ORC's Java reader recognises ACID files by their six root columns, and resolves predicates on root columns inside
+``row`` (``docs/format.md``). Three rules follow from that:
+
+- All six root columns stay alive in every scan (`_KEEP_COLUMNS`).
+- No bare root column is ever compared, so that Spark pushes no such comparison down.
+- Nothing is added to the root: partition columns are expressions over ``_metadata.file_path``
+  (``spark.read.partition_lookup``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.spark.formats import column_recipes as recipes
+from hiveacid.spark.formats.expressions import Expression, named, selected
+from hiveacid.spark.read.originals import (
+    PARTITION_KEY,
+    OriginalSource,
+    original_column,
+    original_frames,
+)
+from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, partition_lookup
+from hiveacid.spark.read.path_groups import (
+    FileGroup,
+    decoded_path,
+    escape_globs,
+    group_files,
+    row_file_name,
+    statement_id_from_path,
+)
+from hiveacid.spark.read.scan_source import (
+    CURRENT_WRITE_ID,
+    FILE_NAME,
+    PROLEPTIC_CALENDAR,
+    ROW_ID,
+    STRICT_READ,
+    data_files,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.format.write_id_lists import ValidWriteIdList
+    from hiveacid.spark.read.originals import OriginalsByRoot
+    from hiveacid.spark.read.path_groups import FilesOf
+    from hiveacid.spark.read.scan_source import ScanSource
+    from hiveacid.storage.listing import Location
+
+KEY_COLUMNS = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
+"""Write id, bucket property and row id as expressions over an ACID file's root columns; never pushed down."""
+CURRENT_WRITE_ID_COLUMN = f"coalesce(currentTransaction, -1L) AS {CURRENT_WRITE_ID}"
+ABSENT_FIELD = "__hiveacid_absent"
+INSERTS, UPDATES_AND_DELETES, DELETES = "< 2", ">= 1", "= 2"
+"""Comparisons of the column ``operation``, for `read_acid_files`."""
+_ROW_ID_COLUMN = f"struct({KEY_COLUMNS[0]} AS writeid, {KEY_COLUMNS[1]} AS bucketid, {KEY_COLUMNS[2]} AS rowid) AS {ROW_ID}"
+_FIVE_COLUMNS = "operation, bucket, originalTransaction, rowId, currentTransaction"
+_KEEP_COLUMNS = f"coalesce({_FIVE_COLUMNS}, row.`{ABSENT_FIELD}`)"
+# Where columns are read by position, Spark must not leave out any field of ``row``. This expression needs all of
+# them, and is never computed, because no operation is NULL.
+_KEEP_WHOLE_ROW = f"coalesce({_FIVE_COLUMNS}, length(cast(row as string)))"
+
+KeyColumns = Callable[[PartitionKey, str], Sequence[Expression]]
+"""Returns the columns that a lookup of delete events needs, from the partition key and the statement id of a row."""
+
+
+def all_rows(
+    source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot, key: KeyColumns | None
+) -> Iterable[tuple[DataFrame, FileGroup]]:
+    """Yield all rows, deleted ones too, with their current write ids (`CURRENT_WRITE_ID`) and the columns of ``key``."""
+    yield from acid_rows(source, locations, data_files(source), key)
+    yield from original_rows(source, locations, originals, key)
+
+
+def acid_rows(
+    source: ScanSource, locations: Sequence[Location], files_of: FilesOf, key: KeyColumns | None
+) -> Iterable[tuple[DataFrame, FileGroup]]:
+    """Yield all rows of ACID files, as `all_rows` does."""
+    for group in group_files(source.fs, source.table, locations, files_of):
+        frame = read_acid_files(source, group, INSERTS, values=True)
+        partition = partition_lookup(source.facts, source.table, group, frame)
+        more = key(partition, statement_id_from_path(group.depth)) if key else ()
+        yield _row_columns(source, frame, partition, more), group
+
+
+def original_rows(
+    source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot, key: KeyColumns | None
+) -> Iterable[tuple[DataFrame, FileGroup]]:
+    """Yield all rows of original files, as `all_rows` does."""
+    original_source = OriginalSource(
+        source.facts, source.fs, source.table, source.files, STRICT_READ, with_partition_key=key is not None
+    )
+    for group, rows in original_frames(original_source, locations, originals):
+        frame = rows.withColumn("currentTransaction", F.col("originalTransaction")) if key else rows
+        yield _original_columns(source, frame, key(PARTITION_KEY, "0") if key else ()), group
+
+
+def read_acid_files(
+    source: ScanSource, group: FileGroup, operations: str, *, values: bool = False
+) -> DataFrame:
+    """Return the valid events of a group of files; ``values``: the user's columns can be selected.
+
+    ``operations``: `INSERTS`, `UPDATES_AND_DELETES` or `DELETES`.
+    """
+    recipe = group.options.recipe
+    assert recipe is not None  # noqa: S101 - the footer of every ACID file was read
+    by_position = recipe.positional is not None
+    row = recipes.fields(recipe, group.files[0]) if values or by_position else T.StructType()
+    root = T.StructType(
+        [
+            T.StructField("operation", T.IntegerType()),
+            T.StructField("originalTransaction", T.LongType()),
+            T.StructField("bucket", T.IntegerType()),
+            T.StructField("rowId", T.LongType()),
+            T.StructField("currentTransaction", T.LongType()),
+            T.StructField("row", row.add(ABSENT_FIELD, T.IntegerType())),
+        ]
+    )
+    options = {**STRICT_READ, **PROLEPTIC_CALENDAR, **recipes.options(recipe)}
+    if values:
+        options |= source.arguments(recipe)
+    reader = source.facts.spark.read.schema(root).options(**options)
+    frame = reader.format(recipes.ORC).load(escape_globs(group.files))
+    condition = f"{_KEEP_WHOLE_ROW if by_position else _KEEP_COLUMNS} {operations}"
+    if group.options.check:
+        valid = (
+            row_validity(source.write_ids, name) for name in ("currentTransaction", "originalTransaction")
+        )
+        condition = " AND ".join([condition, *valid])
+    return frame.where(condition)
+
+
+def row_validity(write_ids: ValidWriteIdList, column: str) -> str:
+    """Return the condition that a root column's write id is valid; never pushed down (see the module)."""
+    value = f"coalesce({column}, -1L)"
+    valid = f"{value} <= {int(write_ids.high_watermark)}L"
+    invalid = sorted({int(i) for i in (*write_ids.open, *write_ids.aborted)})
+    if invalid:
+        valid += f" AND {value} NOT IN ({', '.join(f'{i}L' for i in invalid)})"
+    return valid
+
+
+def _row_columns(
+    source: ScanSource, frame: DataFrame, partition: PartitionLookup, more: Sequence[Expression]
+) -> DataFrame:
+    group, recipe = partition.group, partition.group.options.recipe
+    assert recipe is not None  # noqa: S101 - the footer of every ACID file was read
+    values = recipes.values(source.facts, recipe, source.table.columns, "row.", group.files[0])
+    identity = [_ROW_ID_COLUMN, named(row_file_name(group), FILE_NAME), CURRENT_WRITE_ID_COLUMN]
+    return selected(frame, [*values, *partition.columns, *identity, *more])
+
+
+def _original_columns(source: ScanSource, frame: DataFrame, more: Sequence[Expression]) -> DataFrame:
+    columns = (*source.table.columns, *source.table.partition_columns)
+    values = [named(original_column(index), column.name) for index, column in enumerate(columns)]
+    file = named(decoded_path("__hiveacid_file"), FILE_NAME)
+    write_id = named("originalTransaction", CURRENT_WRITE_ID)
+    return selected(frame, [*values, _ROW_ID_COLUMN, file, write_id, *more])
+
+
+def delete_event_columns(source: ScanSource, group: FileGroup) -> DataFrame:
+    """Return the valid delete events of a group: partition columns, row id, deleting write id."""
+    frame = read_acid_files(source, group, DELETES)
+    partition = partition_lookup(source.facts, source.table, group, frame)
+    return selected(frame, [*partition.columns, _ROW_ID_COLUMN, CURRENT_WRITE_ID_COLUMN])

@@ -1,0 +1,85 @@
+"""Newest row versions of ACID v1 (Hive 0.13 to 2.x), which keeps update events beside inserts.
+
+Rule of ``OrcRawRecordMerger.ReaderKey``: events are merged by key, and the newest event of a key counts. Newest is the
+largest current transaction; within one transaction a delete, then the highest statement id. Instead of sorting all
+rows, the scan gathers the events alone, and drops each row for whose key a newer event exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hiveacid.spark.formats.expressions import Expression, named, selected
+from hiveacid.spark.read.acid_rows import DELETES, UPDATES_AND_DELETES, all_rows, read_acid_files
+from hiveacid.spark.read.delete_join import KEY_STRUCT
+from hiveacid.spark.read.partition_lookup import partition_lookup
+from hiveacid.spark.read.path_groups import group_files, statement_id_from_path
+from hiveacid.spark.read.scan_source import delete_event_files, v1_event_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.read.originals import OriginalsByRoot
+    from hiveacid.spark.read.scan_source import ScanSource
+    from hiveacid.storage.listing import Location
+
+
+def newest_versions(
+    source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot
+) -> list[DataFrame]:
+    """Return the newest version of each row, unless it is a delete."""
+    groups = [
+        (group, operations)
+        for files_of, operations in (
+            (v1_event_files(source), UPDATES_AND_DELETES),
+            (delete_event_files(source), DELETES),
+        )
+        for group in group_files(source.fs, source.table, locations, files_of)
+    ]
+    events = []
+    for group, operations in groups:
+        frame = read_acid_files(source, group, operations)
+        partition = partition_lookup(source.facts, source.table, group, frame)
+        events.append(_event_versions(frame, partition.name, group.depth))
+    newest = reduce(lambda left, right: left.union(right), events)
+    newest = newest.groupBy("__hiveacid_dk").agg(F.max("__hiveacid_dv").alias("__hiveacid_dv"))
+    rows = all_rows(
+        source, locations, originals, lambda partition, statement: _row_version(partition.name, statement)
+    )
+    return [
+        frame.join(newest, _has_newer_event(), "left_anti").drop("__hiveacid_k", "__hiveacid_v")
+        for frame, _ in rows
+    ]
+
+
+def _event_versions(events: DataFrame, partition: Expression, depth: int) -> DataFrame:
+    """Return keys (``__hiveacid_dk``) and versions (``__hiveacid_dv``) of events."""
+    version = _version("coalesce(operation, -1) = 2", statement_id_from_path(depth))
+    return selected(events, [named(_key(partition), "__hiveacid_dk"), named(version, "__hiveacid_dv")])
+
+
+def _row_version(partition: Expression, statement: str) -> Sequence[Expression]:
+    """Return key and version of rows as columns, for `_has_newer_event`."""
+    return [named(_key(partition), "__hiveacid_k"), named(_version("false", statement), "__hiveacid_v")]
+
+
+def _has_newer_event() -> SparkColumn:
+    """Return the condition that a newer event of a row's key exists."""
+    same_key = F.col("__hiveacid_k") == F.col("__hiveacid_dk")
+    return same_key & (F.col("__hiveacid_v") < F.col("__hiveacid_dv"))
+
+
+def _key(partition: Expression) -> Expression:
+    if isinstance(partition, str):
+        return f"struct({KEY_STRUCT} AS key, {partition} AS place)"
+    return F.struct(F.expr(KEY_STRUCT).alias("key"), partition.alias("place"))
+
+
+def _version(deletes: str, statement: str) -> str:
+    current = "CAST(coalesce(currentTransaction, -1) AS BIGINT)"
+    return f"struct({current} AS current, {deletes} AS deletes, {statement} AS statement)"

@@ -1,0 +1,178 @@
+"""Delete bounds: prune data files whose key range no delete event can match.
+
+The footers of data files and of delete files give the lowest and the highest write id, bucket property and row id.
+Rows outside of the ranges of all delete files need no lookup in the delete bitmap and no delete join.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hiveacid.orc.summary import Range
+
+if TYPE_CHECKING:
+    from hiveacid.core.compaction.disjoint_files import Key
+    from hiveacid.core.snapshot.originals import OriginalRows
+    from hiveacid.orc.summary import FileSummary
+
+FIRST_V1_PROPERTY = 1 << 29
+"""Bucket properties below are of codec version 0: the bucket alone."""
+_LONG_BITS = 63
+_MAX_BOXES = 8
+"""Most boxes: each is a comparison for each delete event (`hiveacid.spark.read.delete_join.delete_key`)."""
+SEPARATE_SCAN_ROWS = 1_000_000
+"""Rows from which a separate scan without lookup is faster: the scan costs some 30 ms, a lookup 0.05 µs a row."""
+
+
+@dataclass(frozen=True)
+class KeyBox:
+    """Record keys whose write id, bucket property and row id each lie in a range."""
+
+    write_id: Range
+    bucket: Range
+    row_id: Range
+
+    @classmethod
+    def between(cls, keys: tuple[Key, Key]) -> KeyBox:
+        """Return the box of a file's keys (`hiveacid.orc.summary.FileSummary.keys`)."""
+        return cls(*(Range(low, high) for low, high in zip(*keys, strict=True)))
+
+    @property
+    def parts(self) -> tuple[Range, Range, Range]:
+        """Return the three ranges in the order of a key."""
+        return self.write_id, self.bucket, self.row_id
+
+    def intersects(self, other: KeyBox) -> bool:
+        """Tell whether a key may lie in both boxes."""
+        return all(
+            own.low <= theirs.high and theirs.low <= own.high
+            for own, theirs in zip(self.parts, other.parts, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class DeleteBounds:
+    """Number of delete events, and the boxes that their keys lie in.
+
+    ``boxes``: each key lies in one of them; empty if some footer has no key statistics. ``fits_memory``: the delete
+    events are few enough to be broadcast to every executor.
+    """
+
+    events: int
+    boxes: tuple[KeyBox, ...] = ()
+    fits_memory: bool = True
+
+    @cached_property
+    def box(self) -> KeyBox | None:
+        """Return the smallest box around all keys; None if unknown."""
+        return enclosing_box(self.boxes) if self.boxes else None
+
+    @property
+    def with_single_box(self) -> DeleteBounds:
+        """Return the same bounds with one box, which needs fewer comparisons."""
+        return replace(self, boxes=(enclosing_box(self.boxes),)) if self.boxes else self
+
+    @property
+    def keys_fit_long(self) -> bool:
+        """Tell whether a key, relative to the box, fits into one long."""
+        box = self.box
+        return box is not None and sum(part.bits for part in box.parts) <= _LONG_BITS
+
+    def may_match(self, rows: OriginalRows, count: int) -> bool:
+        """Tell whether a delete event may match one of the ``count`` rows of a file without ACID columns."""
+        if not self.keys_fit_long:
+            return True  # keys of three columns are not checked against the boxes either
+        write_id, bucket = int(rows.write_id), rows.bucket_property
+        last = rows.first_row_id + count - 1
+        own = KeyBox(Range(write_id, write_id), Range(bucket, bucket), Range(rows.first_row_id, last))
+        return any(map(own.intersects, self.boxes))
+
+
+def measure_delete_bounds(summaries: Sequence[FileSummary], limit: int) -> DeleteBounds | None:
+    """Return the bounds of all delete files; None if they hold no event.
+
+    ``limit``: most delete events that are broadcast to every executor (``hiveacid.read.broadcast.delete.events``).
+    """
+    summaries = [summary for summary in summaries if summary.rows]
+    events = sum(summary.rows for summary in summaries)
+    if not events:
+        return None
+    keys = [summary.keys for summary in summaries]
+    boxes = merge_boxes(KeyBox.between(ends) for ends in keys if ends is not None)
+    box = enclosing_box(boxes) if boxes else None
+    if None in keys or box is None or (box.write_id.low <= 0 and box.bucket.low < FIRST_V1_PROPERTY):
+        boxes = ()  # unknown, or keys of codec version 0, which the scan translates first
+    return DeleteBounds(events, boxes, fits_memory=events <= limit)
+
+
+def enclosing_box(boxes: Iterable[KeyBox]) -> KeyBox:
+    """Return the smallest box around some boxes. Raises ValueError if there are none."""
+    columns = zip(*(box.parts for box in boxes), strict=True)
+    return KeyBox(
+        *(Range(min(part.low for part in parts), max(part.high for part in parts)) for parts in columns)
+    )
+
+
+def merge_boxes(boxes: Iterable[KeyBox]) -> tuple[KeyBox, ...]:
+    """Return at most eight boxes around all keys of the given ones; boxes of the same buckets are merged first."""
+    distinct = sorted(set(boxes), key=_sort_key)
+    if len(distinct) <= _MAX_BOXES:
+        return tuple(distinct)
+    by_buckets: dict[tuple[int, int], list[KeyBox]] = defaultdict(list)
+    for box in distinct:
+        by_buckets[box.bucket.low, box.bucket.high].append(box)
+    merged = [enclosing_box(group) for group in by_buckets.values()]
+    size = -(-len(merged) // _MAX_BOXES)
+    return tuple(enclosing_box(merged[start : start + size]) for start in range(0, len(merged), size))
+
+
+def _sort_key(box: KeyBox) -> tuple[int, ...]:
+    return tuple(end for part in (box.bucket, box.write_id, box.row_id) for end in (part.low, part.high))
+
+
+RowIdSpan = tuple[int, int, int, int, int]
+"""Partition number, write id and bucket property of rows, lowest and highest row id."""
+
+
+def row_id_spans(files: Iterable[tuple[int, int, tuple[Key, Key] | None]]) -> list[RowIdSpan] | None:
+    """Return the row ids of all rows of some files; None if footer statistics do not give them exactly.
+
+    Each file is given by partition number, number of rows, and the two keys around all of its own. A file has every
+    row id between the lowest and the highest if it has as many rows, all of one write id and bucket property. Spans
+    must not overlap: then no row id occurs twice.
+    """
+    spans: list[RowIdSpan] = []
+    for partition, rows, keys in files:
+        if keys is None:
+            return None
+        (write_id, bucket, low), (last_write_id, last_bucket, high) = keys
+        if (write_id, bucket) != (last_write_id, last_bucket) or high - low + 1 != rows:
+            return None
+        spans.append((partition, write_id, bucket, low, high))
+    spans.sort()
+    overlap = any(span[:3] == after[:3] and span[4] >= after[3] for span, after in pairwise(spans))
+    return None if overlap else spans
+
+
+def files_without_deletes(
+    boxes: Sequence[KeyBox],
+    files: Mapping[str, tuple[int, KeyBox | None]],
+    min_rows: int = SEPARATE_SCAN_ROWS,
+) -> Collection[str]:
+    """Return the files to be read without a lookup: all that no box intersects, or none.
+
+    ``boxes``: those of the delete events, empty if unknown. ``files``: number of rows and box by file, the box None
+    if unknown. ``min_rows``: fewer rows do not justify a separate scan beside the files that need a lookup.
+    """
+    if not boxes:
+        return ()
+    free = {
+        path for path, (_, box) in files.items() if box is not None and not any(map(box.intersects, boxes))
+    }
+    is_worth = len(free) == len(files) or sum(files[path][0] for path in free) >= min_rows
+    return free if is_worth else ()

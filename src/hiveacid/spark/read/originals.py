@@ -1,0 +1,251 @@
+"""Original files (without ACID columns), with the row ids that Hive gives to their rows.
+
+``_metadata`` has no row index for ORC. On a classic session each file is one task, and a row's number in the task is its
+number in the file. On Connect, where a file may be split, the number comes from a window over the file.
+
+Write id, bucket property and first row id are the same for all rows of a file. The scan looks them up by the path of
+the file, or joins them (Connect, very many files). Spark drops number and lookup if neither row ids nor delete events
+need them, and then reads the file at plain speed.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from hiveacid.core.schema.types import quote_name
+from hiveacid.spark.formats import flat_files as flat
+from hiveacid.spark.formats.expressions import Expression, named, selected
+from hiveacid.spark.read.partition_lookup import (
+    PartitionKeyColumns,
+    can_look_up,
+    index_by_spark_path,
+    partition_lookup,
+    path_depth,
+)
+from hiveacid.spark.read.path_groups import (
+    FILE_PATH,
+    FileFooter,
+    FileGroup,
+    ReadOptions,
+    escape_globs,
+    group_files,
+)
+from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
+from hiveacid.spark.session.java_methods import long_array, map_lookup
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.core.snapshot.listing import DataFile
+    from hiveacid.core.snapshot.originals import OriginalRows
+    from hiveacid.ports.file_system import FileSystem
+    from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.storage.listing import Location
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+_NOT_THE_LISTED_FILE = (
+    "[HIVEACID_FORMAT] a file without row ids is not the one that was listed, or was not read as a whole"
+)
+
+PARTITION_KEY = PartitionKeyColumns("__hiveacid_place", "__hiveacid_at")
+"""Partition key of a row in the columns that `original_frames` adds; the number on a classic session only."""
+
+OriginalsByRoot = dict[str, tuple["OriginalRows", ...]]
+"""Original files by the root of the location that they lie in."""
+
+
+@dataclass(frozen=True)
+class OriginalSource:
+    """Source of original files; ``files``: footers by absolute path; ``with_partition_key``: add `PARTITION_KEY`."""
+
+    facts: SparkFacts
+    fs: FileSystem
+    table: TableDefinition
+    files: Mapping[str, FileFooter]
+    strict: dict[str, str]
+    with_partition_key: bool = False
+
+
+@dataclass(frozen=True)
+class _RowFacts:
+    """Write id, bucket property, first row id and number of rows of each file of a group, in its order."""
+
+    write_ids: tuple[int, ...]
+    buckets: tuple[int, ...]
+    firsts: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, files: Sequence[tuple[OriginalRows, int]]) -> _RowFacts:
+        return cls(
+            tuple(int(rows.write_id) for rows, _ in files),
+            tuple(rows.bucket_property for rows, _ in files),
+            tuple(rows.first_row_id for rows, _ in files),
+            tuple(count for _, count in files),
+        )
+
+
+def original_column(index: int) -> str:
+    """Return the name of a column of the table in `original_frames`."""
+    return f"__hiveacid_c{index}"
+
+
+def original_frames(
+    source: OriginalSource, locations: Sequence[Location], originals: OriginalsByRoot
+) -> Iterable[tuple[FileGroup, DataFrame]]:
+    """Yield scans: ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``; `PARTITION_KEY` if asked for.
+
+    User and partition columns are renamed by `original_column`, in the table's order, so that none has such a name.
+    """
+
+    def files_of(location: Location) -> Iterable[tuple[DataFile, ReadOptions, None]]:
+        for rows in originals.get(location.root, ()):
+            footer = source.files[f"{location.root}/{rows.file.path}"]
+            yield rows.file, ReadOptions(recipe=footer.recipe), None
+
+    groups = group_files(source.fs, source.table, locations, files_of)
+    if not groups:
+        return
+    ids = {
+        source.fs.spark_path(f"{root}/{rows.file.path}"): (
+            rows,
+            source.files[f"{root}/{rows.file.path}"].rows,
+        )
+        for root, files in originals.items()
+        for rows in files
+    }
+    apart = source.facts.apart(None)
+    for group in groups:
+        row_facts = _RowFacts.of([ids[file] for file in group.files])
+        if apart is None:
+            numbered = _numbered_by_window(_read_group(source, source.facts, group))
+            yield group, _join_row_facts(source, numbered, group, row_facts)
+            continue
+        looked_up = can_look_up(apart, group)
+        numbered = _numbered_by_task(_read_group(source, apart, group, row_facts if looked_up else None))
+        numbered = frame_of_plan(source.facts, plan_of(numbered))
+        yield (
+            group,
+            _with_row_ids(numbered) if looked_up else _join_row_facts(source, numbered, group, row_facts),
+        )
+
+
+def _read_group(
+    source: OriginalSource, facts: SparkFacts, group: FileGroup, row_facts: _RowFacts | None = None
+) -> DataFrame:
+    """Return the rows with their position in their file, and with ``row_facts``, or else the tail of the file's path."""
+    table = source.table
+    frame = flat.read(facts, table, escape_globs(group.files), source.strict, group.options.recipe)
+    partition = partition_lookup(facts, table, group, frame)
+    partition_key = [named(partition.name, PARTITION_KEY.name)] if source.with_partition_key else []
+    if source.with_partition_key and facts.classic:
+        partition_key.append(named(partition.number, PARTITION_KEY.number))
+    file_key: list[Expression] = [f"{_path_tail(table, group)} AS __hiveacid_tail"]
+    if row_facts is not None:
+        index = [] if len(group.files) == 1 else [_file_index(facts, table, group, frame)]
+        file_key = [named(column, "__hiveacid_nth") for column in index]
+    rows = selected(
+        frame,
+        [
+            *[quote_name(c.name) for c in table.columns],
+            *partition.columns,
+            *partition_key,
+            "_metadata.file_path AS __hiveacid_file",
+            *file_key,
+            "_metadata.file_block_start AS __hiveacid_block",
+            "monotonically_increasing_id() AS __hiveacid_order",
+        ],
+    )
+    count = len(table.columns) + len(table.partition_columns)
+    rows = rows.toDF(*map(original_column, range(count)), *rows.columns[count:])
+    return rows if row_facts is None else _add_row_facts(facts, rows, row_facts)
+
+
+def _file_index(facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame) -> Column:
+    return map_lookup(facts, index_by_spark_path(facts, table, group, frame), F.col(FILE_PATH), "int")
+
+
+def _add_row_facts(facts: SparkFacts, rows: DataFrame, row_facts: _RowFacts) -> DataFrame:
+    """Add the row facts of each row's file, by the index of that file."""
+
+    def by_file(values: Sequence[int]) -> Column:
+        if len(set(values)) == 1:
+            return F.lit(values[0]).cast("bigint")
+        return F.get(long_array(facts, struct.pack(f"<{len(values)}q", *values)), F.col("__hiveacid_nth"))
+
+    return rows.select(
+        "*",
+        by_file(row_facts.write_ids).alias("originalTransaction"),
+        by_file(row_facts.buckets).cast("int").alias("bucket"),
+        by_file(row_facts.firsts).alias("__hiveacid_first"),
+        by_file(row_facts.counts).alias("__hiveacid_rows"),
+    )
+
+
+def _path_tail(table: TableDefinition, group: FileGroup) -> str:
+    """Return the last path components of a row's file, which tell the files of a group apart.
+
+    Spark spells scheme and authority in several ways. The expression runs for each row: the plain name costs least.
+    """
+    depth = path_depth(table, group)
+    if depth == 1 and all(_PLAIN.fullmatch(file.rpartition("/")[2]) for file in group.files):
+        return "_metadata.file_name"
+    return f"substring_index(url_decode(replace(_metadata.file_path, '+', '%2B')), '/', -{depth})"
+
+
+def _numbered_by_task(rows: DataFrame) -> DataFrame:
+    """Add the number of each row, in files each of which one task reads as a whole (`SparkFacts.apart`)."""
+    in_task = f"monotonically_increasing_id() & {(1 << 33) - 1}L"  # the task is in the bits above
+    return rows.selectExpr("*", f"if(__hiveacid_block = 0, {in_task}, NULL) AS __hiveacid_number")
+
+
+def _numbered_by_window(rows: DataFrame) -> DataFrame:
+    order = Window.partitionBy("__hiveacid_file").orderBy("__hiveacid_block", "__hiveacid_order")
+    return rows.withColumn("__hiveacid_number", F.row_number().over(order) - 1)
+
+
+def _join_row_facts(
+    source: OriginalSource, numbered: DataFrame, group: FileGroup, row_facts: _RowFacts
+) -> DataFrame:
+    """Add the row facts of each row's file by a join, and the row ids."""
+    depth = path_depth(source.table, group)
+    paths = ("/".join(file.split("/")[-depth:]) for file in group.files)
+    values = zip(
+        paths, row_facts.write_ids, row_facts.buckets, row_facts.firsts, row_facts.counts, strict=True
+    )
+    facts = source.facts.spark.createDataFrame(
+        list(values),
+        "__hiveacid_path string, originalTransaction bigint, bucket int, __hiveacid_first bigint, __hiveacid_rows bigint",
+    )
+    # Spark drops an unused join only if it knows that the keys are unique
+    facts = facts.coalesce(1).dropDuplicates(["__hiveacid_path"])
+    return _with_row_ids(
+        numbered.join(F.broadcast(facts), F.expr("__hiveacid_tail = __hiveacid_path"), "left")
+    )
+
+
+def _with_row_ids(numbered: DataFrame) -> DataFrame:
+    """Return rows with their row ids, without the columns that these are computed from."""
+    # a number beyond the file's rows: a task read more than one file
+    row_id = (
+        f"CASE WHEN __hiveacid_number < __hiveacid_rows THEN __hiveacid_first + __hiveacid_number "
+        f"ELSE CAST(raise_error('{_NOT_THE_LISTED_FILE}') AS BIGINT) END"
+    )
+    return numbered.withColumn("rowId", F.expr(row_id)).drop(
+        "__hiveacid_tail",
+        "__hiveacid_nth",
+        "__hiveacid_block",
+        "__hiveacid_order",
+        "__hiveacid_number",
+        "__hiveacid_first",
+        "__hiveacid_rows",
+        "__hiveacid_path",
+    )

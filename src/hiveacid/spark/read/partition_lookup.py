@@ -1,0 +1,192 @@
+"""Partition of a row and its partition columns: literals, looked up by the path of the row's file or cut out of it.
+
+Nothing can be added to the columns of an ACID file (``spark.read.acid_rows``), so that Spark's own partition columns
+cannot be used. A lookup in a hash table of paths adds little generated code, and none twice: Java does not compile
+long methods.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
+
+from pyspark.sql import functions as F
+
+from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.errors import FormatError
+from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
+from hiveacid.spark.formats.types import spark_type
+from hiveacid.spark.read.path_groups import (
+    FILE_PATH,
+    FileGroup,
+    partition_key,
+    partition_key_from_path,
+    partition_value_from_path,
+)
+from hiveacid.spark.session.java_methods import map_lookup, strings_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.storage.listing import Location
+
+_MAX_FILES = 1000
+"""Most files of a lookup: every task gets a hash table for each partition column and one for the number, 0.1 MB each."""
+_EMPTY_AUTHORITY = re.compile(r"^([A-Za-z0-9+.-]+):///(?!/)")
+
+
+class PartitionKey(Protocol):
+    """Partition of a row: its name (`partition_key`), and its number among the scan's locations."""
+
+    @property
+    def name(self) -> Expression:
+        """Return the name, which tells partitions apart."""
+        ...
+
+    @property
+    def number(self) -> Expression:
+        """Return the index of the row's location among those of the scan."""
+        ...
+
+
+@dataclass(frozen=True)
+class PartitionKeyColumns:
+    """Partition of a row in columns that were computed before."""
+
+    name: str
+    number: str
+
+
+LocationValue = Callable[["Location"], str | int | None]
+
+
+@dataclass(frozen=True)
+class PartitionLookup:
+    """Partition of the rows of a group's scan, as expressions.
+
+    ``by_location``: returns a row's value, given a function from location to value and the Spark type of that value;
+    None if only the path of a row's file tells its partition.
+    """
+
+    facts: SparkFacts
+    table: TableDefinition
+    group: FileGroup
+    by_location: Callable[[LocationValue, str], Expression] | None = field(repr=False)
+
+    @property
+    def name(self) -> Expression:
+        """Return the `partition_key`. Raises FormatError if Spark reads other files than those of the group."""
+        if self.by_location is None:
+            return partition_key_from_path(self.table, self.group)
+        return self.by_location(lambda location: partition_key(self.table, location), "string")
+
+    @property
+    def number(self) -> Expression:
+        """Return the index of the row's location; classic sessions only. Raises FormatError as `name` does."""
+        locations = self.group.locations
+        if self.group.location is not None:
+            return F.lit(self.group.numbers[0])
+        if self.by_location is None:
+            numbers = {partition_key(self.table, location): i for i, location in enumerate(locations)}
+            return map_lookup(
+                self.facts, numbers, as_column(partition_key_from_path(self.table, self.group)), "int"
+            )
+        by_root = {location.root: i for i, location in enumerate(locations)}
+        return self.by_location(lambda location: by_root[location.root], "int")
+
+    @property
+    def columns(self) -> list[Expression]:
+        """Return the partition columns. Spark prunes files at planning by any later filter on them.
+
+        Raises FormatError as `name` does.
+        """
+        columns = self.table.partition_columns
+        expressions: list[Expression] = []
+        for index, column in enumerate(columns):
+            if self.by_location is None:
+                value: Expression = partition_value_from_path(self.group, len(columns) - index)
+            else:
+                value = self.by_location(partial(_partition_value, index), "string")
+            expressions.append(named(_typed_value(value, column.type), column.name))
+        return expressions
+
+
+def _partition_value(index: int, location: Location) -> str | None:
+    return location.partition.values[index] if location.partition else None
+
+
+def partition_lookup(
+    facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame
+) -> PartitionLookup:
+    """Return the partition of a group's rows; ``frame``: the scan of its files."""
+    own = group.location
+    if own is not None:
+        return PartitionLookup(facts, table, group, lambda value, kind: F.lit(value(own)).cast(kind))
+    if not table.partition_columns or not can_look_up(facts, group):
+        return PartitionLookup(facts, table, group, None)
+    locations: list[
+        tuple[str, Location]
+    ] = []  # filled by the first lookup: asking Spark for its files costs time
+
+    def by_path(value: LocationValue, kind: str) -> Expression:
+        if not locations:
+            locations.extend(_locations_by_path(facts, table, group, frame))
+        return map_lookup(
+            facts, {path: value(location) for path, location in locations}, F.col(FILE_PATH), kind
+        )
+
+    return PartitionLookup(facts, table, group, by_path)
+
+
+def _locations_by_path(
+    facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame
+) -> list[tuple[str, Location]]:
+    """Return the path of each file, spelled as in ``_metadata``, with its location."""
+    indexes = index_by_spark_path(facts, table, group, frame)
+    return [(path, group.locations[group.numbers[index]]) for path, index in indexes.items()]
+
+
+def index_by_spark_path(
+    facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame
+) -> dict[str, int]:
+    """Return the index of each of a group's files by its path, spelled as in ``_metadata``.
+
+    ``frame``: the scan of the files. Classic sessions only. Raises FormatError if Spark reads other files.
+    """
+    depth = path_depth(table, group)
+    wanted = {_path_tail(file, depth): index for index, file in enumerate(group.files)}
+    java_frame: Any = frame._jdf  # noqa: SLF001 - a classic session's
+    tails = {path: _path_tail(unquote(path), depth) for path in strings_of(facts, java_frame.inputFiles())}
+    if set(tails.values()) != wanted.keys():
+        other = sorted(wanted.keys() ^ set(tails.values()))
+        raise FormatError(f"Spark reads other files of {table.name} than it was told", path=other[0])
+    # Hadoop's paths lose the empty authority of file:///, in whichever version of Spark
+    short = {_EMPTY_AUTHORITY.sub(r"\1:/", path): tail for path, tail in tails.items()}
+    return {path: wanted[tail] for path, tail in (tails | short).items()}
+
+
+def can_look_up(facts: SparkFacts, group: FileGroup) -> bool:
+    """Tell whether values of a file's rows can be looked up by its path: not on Connect, nor for very many files."""
+    return facts.classic and len(group.files) <= _MAX_FILES
+
+
+def path_depth(table: TableDefinition, group: FileGroup) -> int:
+    """Return the number of last path components that tell a file from all others of its group."""
+    return group.depth + (len(table.partition_columns) if group.location is None else 0)
+
+
+def _path_tail(path: str, depth: int) -> str:
+    return "/".join(path.split("/")[-depth:])
+
+
+def _typed_value(value: Expression, hive: str) -> Expression:
+    parsed = parse_type(hive)
+    if isinstance(parsed, Primitive) and parsed.name == "char":
+        return F.rpad(as_column(value).cast("string"), parsed.args[0], " ")
+    return cast(value, spark_type(parsed))

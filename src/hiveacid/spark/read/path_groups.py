@@ -1,0 +1,178 @@
+"""Groups of files that one Spark scan reads together, and expressions over the paths of a scan's files."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
+from hiveacid.core.schema.partitions import format_partition
+from hiveacid.spark.formats.expressions import Expression
+
+if TYPE_CHECKING:
+    from hiveacid.core.compaction.disjoint_files import Key
+    from hiveacid.core.schema.evolution import Recipe
+    from hiveacid.core.snapshot.listing import DataFile
+    from hiveacid.ports.file_system import FileSystem
+    from hiveacid.storage.listing import Location
+
+_GLOB = re.compile(r"[\\*?{}\[\]]")
+_STATEMENT = r"^delta_[0-9]+_[0-9]+_([0-9]+)$"
+_UNESCAPED = re.compile(r"[A-Za-z0-9_.=/-]*")
+FILE_PATH = "_metadata.file_path"
+
+
+@dataclass(frozen=True)
+class FileFooter:
+    """Facts from the footer of a data file (``table.read.footers``).
+
+    ``recipe``: maps the file's columns to those of the table. ``has_events``: it may hold update events of ACID v1.
+    ``copy``: the file that is read instead (the flushed part of a streamed one). ``keys``: two record keys around all
+    of its own, None if its statistics do not give them.
+    """
+
+    rows: int
+    recipe: Recipe
+    has_events: bool = False
+    copy: str | None = None
+    keys: tuple[Key, Key] | None = None
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options of reading a file; files with equal options share a scan.
+
+    ``check``: rows of invalid write ids must be filtered out. ``recipe``: None if the file is not ORC.
+    ``original``: the file's own path if a copy of it is read.
+    """
+
+    check: bool = False
+    recipe: Recipe | None = None
+    original: str | None = None
+
+
+FilesOf = Callable[["Location"], Iterable[tuple["DataFile", ReadOptions, str | None]]]
+"""Yields the files of a location, each with its options and the path to read instead, if there is one."""
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files of one scan.
+
+    ``depth``: path components below the location. ``numbers``: for each file, the index of its location in
+    ``locations``. ``location``: the location of all files, None if it follows from their paths, which are then as Hive
+    makes them. ``decode``: some partition name is escaped.
+    """
+
+    files: tuple[str, ...]
+    depth: int
+    options: ReadOptions
+    numbers: tuple[int, ...]
+    locations: Sequence[Location]
+    location: Location | None
+    decode: bool = False
+
+
+def group_files(
+    fs: FileSystem,
+    table: TableDefinition,
+    locations: Sequence[Location],
+    files_of: FilesOf,
+) -> list[FileGroup]:
+    """Group the files of all locations into as few scans as possible (100 scans cost 8 times one scan)."""
+    single = len(locations) == 1
+    groups: dict[tuple[int, str | None, ReadOptions], list[tuple[str, int]]] = defaultdict(list)
+    names: set[str] = set()
+    for number, location in enumerate(locations):
+        name = _regular_name(table, location)
+        if name is not None:
+            names.add(name)
+        for file, options, copy in files_of(location):
+            if file.size == 0:  # Hive 3 leaves 0-byte buckets: no rows
+                continue
+            own = single or name is None or copy is not None
+            key = (file.path.count("/") + 1, location.root if own else None, options)
+            groups[key].append((fs.spark_path(copy or f"{location.root}/{file.path}"), number))
+    decode = not all(_UNESCAPED.fullmatch(name) for name in names)
+    file_groups = []
+    for (depth, root, options), members in groups.items():
+        files, numbers = (tuple(column) for column in zip(*members, strict=True))
+        shared = None if root is None else locations[numbers[0]]
+        file_groups.append(FileGroup(files, depth, options, numbers, locations, shared, decode))
+    return file_groups
+
+
+def escape_globs(paths: Iterable[str]) -> list[str]:
+    """Escape the glob characters of paths, so that Spark's readers take them literally.
+
+    The readers' option that turns globs off reads the other files of a scan twice (seen on 4.3).
+    """
+    return [_GLOB.sub(r"\\\g<0>", path) for path in paths]
+
+
+def _regular_name(table: TableDefinition, location: Location) -> str | None:
+    """Return the name of a partition that lies at Hive's default path; None for any other location."""
+    if location.partition is None:
+        return None
+    name = format_partition([c.name for c in table.partition_columns], location.partition.values)
+    return name if location.root.rstrip("/") == f"{table.location.rstrip('/')}/{name}" else None
+
+
+def partition_key(table: TableDefinition, location: Location) -> str:
+    """Return the key that tells partitions apart: a row id is unique only within its partition."""
+    return _regular_name(table, location) or location.root
+
+
+def row_file_name(group: FileGroup) -> Expression:
+    """Return the path of a row's file, as an expression."""
+    return decoded_path() if group.options.original is None else F.lit(group.options.original)
+
+
+def decoded_path(path: str = FILE_PATH) -> str:
+    """Return a path as it is on disk: ``_metadata`` has URIs, with ``%20`` for a blank."""
+    return _url_decode(path)
+
+
+def partition_key_from_path(table: TableDefinition, group: FileGroup) -> str:
+    """Return a row's `partition_key`, cut out of the path of its file."""
+    count = len(table.partition_columns)
+    name = f"substring_index({_last_components(group.depth + count)}, '/', {count})"
+    return _url_decode(name) if group.decode else name
+
+
+def top_directory(group: FileGroup) -> str:
+    """Return the first path component below a row's location: ``delta_A_B…``, ``base_N…``, or a file of the root."""
+    return f"substring_index({_last_components(group.depth)}, '/', 1)"
+
+
+def statement_id_from_path(depth: int) -> str:
+    """Return the statement id in the directory name of a row's file, 0 if it has none.
+
+    ``depth``: path components of the file below its location.
+    """
+    statement = f"regexp_extract(substring_index({_last_components(depth)}, '/', 1), '{_STATEMENT}', 1)"
+    return f"if({statement} = '', 0, CAST({statement} AS INT))"
+
+
+def _last_components(components: int) -> str:
+    return f"substring_index({FILE_PATH}, '/', -{components})"
+
+
+def partition_value_from_path(group: FileGroup, from_end: int) -> str:
+    """Return a partition value, cut out of the path of a row's file; ``from_end``: 1 is the last partition column."""
+    segment = f"substring_index({_last_components(group.depth + from_end)}, '/', 1)"
+    value = f"substr({segment}, instr({segment}, '=') + 1)"
+    if group.decode:
+        # once for the URI in which Spark names files, once for Hive's own escaping of directory names
+        value = _url_decode(_url_decode(value))
+    # not nullif, which Spark 4 carries out in a projection below that needs all columns of the row
+    return f"if({value} = '{DEFAULT_PARTITION}', NULL, {value})"
+
+
+def _url_decode(value: str) -> str:
+    return f"url_decode(replace({value}, '+', '%2B'))"

@@ -1,0 +1,250 @@
+"""Facts about the events and rows of a table, by file and by partition, computed in the JVM.
+
+Python receives one row for each file, part of a file, or partition.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from hiveacid.core.format.bucket_property import MAX_BUCKET
+from hiveacid.core.schema.types import quote_name
+from hiveacid.core.snapshot.event_findings import EventFacts, Span
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.formats.bucket_hash import bucket_number
+from hiveacid.spark.formats.column_recipes import ORC
+from hiveacid.spark.read.path_groups import decoded_path, escape_globs
+from hiveacid.spark.read.scan_source import FILE_NAME, ROW_ID, STRICT_READ
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.format.write_id_lists import ValidWriteIdList
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+_PLACE, _FILE, _BLOCK = "__hiveacid_place", "__hiveacid_file", "__hiveacid_block"
+_KEY = ("write_id", "property", "row_id")
+_ABSENT = "__hiveacid_absent"
+_BOTH_VERSIONS = 1 + 2  # of the bucket hash: less one of them it is the other
+_ROOT = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
+# Always true. It keeps all six root columns in the scan, whatever is used of them (`scan`), and is not pushed down.
+_KEEP_COLUMNS = (
+    f"coalesce(operation, bucket, originalTransaction, rowId, currentTransaction, row.`{_ABSENT}`, 0) "
+    "> -9223372036854775807"
+)
+
+
+@dataclass(frozen=True)
+class DuplicateRowIds:
+    """Row ids that come more than once in a place (a directory): how many, and one of them."""
+
+    place: str
+    ids: int
+    sample: tuple[int, int, int]
+
+
+# events, file by file ----------------------------------------------------------------------------
+
+
+def event_facts(facts: SparkFacts, files: Sequence[str]) -> dict[str, EventFacts]:
+    """Read the ACID columns of files (Spark URIs) and return what they hold, by their URI, with escapes undone.
+
+    Order is proved by row ids that run with the position; the other files are looked at row by row.
+    """
+    if not files:
+        return {}
+    parts: dict[str, list[Any]] = defaultdict(list)
+    for row in _events(facts, files).groupBy(_FILE, _BLOCK).agg(*_aggregates()).collect():
+        parts[row[_FILE]].append(row)
+    doubtful = [path for path, rows in parts.items() if not _is_sorted(rows)]
+    unsorted = _count_unsorted(facts, doubtful)
+    return {path: replace(_merge_facts(rows), unsorted=unsorted.get(path, 0)) for path, rows in parts.items()}
+
+
+def _events(facts: SparkFacts, files: Sequence[str]) -> DataFrame:
+    row = T.StructType([T.StructField(_ABSENT, T.IntegerType())])
+    kinds = (T.IntegerType(), T.LongType(), T.IntegerType(), T.LongType(), T.LongType(), row)
+    schema = T.StructType([T.StructField(name, kind) for name, kind in zip(_ROOT, kinds, strict=True)])
+    number = F.col("bucket")
+    version = F.shiftrightunsigned(number, 29)
+    decoded = F.when(version == 0, number).otherwise(F.shiftright(number, 16).bitwiseAND(MAX_BUCKET))
+    frame = facts.spark.read.schema(schema).options(**STRICT_READ).format(ORC).load(escape_globs(files))
+    return frame.where(F.expr(_KEEP_COLUMNS)).select(
+        F.expr(decoded_path()).alias(_FILE),
+        F.col("_metadata.file_block_start").alias(_BLOCK),
+        F.monotonically_increasing_id().alias("position"),
+        F.col("operation"),
+        F.col("originalTransaction").alias("write_id"),
+        number.alias("property"),
+        F.col("rowId").alias("row_id"),
+        F.col("currentTransaction").alias("current"),
+        version.alias("version"),
+        decoded.alias("decoded"),
+    )
+
+
+def _aggregates() -> list[SparkColumn]:
+    keys = ("operation", "write_id", "property", "row_id", "current")
+    ranges = {name: F.col(name) for name in (*keys, "decoded")}
+    ranges["step"] = F.col("position") - F.col("row_id")
+    counts = {
+        "nulls": reduce(lambda left, right: left | right, [F.col(name).isNull() for name in keys]),
+        "bad_codec": F.col("version") > 1,
+        "borrowed": F.col("write_id") != F.col("current"),
+    }
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        *(F.min(value).alias(f"low_{name}") for name, value in ranges.items()),
+        *(F.max(value).alias(f"high_{name}") for name, value in ranges.items()),
+        *(F.count_if(value).alias(name) for name, value in counts.items()),
+    ]
+
+
+def _merge_facts(rows: Sequence[Any]) -> EventFacts:
+    def span(name: str) -> Span | None:
+        lows = [row[f"low_{name}"] for row in rows if row[f"low_{name}"] is not None]
+        highs = [row[f"high_{name}"] for row in rows if row[f"high_{name}"] is not None]
+        return Span(min(lows), max(highs)) if lows else None
+
+    def total(name: str) -> int:
+        return sum(row[name] for row in rows)
+
+    return EventFacts(
+        total("rows"), span("operation"), span("write_id"), span("current"), span("decoded"),
+        nulls=total("nulls"), bad_codec=total("bad_codec"), borrowed=total("borrowed"),
+        properties=span("property"), row_ids=span("row_id"),
+    )  # fmt: skip
+
+
+def _is_sorted(rows: Sequence[Any]) -> bool:
+    """Tell whether a file's parts prove its order: one write id and property each, row ids without a gap."""
+    ordered = sorted(rows, key=lambda row: row[_BLOCK])
+    if any(row["nulls"] or row["low_step"] != row["high_step"] for row in ordered):
+        return False
+    if any(row[f"low_{name}"] != row[f"high_{name}"] for row in ordered for name in ("write_id", "property")):
+        return False
+    return all(
+        tuple(before[f"high_{name}"] for name in _KEY) <= tuple(after[f"low_{name}"] for name in _KEY)
+        for before, after in pairwise(ordered)
+    )
+
+
+def _count_unsorted(facts: SparkFacts, files: Sequence[str]) -> dict[str, int]:
+    """Count, by file, the rows whose key is below that of the row before."""
+    if not files:
+        return {}
+    window = Window.partitionBy(_FILE).orderBy(_BLOCK, "position")
+    key = F.struct(*(F.col(name) for name in _KEY))
+    seen = _events(facts, files).select(_FILE, key.alias("key"), F.lag(key).over(window).alias("before"))
+    found = seen.where("key < before").groupBy(_FILE).count().collect()
+    return {row[0]: row[1] for row in found}
+
+
+# rows --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PartitionByFile:
+    """Tells the place of a row by its file. ``files``: place by the path of each file, as the project has it."""
+
+    facts: SparkFacts
+    files: Mapping[str, str]
+
+    def of(self, frame: DataFrame) -> DataFrame:
+        """Return the row ids of a frame with `FILE_NAME` and `ROW_ID`, and their place."""
+        rows = [(path, place) for path, place in self.files.items()]
+        known = self.facts.spark.createDataFrame(rows, f"{_FILE} string, {_PLACE} string")
+        path = F.regexp_replace(FILE_NAME, "^file:/+", "/")
+        named = frame.select(FILE_NAME, ROW_ID, path.alias(_FILE))
+        return named.join(F.broadcast(known), _FILE, "left").drop(_FILE)
+
+
+def valid_delete_events(facts: SparkFacts, files: Sequence[str], write_ids: ValidWriteIdList) -> DataFrame:
+    """Return the valid delete events of files: `ROW_ID` and `FILE_NAME`."""
+    invalid = [int(one) for one in (*write_ids.open, *write_ids.aborted)]
+    events = _events(facts, files).where("coalesce(operation, -1) + 0 = 2")
+    events = events.where(F.coalesce("current", F.lit(-1)) <= int(write_ids.high_watermark))
+    if invalid:
+        events = events.where(~F.coalesce("current", F.lit(-1)).isin(invalid))
+    row_id = F.struct(
+        F.coalesce(F.col("write_id"), F.lit(-1)).alias("writeid"),
+        F.coalesce(F.col("property"), F.lit(-1)).alias("bucketid"),
+        F.coalesce(F.col("row_id"), F.lit(-1)).alias("rowid"),
+    )
+    return events.select(row_id.alias(ROW_ID), F.col(_FILE).alias(FILE_NAME))
+
+
+def find_duplicate_row_ids(frame: DataFrame) -> list[DuplicateRowIds]:
+    """Return, place by place, the row ids that come more than once."""
+    twice = frame.groupBy(_PLACE, ROW_ID).count().where("count > 1")
+    found = twice.groupBy(_PLACE).agg(F.count(F.lit(1)), F.min(ROW_ID)).collect()
+    return [DuplicateRowIds(row[0], row[1], (row[2][0], row[2][1], row[2][2])) for row in found]
+
+
+def count_orphan_deletes(inserts: DataFrame | None, deletes: DataFrame) -> dict[str, int]:
+    """Count, by delete file, the events whose row is not there."""
+    lost = deletes
+    if inserts is not None:
+        lost = deletes.join(inserts.select(_PLACE, ROW_ID), [_PLACE, ROW_ID], "left_anti")
+    return {row[0]: row[1] for row in lost.groupBy(FILE_NAME).count().collect()}
+
+
+@dataclass(frozen=True)
+class MisplacedRows:
+    """Rows of one file that lie in another bucket than their hash says.
+
+    ``explained``: so many of them lie where the other bucketing version has them.
+    """
+
+    rows: int
+    explained: int
+
+
+def count_misplaced_rows(
+    facts: SparkFacts, table: TableDefinition, frame: DataFrame
+) -> dict[str, MisplacedRows]:
+    """Count, by file, the rows of a bucketed table that lie in the file of another bucket than their hash says.
+
+    The file's bucket is that of the row ids (full ACID), else the number that its name begins with.
+    Raises UnsupportedFeatureError for types that cannot be hashed.
+    """
+    bucketing = table.bucketing
+    if bucketing is None:
+        return {}
+    kinds = {column.name: column.type for column in table.columns}
+    columns = [F.col(quote_name(name)) for name in bucketing.columns]
+    types = [kinds[name] for name in bucketing.columns]
+
+    def hashed(version: int) -> SparkColumn:
+        return bucket_number(facts, columns, types, version, bucketing.count).bitwiseAND(MAX_BUCKET)
+
+    theirs = hashed(table.bucketing_version)
+    try:
+        others = hashed(_BOTH_VERSIONS - table.bucketing_version)
+    except UnsupportedFeatureError:
+        others = theirs
+    if ROW_ID in frame.columns:
+        number = F.col(ROW_ID).getField("bucketid")
+        held = F.shiftright(number, 16).bitwiseAND(MAX_BUCKET)
+        held = F.when(F.shiftrightunsigned(number, 29) == 0, number).otherwise(held)
+    else:
+        held = F.regexp_extract(FILE_NAME, r"/0*([0-9]+)_[^/]*$", 1).cast("int").bitwiseAND(MAX_BUCKET)
+    wrong = frame.where(theirs != held).groupBy(FILE_NAME)
+    counted = wrong.agg(F.count("*"), F.count_if(others == held))
+    return {row[0]: MisplacedRows(row[1], row[2]) for row in counted.collect()}
+
+
+def decode_columns(frame: DataFrame, columns: Sequence[str]) -> None:
+    """Decode every value of some columns and throw it away."""
+    frame.select(*[quote_name(name) for name in columns]).write.format("noop").mode("overwrite").save()

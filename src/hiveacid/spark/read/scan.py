@@ -1,0 +1,250 @@
+"""Scan of one table at one snapshot as a native Spark plan.
+
+The scan unites four kinds of rows, each read in the cheapest way:
+
+- rows that no delete event can match (``delete_bounds``): a plain scan;
+- rows that delete events may match: a scan with a lookup in the delete bitmap (``delete_bitmap``), or a delete join
+  (``delete_join``) where no bitmap can be built;
+- rows of original files (``originals``), with or without a lookup;
+- rows beside update events of ACID v1 (``acid_v1``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hiveacid.core.model import TableKind
+from hiveacid.core.schema.types import quote_name
+from hiveacid.spark.formats import flat_files as flat
+from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.read.acid_rows import KeyColumns, acid_rows, original_rows
+from hiveacid.spark.read.acid_v1 import newest_versions
+from hiveacid.spark.read.delete_bounds import (
+    SEPARATE_SCAN_ROWS,
+    KeyBox,
+    files_without_deletes,
+    row_id_spans,
+)
+from hiveacid.spark.read.delete_join import delete_keys, row_key
+from hiveacid.spark.read.partition_lookup import partition_lookup
+from hiveacid.spark.read.path_groups import FileGroup, FilesOf, decoded_path, escape_globs, group_files
+from hiveacid.spark.read.scan_source import (
+    CURRENT_WRITE_ID,
+    FILE_NAME,
+    PROLEPTIC_CALENDAR,
+    STRICT_READ,
+    data_files,
+    delete_event_files,
+    empty_frame,
+    filter_files,
+    flat_table_files,
+    scan_columns,
+    v1_event_files,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.read.delete_bitmap import BitmapLookup
+    from hiveacid.spark.read.delete_bounds import DeleteBounds
+    from hiveacid.spark.read.originals import OriginalsByRoot
+    from hiveacid.spark.read.scan_source import ScanSource
+    from hiveacid.storage.listing import Location
+
+
+def scan(
+    source: ScanSource,
+    locations: Sequence[Location],
+    bounds: DeleteBounds | None,
+    *,
+    originals: OriginalsByRoot | None = None,
+    current: bool = False,
+    counted: bool = False,
+) -> DataFrame:
+    """Return user columns, partition columns, ``ROW__ID`` and ``INPUT__FILE__NAME`` of the live rows.
+
+    ``bounds``: of the delete events, None if there are none. ``originals``: files without ACID columns.
+    ``current`` adds the current write id of each row, which compaction keeps. Columns keep the table's order, and
+    Spark prunes unused ones. ``counted``: only the number of rows is right, and selecting a value fails; the scan then
+    takes the number of rows from the footers of all files that no delete event can match.
+    """
+    if source.table.kind is not TableKind.FULL_ACID:
+        return _flat_scan(source, locations)
+    originals = originals or {}
+    with_v1_events, with_deletes, without_deletes = _split_by_events(source, locations)
+    free_files: Collection[str] = ()
+    if bounds is not None and not current:  # a compaction must not split the rows that one task is to read
+        min_rows = 0 if counted else SEPARATE_SCAN_ROWS
+        free_files = _files_without_deletes(source, with_deletes, bounds, min_rows=min_rows)
+    roots = {location.root for location in without_deletes}
+    plain_files = filter_files(
+        data_files(source),
+        lambda location, file: location.root in roots or f"{location.root}/{file.path}" in free_files,
+    )
+    frames = None
+    if counted:
+        deleted = _count_deleted_rows(source, with_deletes, free_files, originals)
+        files_of = plain_files if deleted is None else data_files(source)
+        frames = _count_from_footers(source, [*without_deletes, *with_deletes], files_of, deleted or 0)
+        with_deletes = with_deletes if deleted is None or frames is None else []
+    if frames is None:
+        plain_rows = acid_rows(source, [*without_deletes, *with_deletes], plain_files, None)
+        frames = [frame for frame, _ in plain_rows]
+    frames += [frame for frame, _ in original_rows(source, without_deletes, originals, None)]
+    if bounds is not None and with_deletes:
+        frames += _live_rows(source, with_deletes, bounds, originals, free_files)
+    if with_v1_events:
+        frames += newest_versions(source, with_v1_events, originals)
+    if not frames:
+        return empty_frame(source, current=current)
+    live = reduce(lambda left, right: left.unionByName(right), frames)
+    return live if current else live.drop(CURRENT_WRITE_ID)
+
+
+def _split_by_events(
+    source: ScanSource, locations: Sequence[Location]
+) -> tuple[list[Location], list[Location], list[Location]]:
+    """Return locations with update events of ACID v1, those with delete events only, and those with neither."""
+    with_v1_events: list[Location] = []
+    with_deletes: list[Location] = []
+    without_deletes: list[Location] = []
+    for location in locations:
+        if any(True for _ in v1_event_files(source)(location)):
+            with_v1_events.append(location)
+        elif any(True for _ in delete_event_files(source)(location)):
+            with_deletes.append(location)
+        else:
+            without_deletes.append(location)
+    return with_v1_events, with_deletes, without_deletes
+
+
+def _files_without_deletes(
+    source: ScanSource, locations: Sequence[Location], bounds: DeleteBounds, *, min_rows: int
+) -> Collection[str]:
+    """Return the files, in locations with delete events, whose rows need no lookup."""
+    if not bounds.keys_fit_long:
+        return ()
+    paths = [
+        f"{location.root}/{file.path}"
+        for location in locations
+        for file, _, _ in data_files(source)(location)
+    ]
+    files = {}
+    for path in paths:
+        footer = source.files[path]
+        files[path] = (footer.rows, footer.keys and KeyBox.between(footer.keys))
+    return files_without_deletes(bounds.boxes, files, min_rows)
+
+
+def _count_deleted_rows(
+    source: ScanSource,
+    locations: Sequence[Location],
+    free_files: Collection[str],
+    originals: OriginalsByRoot,
+) -> int | None:
+    """Return the number of rows that delete events match; None if only a scan of the rows can tell.
+
+    Only events of rows that exist count, and those of one row count once.
+    """
+    if not locations or any(originals.get(location.root) for location in locations):
+        return None
+    files = [
+        (number, source.files[path].rows, None if options.check else source.files[path].keys)
+        for number, location in enumerate(locations)
+        for file, options, _ in data_files(source)(location)
+        if (path := f"{location.root}/{file.path}") not in free_files
+    ]
+    spans = row_id_spans(files)
+    lookup = None if spans is None else source.delete_bitmap(locations)
+    return None if spans is None or lookup is None else sum(lookup.bitmap.count(*span) for span in spans)
+
+
+def _count_from_footers(
+    source: ScanSource, locations: Sequence[Location], files_of: FilesOf, deleted: int
+) -> list[DataFrame] | None:
+    """Return as many rows as the footers of some files say, less ``deleted``; None if rows must be checked."""
+    rows = -deleted
+    for location in locations:
+        for file, options, _ in files_of(location):
+            if options.check:
+                return None
+            rows += source.files[f"{location.root}/{file.path}"].rows
+    unread = "raise_error('[HIVEACID_INTERNAL] a value is asked for where rows are only counted')"
+    values = [named(cast(unread, kind), name) for name, kind in scan_columns(source, current=True)]
+    return [selected(source.facts.spark.range(rows), values)] if rows else []
+
+
+def _live_rows(
+    source: ScanSource,
+    locations: Sequence[Location],
+    bounds: DeleteBounds,
+    originals: OriginalsByRoot,
+    free_files: Collection[str],
+) -> list[DataFrame]:
+    """Return the rows, in locations with delete events, that no delete event matches."""
+    with_deletes, without_deletes = _split_by_bounds(source, bounds, originals)
+    if not free_files and not any(without_deletes.values()):
+        bounds = bounds.with_single_box
+    lookup = source.delete_bitmap(locations)
+    key = row_key(locations, bounds) if lookup is None else _deleted_flag(lookup)
+    files = filter_files(
+        data_files(source), lambda location, file: f"{location.root}/{file.path}" not in free_files
+    )
+    frames = [frame for frame, _ in acid_rows(source, locations, files, key)]
+    frames += [frame for frame, _ in original_rows(source, locations, with_deletes, key)]
+    live = [frame for frame, _ in original_rows(source, locations, without_deletes, None)]
+    if not frames:
+        return live
+    if lookup is not None:
+        return [frame.where("NOT __hiveacid_dead").drop("__hiveacid_dead") for frame in frames] + live
+    deletes = delete_keys(source, locations, bounds)
+    deletes = F.broadcast(deletes) if bounds.fits_memory else deletes.hint("merge")
+    matches = F.expr("__hiveacid_k = __hiveacid_dk")
+    return [frame.join(deletes, matches, "left_anti").drop("__hiveacid_k") for frame in frames] + live
+
+
+def _deleted_flag(lookup: BitmapLookup) -> KeyColumns:
+    return lambda partition, _: [named(lookup.is_deleted(partition.number), "__hiveacid_dead")]
+
+
+def _split_by_bounds(
+    source: ScanSource, bounds: DeleteBounds, originals: OriginalsByRoot
+) -> tuple[OriginalsByRoot, OriginalsByRoot]:
+    """Split original files into those with rows that a delete event may match, and those without."""
+    with_deletes: OriginalsByRoot = {}
+    without_deletes: OriginalsByRoot = {}
+    for root, files in originals.items():
+        may_match = [bounds.may_match(rows, source.files[f"{root}/{rows.file.path}"].rows) for rows in files]
+        with_deletes[root] = tuple(rows for rows, matches in zip(files, may_match, strict=True) if matches)
+        without_deletes[root] = tuple(
+            rows for rows, matches in zip(files, may_match, strict=True) if not matches
+        )
+    return with_deletes, without_deletes
+
+
+def _flat_scan(source: ScanSource, locations: Sequence[Location]) -> DataFrame:
+    frames = flat_table_frames(source, locations, lambda _: [named(decoded_path(), FILE_NAME)])
+    return (
+        reduce(lambda left, right: left.unionByName(right), frames)
+        if frames
+        else empty_frame(source, current=False)
+    )
+
+
+def flat_table_frames(
+    source: ScanSource, locations: Sequence[Location], more: Callable[[FileGroup], Sequence[Expression]]
+) -> list[DataFrame]:
+    """Return scans of an insert-only or plain table's columns, with the columns that ``more`` adds."""
+    table = source.table
+    frames = []
+    options = STRICT_READ if table.kind is TableKind.PLAIN else STRICT_READ | PROLEPTIC_CALENDAR
+    for group in group_files(source.fs, table, locations, flat_table_files(source)):
+        frame = flat.read(source.facts, table, escape_globs(group.files), options, group.options.recipe)
+        values = [quote_name(c.name) for c in table.columns]
+        partition = partition_lookup(source.facts, table, group, frame)
+        frames.append(selected(frame, [*values, *partition.columns, *more(group)]))
+    return frames

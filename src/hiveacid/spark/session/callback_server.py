@@ -1,0 +1,58 @@
+"""Py4J's callback server: the socket through which the JVM calls Python objects (classic sessions only).
+
+The server listens on the loopback interface without authentication. A client of any operating system user can call the
+methods of a registered Python object if it knows the id of that object. Py4J counts the ids (``p0``, ``p1``), and its
+token for callbacks is lost in ``PythonClient.copyWith`` when PySpark sets the port. The ids must therefore be secrets.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ID_BYTES = 16
+
+
+def use_secret_ids(spark: SparkSession) -> None:
+    """Give every Python object that is registered for calls from the JVM from now on a random 128-bit id.
+
+    Covers the parser of native sessions, ``foreachBatch`` functions and query listeners, of this package and of the
+    user. Objects that were registered before keep their ids. Calling it twice does no harm. No Py4J round trip.
+    """
+    from py4j.java_gateway import PythonProxyPool  # noqa: PLC0415 - classic only
+    from py4j.protocol import PYTHON_PROXY_PREFIX  # noqa: PLC0415
+
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    pool: Any = gateway.gateway_property.pool  # connections hold it: it cannot be replaced
+
+    def put(proxy: Any, force_id: str | None = None) -> Any:
+        secret = f"{PYTHON_PROXY_PREFIX}{secrets.token_hex(_ID_BYTES)}"
+        return PythonProxyPool.put(pool, proxy, force_id or secret)
+
+    pool.put = put
+
+
+class LastReturned(threading.local):
+    """Last Java object that a callback returned or threw, one for each thread.
+
+    Py4J answers a callback with the id of the Java object, and drops its Python reference before the JVM has read the
+    answer. If Python collects the reference in between, the JVM forgets the object first and then finds none with the
+    id (``Target Object ID does not exist for this gateway``, or a null). Each thread answers one callback at a time;
+    therefore the next answer may replace the previous one.
+    """
+
+    _value: Any = None
+
+    def keep(self, value: Any) -> Any:
+        """Return the value; keep it until the next call in this thread."""
+        self._value = value
+        return value
+
+    def keep_thrown(self, error: Exception) -> Exception:
+        """Return the error; keep the Java exception that it carries, if any, until the next call in this thread."""
+        self._value = getattr(error, "java_exception", None)
+        return error

@@ -1,0 +1,130 @@
+"""Capabilities of a Spark session, and the settings that it needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.session.executor_time_zones import ExecutorTimeZones
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Spark's own push-down into nested ORC columns skips nothing on ACID files and would overwrite ours.
+_SETTINGS = {
+    "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    # Since Spark 4.1 a reader in Python that takes filters fails where they are turned off, as they are by default.
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+# Spark's 4096 rows of many columns, decimals above all, leave the processor's cache before they are used.
+_PERFORMANCE_SETTINGS = {"spark.sql.orc.columnarReaderBatchSize": "1024"}
+
+
+def configure(builder: Any) -> Any:
+    """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
+
+    Also makes Python workers use this interpreter (Spark's default is whatever ``python3`` is on the PATH). How many
+    rows ORC files are read at a time stays as the builder says, if it does.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    said = getattr(builder, "_options", {})
+    faster = {key: value for key, value in _PERFORMANCE_SETTINGS.items() if key not in said}
+    for key, value in (_SETTINGS | faster).items():
+        builder = builder.config(key, value)
+    return builder
+
+
+_QUOTED_PATTERNS = "spark.sql.parser.quotedRegexColumnNames"
+_WHOLE_FILE = 1 << 60  # bytes: no task takes a second file or part of one
+
+
+@dataclass(frozen=True)
+class SparkFacts:
+    """Facts about a session: classic or Connect, its version, the time zone of its JVM.
+
+    ``shown_as_stored``: values are copied and not shown, so that no time is moved to the session's time zone.
+    ``by_driver``: values are stored in the zone of the driver's JVM (Parquet, Avro), not in that of the JVMs that run
+    tasks (ORC). ``zones``: the executors' time zones.
+    ``parser``: Spark's own where the session has ours around it (``sql.native``), else None.
+    """
+
+    spark: SparkSession
+    shown_as_stored: bool = False
+    by_driver: bool = False
+    zones: ExecutorTimeZones = field(default_factory=ExecutorTimeZones, compare=False, repr=False)
+    parser: Any = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def classic(self) -> bool:
+        """True where a JVM is reachable from this process."""
+        return hasattr(self.spark, "_jsparkSession")
+
+    @cached_property
+    def hive_support(self) -> bool:
+        """True where Spark's own catalog is a Hive Metastore (``enableHiveSupport``)."""
+        return str(self.spark.conf.get("spark.sql.catalogImplementation")) == "hive"
+
+    @cached_property
+    def version(self) -> tuple[int, int]:
+        """Major and minor version."""
+        major, minor = self.spark.version.split(".")[:2]
+        return int(major), int(minor)
+
+    @cached_property
+    def jvm_time_zone(self) -> str:
+        """Time zone of the driver's JVM."""
+        if not self.classic:
+            row: Any = self.spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").first()
+            return str(row[0])
+        return str(self.spark._jvm.java.util.TimeZone.getDefault().getID())  # type: ignore[union-attr] # noqa: SLF001
+
+    @property
+    def stored_time_zone(self) -> str:
+        """Time zone that files hold timestamps in. Raises ConfigError where executors differ."""
+        return self.jvm_time_zone if self.by_driver else self.zones.zone(self.spark, self.jvm_time_zone)
+
+    @property
+    def session_time_zone(self) -> str:
+        """Time zone in which the session shows timestamps."""
+        if self.shown_as_stored:
+            return self.stored_time_zone
+        return str(self.spark.conf.get("spark.sql.session.timeZone"))
+
+    def require_plain_names(self) -> None:
+        """Refuse a session whose parser takes names in back-quotes for patterns: those in our expressions are names.
+
+        Spark leaves out a column whose pattern matches no field. Raises UnsupportedFeatureError.
+        """
+        if str(self.spark.conf.get(_QUOTED_PATTERNS)).lower() == "true":
+            raise UnsupportedFeatureError(
+                f"{_QUOTED_PATTERNS}=true makes patterns of the names that hiveacid gives to Spark in back-quotes: SET {_QUOTED_PATTERNS}"
+                "=false (a query may name its columns one by one)"
+            )
+
+    def apply_settings(self) -> None:
+        """Set on an existing session what `configure` would have set (all can be changed at run time)."""
+        for key, value in _SETTINGS.items():
+            self.spark.conf.set(key, value)
+
+    def apart(self, part: int | None) -> SparkFacts | None:
+        """Return a session like this one, whose scans give each file a task of its own; None on Connect.
+
+        ``part``: bytes from which on a file is cut into parts, each with its own task (None: never). A session of
+        its own, because a table's user may change these settings, and runs queries beside us.
+        """
+        if not self.classic:
+            return None
+        from pyspark.sql import SparkSession as Plain  # noqa: PLC0415 - classic only
+
+        context: Any = self.spark.sparkContext
+        copy: Any = self.spark._jsparkSession.cloneSession()  # noqa: SLF001
+        session = Plain(context, copy)
+        for key, value in (("maxPartitionBytes", part or _WHOLE_FILE), ("openCostInBytes", _WHOLE_FILE)):
+            session.conf.set(f"spark.sql.files.{key}", str(value))
+        session.conf.unset("spark.sql.files.maxPartitionNum")
+        return replace(self, spark=session)

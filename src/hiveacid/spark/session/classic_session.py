@@ -1,0 +1,186 @@
+"""Access to the JVM of a classic Spark session: parser, catalog, plans as DataFrames, exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.config.table_properties import TRANSACTIONAL
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.parser.catalyst import scala_items, session_of
+from hiveacid.spark.session.callback_server import LastReturned, use_secret_ids
+from hiveacid.spark.session.error_translation import is_unsupported_metastore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hiveacid.errors import HiveAcidError
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+
+class _ParserBuilder:
+    """Scala's ``(SparkSession, ParserInterface) => ParserInterface``, in Python."""
+
+    def __init__(self, build: Callable[[Any, Any], Any]) -> None:
+        self._build = build
+        self._returned = LastReturned()
+
+    def apply(self, session: Any, parser: Any) -> Any:
+        """Return the parser of a session that is being made."""
+        return self._returned.keep(self._build(session, parser))
+
+    class Java:
+        implements = ("scala.Function2",)
+
+
+def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None:
+    """Put a parser around Spark's own, in this session and in all that are made from it (``newSession``, streams).
+
+    ``build`` takes the JVM's session and the parser that was there. What is injected stays for the life of the
+    session: let ``build`` return the parser that was there to undo it.
+    """
+    from pyspark import java_gateway  # noqa: PLC0415
+
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    use_secret_ids(spark)
+    start: Callable[[Any], None] = java_gateway.ensure_callback_server_started
+    start(gateway)
+    # Spark's own errors must come out of our parser as they are, not as text in a Py4JException.
+    gateway.python_parameters.propagate_java_exceptions = True
+    inner: Any = spark._jsparkSession  # noqa: SLF001
+    built: list[Any] = []
+
+    def first(session: Any, parser: Any) -> Any:
+        built.append(build(session, parser))
+        return built[-1]
+
+    inner.extensions().injectParser(_ParserBuilder(first))
+    state = inner.sessionState()
+    if not built:  # the session had its parser already
+        held = state.getClass().getDeclaredField("sqlParser")
+        held.setAccessible(True)
+        held.set(state, build(inner, held.get(state)))
+
+
+def current_database(facts: SparkFacts) -> str:
+    """Return the session's current database."""
+    return str(session_of(facts).sessionState().catalog().getCurrentDatabase()).lower()
+
+
+def set_current_database(facts: SparkFacts, name: str) -> None:
+    """Make a database of Spark's own catalog the session's current one."""
+    frame_of_plan(facts, facts.parser.parsePlan(f"USE spark_catalog.{quote_name(name)}")).collect()
+
+
+def has_database(facts: SparkFacts, name: str) -> bool:
+    """Tell whether Spark's own catalog has a database."""
+    return bool(session_of(facts).sessionState().catalog().databaseExists(name))
+
+
+def has_tables(facts: SparkFacts, database: str) -> bool:
+    """Tell whether a database of Spark's own catalog has tables or views in it; False where there is no such database."""
+    return bool(spark_catalog_tables(facts, database))
+
+
+def spark_catalog_tables(facts: SparkFacts, database: str) -> list[str]:
+    """Return the tables and views of a database of Spark's own catalog; none where there is no such database."""
+    catalog = session_of(facts).sessionState().catalog().externalCatalog()
+    if not catalog.databaseExists(database):
+        return []
+    return [str(name).lower() for name in scala_items(catalog.listTables(database))]
+
+
+def set_catalog_parser(session: Any, parser: Any) -> None:
+    """Let the catalog of a session of the JVM read the texts of its views and functions by a parser.
+
+    In the session that `inject_parser` was called for it has Spark's own already; in those made from it, the injected.
+    """
+    catalog = session.sessionState().catalog()
+    kind = catalog.getClass()
+    while kind.getSimpleName() != "SessionCatalog":
+        kind = kind.getSuperclass()
+    held = kind.getDeclaredField("parser")
+    held.setAccessible(True)
+    held.set(catalog, parser)
+
+
+@dataclass(frozen=True)
+class SparkCatalogTable:
+    """A table or view of Spark's own catalog; ``text``: a view's query, whose names are looked for in ``database``."""
+
+    transactional: bool
+    text: str | None
+    database: str
+
+
+def spark_catalog_table(facts: SparkFacts, database: str, table: str) -> SparkCatalogTable | None:
+    """Return the table or view of this name in Spark's own catalog; None if there is none."""
+    catalog = session_of(facts).sessionState().catalog().externalCatalog()
+    try:
+        if not catalog.tableExists(database, table):
+            return None
+    except Exception as error:
+        if not is_unsupported_metastore(error):
+            raise
+        return None
+    found = catalog.getTable(database, table)
+    property_, text = found.properties().get(TRANSACTIONAL.name), found.viewText()
+    transactional = bool(property_.isDefined()) and str(property_.get()).lower() == "true"
+    if text.isEmpty():
+        return SparkCatalogTable(transactional, None, database)
+    namespace = list(
+        scala_items(found.viewCatalogAndNamespace())
+    )  # empty where Hive made it, whose names are in full
+    return SparkCatalogTable(transactional, str(text.get()), str(namespace[-1]) if namespace else database)
+
+
+def create_database(facts: SparkFacts, name: str) -> None:
+    """Make a database in Spark's own catalog if it is not there."""
+    if not has_database(facts, name):
+        frame_of_plan(
+            facts, facts.parser.parsePlan(f"CREATE DATABASE IF NOT EXISTS {quote_name(name)}")
+        ).collect()
+
+
+def frame_of_plan(facts: SparkFacts, plan: Any) -> DataFrame:
+    """Return a plan that Spark's parser made as a DataFrame; a command is carried out by that."""
+    from pyspark.sql import DataFrame as Frame  # noqa: PLC0415
+
+    jvm: Any = facts.spark._jvm  # noqa: SLF001
+    home = jvm.org.apache.spark.sql.classic if facts.version >= (4, 0) else jvm.org.apache.spark.sql
+    return Frame(home.Dataset.ofRows(session_of(facts), plan), facts.spark)
+
+
+def plan_of(frame: DataFrame) -> Any:
+    """Return a DataFrame's analysed plan."""
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+
+
+def to_java_exception(spark: SparkSession, error: HiveAcidError) -> Exception:
+    """Return an error of ours as what makes Java throw one of its own with the same text.
+
+    Spark's ``AnalysisException`` is a checked exception that the parser's methods do not declare: a proxy must not
+    throw it. PySpark shows these as ``pyspark.errors.IllegalArgumentException`` and
+    ``UnsupportedOperationException``.
+    """
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
+
+    lang: Any = spark._jvm.java.lang  # type: ignore[union-attr] # noqa: SLF001
+    unsupported = isinstance(error, UnsupportedFeatureError)
+    kind = lang.UnsupportedOperationException if unsupported else lang.IllegalArgumentException
+    message = f"[{error.getCondition()}] {error}"
+    thrown: Exception = Py4JJavaError(message, kind(message))
+    return thrown
+
+
+def restore_java_exception(error: Exception) -> Exception:
+    """Return an error that PySpark made of a Java exception as what makes Java throw that exception again."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
+
+    origin = getattr(error, "_origin", None)
+    if origin is None:
+        return error
+    thrown: Exception = Py4JJavaError(str(error), origin)
+    return thrown

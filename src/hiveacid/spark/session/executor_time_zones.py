@@ -1,0 +1,107 @@
+"""Time zone of the executors' JVMs, in which ORC files are written and read (issue 20, point 2).
+
+Spark's ORC reader and writer use the default time zone of the JVM that runs the task. This is the driver's JVM only on
+a local master.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OPTION = re.compile(r"-Duser\.timezone=[\"']?([^\s\"']+)")
+_OPTIONS = "spark.executor.extraJavaOptions"
+_ASK = "reflect('java.time.ZoneId', 'systemDefault') AS zone"
+_TASKS = 4  # for each core: enough for every executor to get some
+_CONNECT = "connect"
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu", "Z", "+00:00"})
+
+
+@dataclass
+class ExecutorTimeZones:
+    """Known time zones of executors, by the set of executors that was asked."""
+
+    known: dict[str, str] = field(default_factory=dict)
+    fixed: str | None = None  # of all executors that this Spark application can have
+    alike: dict[tuple[str, str], bool] = field(default_factory=dict)  # pairs of names that were compared
+
+    def zone(self, spark: SparkSession, driver: str) -> str:
+        """Return the zone of the JVMs that run tasks; ``driver``: the driver's.
+
+        Runs no job on a local master, or if ``spark.executor.extraJavaOptions`` names the zone. Otherwise a job asks the
+        executors, and another one asks again after executors came or went. Raises ConfigError if zones differ.
+        """
+        if self.fixed is None and is_local_master(str(spark.conf.get("spark.master", "local"))):
+            self.fixed = driver
+        if self.fixed is None:
+            self.fixed = named_zone(str(spark.conf.get(_OPTIONS, "")))
+        if self.fixed is not None:
+            return self.fixed
+        executors = _executors(spark)
+        if executors not in self.known:
+            zone = require_single_zone(
+                _ask_executors(spark), driver, lambda one, other: self.are_alike(spark, one, other)
+            )
+            self.known[executors] = self.known[_executors(spark)] = zone
+        return self.known[executors]
+
+    def are_alike(self, spark: SparkSession, one: str, other: str) -> bool:
+        """Tell whether two names mean zones with the same rules (``UTC`` and ``Etc/UTC``); ask the JVM once."""
+        if (one, other) not in self.alike:
+            self.alike[one, other] = one == other or _same_rules(spark, one, other)
+        return self.alike[one, other]
+
+
+def is_local_master(master: str) -> bool:
+    """Tell whether the driver runs the tasks itself."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def named_zone(options: str) -> str | None:
+    """Return the time zone that a JVM's options give it, the last one that they name."""
+    found = _OPTION.findall(options)
+    return str(found[-1]) if found else None
+
+
+def require_single_zone(
+    found: Iterable[str], driver: str, alike: Callable[[str, str], bool] = operator.eq
+) -> str:
+    """Return the only zone. Raises ConfigError where there are several: values would depend on who runs a task.
+
+    ``alike``: tells whether two names mean the same zone.
+    """
+    zones = sorted(set(found))
+    if not all(alike(zones[0], zone) for zone in zones):
+        raise ConfigError(
+            f"the executors have different time zones ({', '.join(zones)}), and ORC files keep times in the zone of "
+            f"the JVM that writes them: start the session with {_OPTIONS}=-Duser.timezone={driver}"
+        )
+    return zones[0]
+
+
+def _same_rules(spark: SparkSession, one: str, other: str) -> bool:
+    if not hasattr(spark, "_jsparkSession"):  # SQL alone cannot compare rules
+        return {one, other} <= _UTC
+    zone: Any = spark._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId  # type: ignore[union-attr] # noqa: SLF001
+    return bool(zone(one).getRules().equals(zone(other).getRules()))
+
+
+def _executors(spark: SparkSession) -> str:
+    if not hasattr(spark, "_jsparkSession"):
+        return _CONNECT
+    context: Any = spark.sparkContext._jsc  # noqa: SLF001
+    return str(context.sc().getExecutorIds().mkString(","))
+
+
+def _ask_executors(spark: SparkSession) -> list[str]:
+    cores = spark.sparkContext.defaultParallelism if hasattr(spark, "_jsparkSession") else 16
+    tasks = max(cores, 1) * _TASKS
+    return [str(row[0]) for row in spark.range(0, tasks, 1, tasks).selectExpr(_ASK).collect()]

@@ -1,0 +1,162 @@
+"""Java methods as Spark expressions: exact, inlined into generated code, no Python worker.
+
+Classic sessions only. The road from a column to Catalyst's expression and back is Spark's own but not public;
+it moved once, with Spark 4, and only this module knows.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+_SPARK_4 = (4, 0)
+
+
+def call_static(
+    facts: SparkFacts, owner: str, method: str, result: str, arguments: Sequence[SparkColumn]
+) -> SparkColumn:
+    """Return the value of a static method of a class on Spark's class path; NULL where an argument is NULL.
+
+    ``owner``: full class name. ``result``: Spark's name of the type returned, or a class for a Java object
+    that another call takes.
+    """
+    jvm = _jvm(facts)
+    parts = [jvm.java.lang.Class.forName(owner), _type(facts, result), method]
+    return _invoke(facts, "StaticInvoke", parts, arguments)
+
+
+def call(facts: SparkFacts, target: SparkColumn, method: str, result: str) -> SparkColumn:
+    """Return the value of a method without arguments of ``target``'s Java object; NULL where that is NULL."""
+    parts = [_expression(facts, target), method, _type(facts, result)]
+    return _invoke(facts, "Invoke", parts, [])
+
+
+def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
+    """Return Catalyst's own Hive hash (bucketing version 1) of a binary value; 0 where it is NULL."""
+    catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
+    return _column(facts, catalyst.HiveHash(_sequence(facts, [_expression(facts, value)])))
+
+
+def long_array(facts: SparkFacts, data: bytes) -> SparkColumn:
+    """Return a literal array of little-endian longs. Plans that show it don't spell it out."""
+    jvm = _jvm(facts)
+    values = _gateway(facts).new_array(jvm.long, len(data) // 8)
+    _little_endian(facts, data).asLongBuffer().get(values)
+    return _array(facts, values, "bigint")
+
+
+def int_array(facts: SparkFacts, data: bytes) -> SparkColumn:
+    """Return a literal array of little-endian ints, as `long_array` does."""
+    jvm = _jvm(facts)
+    values = _gateway(facts).new_array(jvm.int, len(data) // 4)
+    _little_endian(facts, data).asIntBuffer().get(values)
+    return _array(facts, values, "int")
+
+
+def _gateway(facts: SparkFacts) -> Any:
+    return facts.spark.sparkContext._gateway  # noqa: SLF001
+
+
+def _little_endian(facts: SparkFacts, data: bytes) -> Any:
+    nio = _jvm(facts).java.nio
+    return nio.ByteBuffer.wrap(data).order(nio.ByteOrder.LITTLE_ENDIAN)
+
+
+def _array(facts: SparkFacts, values: Any, kind: str) -> SparkColumn:
+    catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
+    without_null = _jvm(facts).org.apache.spark.sql.types.ArrayType(_type(facts, kind), False)  # noqa: FBT003
+    array = catalyst.UnsafeArrayData.fromPrimitiveArray(values)
+    return _column(facts, catalyst.Literal(array, without_null))
+
+
+def map_lookup(
+    facts: SparkFacts, table: Mapping[str, str | int | None], key: SparkColumn, result: str
+) -> SparkColumn:
+    """Return what a hash table has for a text; Spark fails with a NoSuchElementException where it has nothing.
+
+    ``result``: string or int. Plans that show it don't spell it out.
+    """
+    jvm = _jvm(facts)
+    sql, to_scala = jvm.org.apache.spark.sql.catalyst, jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
+    pickled = pickle.dumps(dict(table), protocol=2)  # one call, where Py4J needs one for each entry
+    known = sql.CatalystTypeConverters.convertToCatalyst(
+        to_scala(jvm.net.razorvine.pickle.Unpickler().loads(pickled))
+    )
+    found = sql.util.ArrayBasedMapData.toScalaMap(known)
+    # a function that has the table inside shows nothing of it, and is compared by identity
+    function = found.orElse(to_scala(jvm.java.util.HashMap()))
+    literal = sql.expressions.Literal(function, _type(facts, "scala.Function1"))
+    return _invoke(facts, "Invoke", [literal, "apply", _type(facts, result)], [key])
+
+
+def strings_of(facts: SparkFacts, array: Any) -> list[str]:
+    """Return a Java array of texts without line breaks, in one call."""
+    joined = _jvm(facts).scala.Predef.genericWrapArray(array).mkString("\n")
+    return str(joined).split("\n") if joined else []
+
+
+def try_cast(facts: SparkFacts, value: SparkColumn, target: str) -> SparkColumn:
+    """Cast to the type of a Spark name; NULL where a value does not parse, whatever ANSI mode is on.
+
+    On Connect with Spark 3.5, where nothing offers this, it is a plain cast: it fails under ANSI mode.
+    """
+    if facts.version >= _SPARK_4:  # in 3.5 any attribute of a column is a field of it
+        return value.try_cast(target)
+    if not facts.classic:
+        return value.cast(target)
+    catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
+    no_zone = _jvm(facts).scala.Option.empty()
+    parts = [_expression(facts, value), _type(facts, target), no_zone, catalyst.EvalMode.TRY()]
+    return _column(facts, catalyst.Cast(*parts))
+
+
+def _invoke(facts: SparkFacts, name: str, parts: list[Any], arguments: Sequence[SparkColumn]) -> SparkColumn:
+    propagate_null = return_nullable = deterministic = True
+    parts += [
+        _sequence(facts, [_expression(facts, argument) for argument in arguments]),
+        _sequence(facts, []),
+    ]
+    parts += [propagate_null, return_nullable, deterministic]
+    if name == "StaticInvoke" and facts.version >= _SPARK_4:
+        parts.append(_jvm(facts).scala.Option.empty())
+    expressions = _jvm(facts).org.apache.spark.sql.catalyst.expressions.objects
+    return _column(facts, getattr(expressions, name)(*parts))
+
+
+def _jvm(facts: SparkFacts) -> Any:
+    return facts.spark._jvm  # noqa: SLF001
+
+
+def _type(facts: SparkFacts, name: str) -> Any:
+    jvm = _jvm(facts)
+    types = jvm.org.apache.spark.sql.types
+    return (
+        types.ObjectType(jvm.java.lang.Class.forName(name)) if "." in name else types.DataType.fromDDL(name)
+    )
+
+
+def _sequence(facts: SparkFacts, items: list[Any]) -> Any:
+    return _jvm(facts).org.apache.spark.api.python.PythonUtils.toSeq(items)
+
+
+def _expression(facts: SparkFacts, column: SparkColumn) -> Any:
+    java: Any = column._jc  # noqa: SLF001
+    if facts.version < _SPARK_4:
+        return java.expr()
+    return _jvm(facts).org.apache.spark.sql.classic.ExpressionUtils.expression(java)
+
+
+def _column(facts: SparkFacts, expression: Any) -> SparkColumn:
+    if facts.version < _SPARK_4:
+        from pyspark.sql import Column  # noqa: PLC0415 - in Spark 4 this class is abstract
+
+        return Column(_jvm(facts).org.apache.spark.sql.Column(expression))
+    from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415 - not there in Spark 3.5
+
+    return ClassicColumn(_jvm(facts).org.apache.spark.sql.classic.ExpressionUtils.column(expression))

@@ -1,0 +1,101 @@
+"""Names for Spark jobs, so that operators see what runs, and so that it can be stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from py4j.clientserver import ClientServer
+from py4j.protocol import Py4JError
+from pyspark import InheritableThread
+from pyspark.errors import PySparkException
+
+if TYPE_CHECKING:
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+
+@contextmanager
+def named_jobs(facts: SparkFacts, group: str, description: str) -> Iterator[None]:
+    """Put all Spark jobs that this thread starts in the block into a group of that name."""
+    if not facts.classic:
+        facts.spark.addTag(group)
+        try:
+            yield
+        finally:
+            facts.spark.removeTag(group)
+        return
+    context = facts.spark.sparkContext
+    context.setJobGroup(group, description, interruptOnCancel=True)
+    try:
+        yield
+    finally:
+        with suppress(Py4JError, OSError):  # the JVM may be gone
+            for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+                context.setLocalProperty(key, None)  # type: ignore[arg-type]
+
+
+def cancel_jobs(facts: SparkFacts, group: str) -> None:
+    """Stop the jobs of a group; callers that wait for them get an error."""
+    with suppress(Py4JError, PySparkException, OSError):
+        if facts.classic:
+            facts.spark.sparkContext.cancelJobGroup(group)
+        else:
+            facts.spark.interruptTag(group)
+
+
+@contextmanager
+def tagged_jobs(facts: SparkFacts, tag: str) -> Iterator[None]:
+    """Put a tag on all Spark jobs that this thread starts in the block, whatever group they are in. Classic only."""
+    context = facts.spark.sparkContext
+    context.addJobTag(tag)
+    context.setInterruptOnCancel(interruptOnCancel=True)
+    try:
+        yield
+    finally:
+        with suppress(Py4JError, OSError):  # the JVM may be gone
+            context.removeJobTag(tag)
+            context.setInterruptOnCancel(interruptOnCancel=False)
+
+
+def cancel_tagged(facts: SparkFacts, tag: str) -> None:
+    """Stop the running jobs with a tag; callers that wait for them get an error. Classic only."""
+    with suppress(Py4JError, PySparkException, OSError):
+        facts.spark.sparkContext.cancelJobsWithTag(tag)
+
+
+def thread_with_job_properties(facts: SparkFacts, run: Callable[[], None], name: str) -> threading.Thread:
+    """Return a thread whose Spark jobs have the tags, pool and other properties of this one; not started yet."""
+    if facts.classic:  # with a session Spark 4 copies its tags, which are among the properties anyway
+        return InheritableThread(target=run, name=name, daemon=True)
+    return InheritableThread(target=run, name=name, daemon=True, session=facts.spark)
+
+
+def threads_have_own_jobs(facts: SparkFacts) -> bool:
+    """Tell whether each thread's jobs have names and tags of their own: not with PYSPARK_PIN_THREAD=false."""
+    if not facts.classic:
+        return True
+    return isinstance(facts.spark.sparkContext._gateway, ClientServer)  # noqa: SLF001
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of the running stages: their number, tasks done, tasks in total."""
+
+    stages: int = 0
+    done: int = 0
+    total: int = 0
+
+
+def progress(facts: SparkFacts) -> Progress:
+    """Return the progress of the session's running stages. Classic only."""
+    tracker = facts.spark.sparkContext.statusTracker()
+    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    stages = [stage for stage in infos if stage is not None]
+    return Progress(
+        stages=len(stages),
+        done=sum(stage.numCompletedTasks for stage in stages),
+        total=sum(stage.numTasks for stage in stages),
+    )

@@ -1,0 +1,87 @@
+"""A local Spark session for the command line: small, quiet, found if one runs already."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import ConfigError
+from hiveacid.spark.session.capabilities import configure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+_LOG_LINES = 20
+
+
+@contextmanager
+def local_session(settings: Mapping[str, str], *, chatter: bool = False) -> Iterator[SparkSession]:
+    """Yield the process's active session, or a new local one that ends with the block.
+
+    What the JVM prints goes to a file that is removed (``chatter``: to standard error); never to standard
+    output. Raises ConfigError where Java or PySpark is missing or does not start.
+    """
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - the command line works without it
+    except ImportError as error:
+        raise ConfigError("PySpark is not installed: pip install 'hiveacid[spark]'") from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hiveacid-spark-")))
+        log = scratch / "spark.log"
+        with _redirect_output(None if chatter else log):
+            spark = _start(settings, scratch, log)
+        stack.callback(spark.stop)
+        yield spark
+
+
+def _start(settings: Mapping[str, str], scratch: Path, log: Path) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
+
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    builder = configure(SparkSession.builder.appName("hiveacid"))
+    cores = str(os.cpu_count() or 1)
+    own = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": cores} | _SETTINGS
+    own["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+    for key, value in (own | dict(settings)).items():
+        builder = builder.config(key, value)
+    try:
+        spark: SparkSession = builder.getOrCreate()
+    except Exception as error:
+        said = log.read_text(errors="replace").splitlines()[-_LOG_LINES:] if log.exists() else []
+        raise ConfigError("\n".join(["Spark does not start: see hiveacid doctor", *said])) from error
+    return spark
+
+
+@contextmanager
+def _redirect_output(log: Path | None) -> Iterator[None]:
+    """Give processes that are started in the block another standard output and error than ours."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    target = os.dup(2) if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        yield
+    finally:
+        for place, descriptor in enumerate(kept, start=1):
+            os.dup2(descriptor, place)
+            os.close(descriptor)
+        os.close(target)

@@ -1,0 +1,143 @@
+"""Lease of a plan: as long as a plan made from a snapshot can run, the cleaner must keep the snapshot's files.
+
+Python's garbage collector cannot tell, because a derived DataFrame does not reference its parent. In the JVM all plans,
+temporary views and cached plans that derive from a scan share its ``HadoopFsRelation``. A weak reference to that object
+is therefore exact (``docs/internals.md``).
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+
+from hiveacid.spark.parser.catalyst import java_class, scala_items
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+_RELATION = "HadoopFsRelation"
+_MAX_ROUNDS, _PAUSE = 4, 0.1  # seconds between later turns
+_ROUNDS_WITHOUT_PAUSE = 2  # turns in a row that let go of a plan that has run
+
+
+class PlanWatch:
+    """Watches the plan of one DataFrame, which itself may be forgotten."""
+
+    def __init__(self, facts: SparkFacts, frame: DataFrame, lease: float | None = None) -> None:
+        """Look at a DataFrame that a scan has just made.
+
+        ``lease``: seconds after which the watch ends where use cannot be observed exactly (Spark Connect,
+        ``hiveacid.snapshot.lease``); None: never.
+        """
+        self._watch: _RelationWatch | _ClientWatch
+        self._watch = _RelationWatch(facts, frame) if facts.classic else _ClientWatch(frame, lease)
+
+    def alive(self) -> bool:
+        """Tell whether any plan made from the DataFrame can still run; False for one that reads no files.
+
+        Right after the last use the answer may still be yes, until the JVM has collected its garbage.
+        """
+        return self._watch.alive()
+
+
+class _RelationWatch:
+    """Weak references, kept in the JVM, to the file relations of a plan."""
+
+    def __init__(self, facts: SparkFacts, frame: DataFrame) -> None:
+        reference = java_class(facts, "java.lang.ref.WeakReference")
+        plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+        self._lock = threading.Lock()
+        self._references = [
+            reference(leaf.relation())
+            for leaf in scala_items(plan.collectLeaves())
+            if leaf.nodeName().startswith("LogicalRelation")
+            and leaf.relation().getClass().getSimpleName() == _RELATION
+        ]
+
+    def alive(self) -> bool:
+        # Dead ones are dropped as they are met: usually the first answer is yes, after one round trip.
+        with self._lock:
+            try:
+                while self._references and self._references[-1].get() is None:
+                    self._references.pop()
+            except (Py4JError, OSError):  # the JVM is gone, and every plan with it
+                self._references.clear()
+            return bool(self._references)
+
+
+class _ClientWatch:
+    """The plan that a Connect client keeps: derived DataFrames share it, views on the server do not."""
+
+    def __init__(self, frame: DataFrame, lease: float | None) -> None:
+        self._used = True
+        self._until = None if lease is None else time.monotonic() + lease
+        weakref.finalize(getattr(frame, "_plan", frame), self._release)
+
+    def _release(self) -> None:
+        self._used = False
+
+    def alive(self) -> bool:
+        return self._used and (self._until is None or time.monotonic() < self._until)
+
+
+def keep_plans_alive(frame: DataFrame, others: Iterable[DataFrame]) -> DataFrame:
+    """Return a frame of Spark Connect whose plan, and those made from it, keep the plans of others alive.
+
+    What the server answers to ``sql()`` names those it was made from in bytes only.
+    """
+    plan: Any = getattr(frame, "_plan", frame)
+    plan.hiveacid_keeps = [getattr(other, "_plan", other) for other in others]
+    return frame
+
+
+def collect_garbage(facts: SparkFacts) -> None:
+    """Collect garbage in Python and in the JVM, so that watches see which plans are gone.
+
+    One round is too early for a plan that has run, because Spark releases some of its objects in other threads.
+    """
+    gc.collect()
+    if facts.classic:
+        jvm: Any = facts.spark._jvm  # noqa: SLF001
+        _release_java_objects(jvm._gateway_client)  # noqa: SLF001
+        jvm.java.lang.System.gc()
+
+
+def _release_java_objects(client: Any) -> None:
+    """Release the Java objects whose Python references are gone.
+
+    Py4J's own thread does so, but sleeps for a second when its queue is empty (``FinalizerWorker``). Without pinned
+    threads (``PYSPARK_PIN_THREAD=false``) Py4J releases objects at once and has no queue.
+    """
+    waiting = getattr(client, "finalizer_deque", None)
+    while waiting:
+        try:
+            task = waiting.pop()
+        except IndexError:  # Py4J's thread was quicker
+            return
+        if isinstance(task, str):  # the word that ends its thread
+            waiting.append(task)
+            return
+        owner, number = task
+        owner.garbage_collect_object(number, enqueue=False)
+
+
+def release_unused_plans(facts: SparkFacts, sweep: Callable[[], int]) -> None:
+    """Collect garbage (before cleaning) as long as it may help.
+
+    ``sweep`` ends what no living plan needs and returns how many snapshots are still held.
+    """
+    for turn in range(_MAX_ROUNDS):
+        if not sweep():
+            return
+        if turn >= _ROUNDS_WITHOUT_PAUSE and facts.classic:
+            time.sleep(_PAUSE)
+        collect_garbage(facts)
+    sweep()

@@ -1,0 +1,154 @@
+"""Rows as a table wants them: the right columns, in order, of the right types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from hiveacid.core.schema.types import parse_type, quote_name
+from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
+from hiveacid.spark.formats.expressions import Expression, as_column
+from hiveacid.spark.formats.struct_fields import assignment_cast
+from hiveacid.spark.formats.types import spark_type, store_cast
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+    from hiveacid.core.model import Column, TableDefinition
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+
+def filter_rows(frame: DataFrame, where: Expression | None, alias: str) -> DataFrame:
+    """Return the rows that a condition selects; it may call the frame by its alias."""
+    named = frame.alias(alias)
+    return named if where is None else named.where(as_column(where))
+
+
+def partition_values_as_text(
+    facts: SparkFacts, columns: Mapping[str, Column], values: Mapping[str, object]
+) -> dict[str, str | None]:
+    """Return partition values as canonical texts ('01' of an INT column is '1'); '' and NULL are None.
+
+    Raises SchemaMismatchError or DataError (through ``failures``) for a value that is not of its type.
+    """
+    one = facts.spark.sql("SELECT 1")
+    literals = one.select(*[F.lit(value).alias(name) for name, value in values.items()])
+    types = {field.name: field.dataType for field in literals.schema.fields}
+    texts = [
+        store_cast(F.lit(value), types[name], parse_type(columns[name].type), name).cast("string").alias(name)
+        for name, value in values.items()
+    ]
+    row = one.select(*texts).first()
+    assert row is not None  # noqa: S101 - one row in, one row out
+    return {name: _text(row[name], columns[name].type) for name in values}
+
+
+def _text(value: str | None, hive: str) -> str | None:
+    """Return the text in a directory's name: that of a char without its padding; '' is NULL."""
+    return (value.rstrip(" ") if value is not None and hive.startswith("char(") else value) or None
+
+
+def fit_columns(
+    table: TableDefinition,
+    frame: DataFrame,
+    static: Mapping[str, str | None],
+    columns: Sequence[str] | None,
+    *,
+    by_name: bool,
+) -> DataFrame:
+    """Return the rows with the table's columns: names, order, types; columns not given are NULL.
+
+    ``static``: partition columns that the rows don't have. ``columns``: what the frame's columns are, by
+    position (default: all); ``by_name``: the frame's names say it. Raises NoSuchColumnError,
+    SchemaMismatchError.
+    """
+    wanted = [c for c in (*table.columns, *table.partition_columns) if c.name not in static]
+    given = _given_names(table, frame, [c.name for c in wanted], columns, by_name=by_name)
+    fields = dict(zip(given, frame.schema.fields, strict=True))
+    renamed = frame.toDF(*given)
+    values = [
+        _fitted_column(c, fields[c.name].dataType, by_name=by_name)
+        if c.name in fields
+        else F.lit(None).cast(spark_type(parse_type(c.type))).alias(c.name)
+        for c in wanted
+    ]
+    return renamed.select(*values)
+
+
+def _fitted_column(column: Column, have: DataType, *, by_name: bool) -> SparkColumn:
+    value = F.col(quote_name(column.name))
+    if by_name:
+        return assignment_cast(value, have, column).alias(column.name)
+    return store_cast(value, have, parse_type(column.type), column.name).alias(column.name)
+
+
+def _given_names(
+    table: TableDefinition,
+    frame: DataFrame,
+    wanted: Sequence[str],
+    columns: Sequence[str] | None,
+    *,
+    by_name: bool,
+) -> list[str]:
+    if columns is not None:
+        names = [name.lower() for name in columns]
+        unknown = [name for name in names if name not in wanted]
+        if unknown:
+            raise NoSuchColumnError(
+                f"{table.name} has no column {unknown[0]} to insert into; it has {', '.join(wanted)}"
+            )
+        if len(set(names)) != len(names):
+            raise SchemaMismatchError(f"a column is named twice: {', '.join(names)}")
+    elif by_name:
+        names = [name.lower() for name in frame.columns]
+        if sorted(names) != sorted(wanted):
+            missing = [name for name in wanted if name not in names]
+            extra = [name for name in names if name not in wanted]
+            extra += sorted({name for name in names if name in wanted and names.count(name) > 1})
+            raise SchemaMismatchError(
+                f"the rows' columns are not those of {table.name}: "
+                f"missing {', '.join(missing) or 'none'}, unknown or double {', '.join(extra) or 'none'}"
+            )
+    else:
+        names = list(wanted)
+    if len(frame.columns) != len(names):
+        raise SchemaMismatchError(
+            f"{len(names)} columns are to be filled ({', '.join(names)}), but the rows have {len(frame.columns)}"
+        )
+    return names
+
+
+def add_static_partition_columns(
+    table: TableDefinition, rows: DataFrame, static: Mapping[str, str | None]
+) -> DataFrame:
+    """Return rows with their static partition columns among the others."""
+    columns = [
+        F.lit(static[c.name]).cast(spark_type(parse_type(c.type))).alias(c.name)
+        if c.name in static
+        else F.col(quote_name(c.name))
+        for c in (*table.columns, *table.partition_columns)
+    ]
+    return rows.select(*columns)
+
+
+def add_missing_columns(table: TableDefinition, rows: DataFrame) -> DataFrame:
+    """Return rows with NULL in the table's columns that they lack."""
+    have = {name.lower() for name in rows.columns}
+    lacking = [
+        F.lit(None).cast(spark_type(parse_type(c.type))).alias(c.name)
+        for c in (*table.columns, *table.partition_columns)
+        if c.name not in have
+    ]
+    return rows.select("*", *lacking)
+
+
+def empty_rows(facts: SparkFacts, table: TableDefinition) -> DataFrame:
+    """Return no rows with the table's data columns."""
+    fields = [
+        f"CAST(NULL AS {spark_type(parse_type(c.type)).simpleString()}) AS `{c.name}`" for c in table.columns
+    ]
+    return facts.spark.sql("SELECT " + ", ".join(fields)).where("false")

@@ -1,0 +1,107 @@
+"""Narrow a large MERGE target by the keys of the source before the join.
+
+A join that keeps source rows without a match cannot broadcast the source, because Spark's broadcast joins keep the
+other side. It would shuffle the whole target. Instead, the source is computed once and cached. Its keys then filter
+the target, by push-down and by a semi join, and the remaining rows join like any small table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from hiveacid.core.schema.types import quote_name
+from hiveacid.spark.write.merge import MatchKind, MergePlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")  # ASCII without quotes and backslash
+
+
+@dataclass(frozen=True)
+class NarrowedSource:
+    """Computed source, its number of rows, and a condition that every matching target row fulfils."""
+
+    source: DataFrame
+    rows: int
+    where: str | None
+
+
+def can_narrow(plan: MergePlan) -> bool:
+    """Tell whether target rows without a match do not matter, and all expressions are texts.
+
+    A column of a DataFrame (``source["id"]``) may not belong to the computed source.
+    """
+    expressions = [plan.on]
+    for clause in plan.clauses:
+        expressions += [one for one in (clause.condition, *(clause.values or {}).values()) if one is not None]
+    by_text = all(isinstance(one, str) for one in expressions)
+    return by_text and not any(clause.when is MatchKind.TARGET_ONLY for clause in plan.clauses)
+
+
+def narrow_source(plan: MergePlan, target: DataFrame, source: DataFrame) -> NarrowedSource:
+    """Compute the source once: a second computation may differ (``rand()``, a changing file)."""
+    computed = source.localCheckpoint(eager=False)  # the job below computes it
+    pairs = [
+        pair
+        for pair in _equal_columns(plan.joined(target, computed))
+        if _is_unique_name(computed, pair.source)
+    ]
+    ends = [end(quote_name(pair.source)).cast("string") for pair in pairs for end in (F.min, F.max)]
+    (row,) = computed.agg(F.count(F.lit(1)), *ends).collect()
+    conditions = []
+    for index, pair in enumerate(pairs):
+        low, high = (_literal(row[1 + 2 * index + end], pair.kind) for end in (0, 1))
+        if low is not None and high is not None:
+            conditions.append(f"{quote_name(pair.target)} BETWEEN {low} AND {high}")
+    return NarrowedSource(computed, row[0], " AND ".join(conditions) or None)
+
+
+def _is_unique_name(frame: DataFrame, name: str) -> bool:
+    return Counter(column.lower() for column in frame.columns)[name.lower()] == 1
+
+
+@dataclass(frozen=True)
+class _EqualColumns:
+    """Columns of target and source that are equal in every match, and the name of their type without arguments."""
+
+    target: str
+    source: str
+    kind: str
+
+
+def _equal_columns(joined: DataFrame) -> Iterator[_EqualColumns]:
+    join: Any = joined._jdf.queryExecution().analyzed()  # noqa: SLF001
+    if join.condition().isEmpty():
+        return
+    in_target, todo = join.left().outputSet(), [join.condition().get()]
+    while todo:
+        node = todo.pop()
+        if node.nodeName() == "And":
+            todo += [node.left(), node.right()]
+        elif node.nodeName() == "EqualTo":
+            sides = [node.left(), node.right()]
+            if any(side.nodeName() != "AttributeReference" for side in sides):
+                continue
+            if not in_target.contains(sides[0]):
+                sides.reverse()
+            kind, other = (str(side.dataType().simpleString()) for side in sides)
+            apart = in_target.contains(sides[0]) and not in_target.contains(sides[1])
+            if apart and kind == other and kind.partition("(")[0] in _LITERAL_FORMATS:
+                yield _EqualColumns(str(sides[0].name()), str(sides[1].name()), kind.partition("(")[0])
+
+
+_LITERAL_FORMATS = {"int": "{}", "bigint": "{}L", "decimal": "{}BD", "date": "DATE'{}'", "string": "'{}'"}
+
+
+def _literal(text: str | None, kind: str) -> str | None:
+    """Return a value as SQL; None for NULL and for texts that would have to be escaped."""
+    if text is None or not _PLAIN.fullmatch(text):
+        return None
+    return _LITERAL_FORMATS[kind].format(text)

@@ -1,0 +1,230 @@
+"""Publish staged files: rewrite footers, move files to their final names, count rows.
+
+Publishing makes no row visible. Only the commit of the write id does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.core.format.bucket_property import decode
+from hiveacid.core.format.names import ACID_VERSION_FILE, format_bucket_file
+from hiveacid.core.model import DEFAULT_PARTITION
+from hiveacid.core.schema.partitions import unescape
+from hiveacid.errors import BadFileError
+from hiveacid.orc.nesting import acid_metadata, nest, retype
+from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.spark.formats import flat_files as flat
+from hiveacid.spark.read.path_groups import escape_globs
+from hiveacid.spark.read.scan_source import STRICT_READ
+from hiveacid.spark.write.staging import BUCKET, KIND, StagedKind
+from hiveacid.storage.publishing import FinalNames
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.ports.file_system import FileEntry, FileSystem
+    from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.spark.write.task_reports import TaskReport
+
+
+_PublishedFile = tuple["StagedFile", int, str]  # a file, its rows, where it went
+_BUCKET_COLUMN = 3
+_THREADS = 8
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """File that Spark staged, with the facts in the names of its staging directories."""
+
+    path: str
+    size: int
+    kind: StagedKind
+    values: tuple[str | None, ...]  # of dynamic partition columns
+    bucket: int | None
+
+
+@dataclass(frozen=True)
+class PublishedFiles:
+    """Result of a write: rows by kind and partition, directories, and absolute file paths by partition."""
+
+    rows: Mapping[tuple[StagedKind, tuple[str | None, ...]], int] = field(default_factory=dict)
+    directories: tuple[str, ...] = ()
+    files: int = 0
+    bytes: int = 0
+    paths: Mapping[tuple[str | None, ...], tuple[str, ...]] = field(default_factory=dict)
+
+    def total(self, kind: StagedKind) -> int:
+        """Return the number of rows of a kind over all partitions."""
+        return sum(count for (of, _), count in self.rows.items() if of is kind)
+
+    @property
+    def partitions(self) -> tuple[tuple[str | None, ...], ...]:
+        """Return the partitions that got rows."""
+        return tuple(sorted({values for _, values in self.rows}, key=str))
+
+
+def list_staged_files(
+    fs: FileSystem, directory: str, kind: StagedKind, reported: TaskReport
+) -> list[StagedFile]:
+    """List the files in a staging directory; ``kind``: used if the directory names give none.
+
+    Raises StorageError if files are missing that the tasks have reported.
+    """
+    files = [
+        _parse_staged_file(directory, entry, kind) for entry in fs.list_tree(directory) if _is_data(entry)
+    ]
+    reported.require_files(len(files))
+    return files
+
+
+def _is_data(entry: FileEntry) -> bool:
+    name = entry.path.rpartition("/")[2]
+    return not entry.is_dir and not name.startswith(("_", "."))
+
+
+def _parse_staged_file(directory: str, entry: FileEntry, kind: StagedKind) -> StagedFile:
+    values: list[str | None] = []
+    bucket = None
+    for part in entry.path.split("/")[:-1]:
+        key, _, text = part.partition("=")
+        if key == KIND:
+            kind = StagedKind(int(text))
+        elif key == BUCKET:
+            bucket = int(text)
+        else:
+            value = unescape(text)
+            values.append(None if value == DEFAULT_PARTITION else value)
+    return StagedFile(f"{directory}/{entry.path}", entry.size, kind, tuple(values), bucket)
+
+
+def publish_acid(
+    fs: FileSystem,
+    table: TableDefinition,
+    files: Sequence[StagedFile],
+    directory_of: Callable[[StagedKind, tuple[str | None, ...]], str],
+    reported: TaskReport,
+    *,
+    keep_empty: bool = False,
+) -> PublishedFiles:
+    """Nest each file's footer, move it to ``bucket_NNNNN`` and mark its directory; empty files are dropped.
+
+    Raises BadFileError when rows of a file are out of order or two files claim one bucket, StorageError (before any file
+    is moved) when the tasks have reported another number of rows.
+    """
+    final = FinalNames(fs)
+    tails = _read_tails(fs, files, reported)
+
+    def publish_file(file: StagedFile) -> _PublishedFile | None:
+        tail = tails[file]
+        if not tail.number_of_rows and not keep_empty:
+            return None
+        bucket = file.bucket if file.bucket is not None else _bucket_of(tail, file.path)
+        metadata = acid_metadata(tail, file.path, deletes=file.kind.is_delete)
+        start, data = nest(tail, table.columns, metadata)
+        directory = directory_of(file.kind, file.values)
+        target = f"{directory}/{format_bucket_file(bucket)}"
+        final.finish(file.path, target, start, data)
+        return file, tail.number_of_rows, target
+
+    published = _publish_all(publish_file, files)
+    for directory in published.directories:
+        fs.write_bytes(f"{directory}/{ACID_VERSION_FILE}", b"2")
+    return published
+
+
+def _read_tails(
+    fs: FileSystem, files: Sequence[StagedFile], reported: TaskReport
+) -> dict[StagedFile, OrcTail]:
+    """Read the footers and compare their rows with what the tasks reported."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        tails = dict(
+            zip(files, pool.map(lambda file: read_tail(fs, file.path, file.size), files), strict=True)
+        )
+    reported.require_rows(sum(tail.number_of_rows for tail in tails.values()))
+    return tails
+
+
+def _bucket_of(tail: OrcTail, path: str) -> int:
+    if not tail.number_of_rows:
+        return 0
+    statistics = tail.column_statistics[_BUCKET_COLUMN]
+    if not isinstance(statistics.minimum, int) or statistics.minimum != statistics.maximum:
+        raise BadFileError("a staged file holds rows of several buckets", path=path)
+    return decode(statistics.minimum).bucket
+
+
+def publish_flat(
+    fs: FileSystem,
+    table: TableDefinition,
+    files: Sequence[StagedFile],
+    directory_of: Callable[[StagedKind, tuple[str | None, ...]], str],
+    name_of: Callable[[int, StagedFile], str],
+    reported: TaskReport,
+) -> PublishedFiles:
+    """Move the files of an insert-only or plain table; ORC footers get the true column names and types.
+
+    Raises StorageError, before any ORC file is moved, when the tasks have reported another number of rows.
+    """
+    numbered = dict(_number_files(files))
+    final = FinalNames(fs)
+    tails = _read_tails(fs, files, reported) if footers_have_row_counts(table) else {}
+
+    def publish_file(file: StagedFile) -> _PublishedFile | None:
+        directory = directory_of(file.kind, file.values)
+        target = f"{directory}/{name_of(numbered[file], file)}"
+        if not footers_have_row_counts(table):
+            fs.move_file(file.path, target)
+            return file, 0, target
+        tail = tails[file]
+        start, data = retype(tail, table.columns)
+        final.finish(file.path, target, start, data)
+        return file, tail.number_of_rows, target
+
+    return _publish_all(publish_file, files)
+
+
+def _number_files(files: Sequence[StagedFile]) -> Iterable[tuple[StagedFile, int]]:
+    counters: dict[tuple[str | None, ...], int] = defaultdict(int)
+    for file in sorted(files, key=lambda f: f.path):
+        number = counters[file.values] if file.bucket is None else file.bucket
+        counters[file.values] += 1
+        yield file, number
+
+
+def _publish_all(
+    publish_file: Callable[[StagedFile], _PublishedFile | None], files: Sequence[StagedFile]
+) -> PublishedFiles:
+    rows: dict[tuple[StagedKind, tuple[str | None, ...]], int] = defaultdict(int)
+    directories: dict[str, None] = {}
+    paths: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
+    size = 0
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for result in pool.map(publish_file, files):
+            if result is not None:
+                file, count, target = result
+                rows[file.kind, file.values] += count
+                directories[target.rpartition("/")[0]] = None
+                paths[file.values].append(target)
+                size += file.size
+    by_partition = {values: tuple(found) for values, found in paths.items()}
+    return PublishedFiles(
+        dict(rows), tuple(directories), sum(map(len, by_partition.values())), size, by_partition
+    )
+
+
+def count_rows(facts: SparkFacts, fs: FileSystem, table: TableDefinition, files: Sequence[StagedFile]) -> int:
+    """Count the rows of staged text, Avro and Parquet files by a Spark job; of Parquet Spark reads the footers only."""
+    if not files:
+        return 0
+    return flat.read(
+        facts, table, escape_globs(fs.spark_path(file.path) for file in files), STRICT_READ
+    ).count()
+
+
+def footers_have_row_counts(table: TableDefinition) -> bool:
+    """Tell whether footers give the row counts (ORC)."""
+    return table.storage.input_format.endswith("OrcInputFormat")

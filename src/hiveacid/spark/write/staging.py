@@ -1,0 +1,449 @@
+"""Frames of ACID events, staged as flat ORC files by Spark's own writer.
+
+A staged file holds the five ACID columns, a boolean placeholder ``row`` and the user's columns ``c0 … cn``, all flat.
+`publish` rewrites the footer so that the placeholder becomes the struct ``row``, which is a third cheaper than a nested
+write. Each bucket and directory has one file, with its rows in key order. The frames shuffle and sort accordingly, and
+`publish` checks the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from hiveacid.core.format.bucket_property import MAX_BUCKET
+from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.formats import flat_files as flat
+from hiveacid.spark.formats.bucket_hash import bucket_number
+from hiveacid.spark.formats.checksum_files import without_checksums
+from hiveacid.spark.formats.column_recipes import ORC
+from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.formats.time_zones import to_file
+from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID
+from hiveacid.spark.write.task_reports import TaskReport, save_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+KIND, BUCKET = "__k", "__b"
+ACTION = "__hiveacid_action"
+_SHUFFLE = "__h"
+_EVENT = "__e"  # DELETE, UPDATED or INSERTED: rows of one event, partition and bucket meet in one task
+# A bucket property has room for 4,096 buckets (``BucketCodec``); a higher number would name another file's rows.
+_TASK_BUCKET = (
+    "if(spark_partition_id() > 4095, CAST(raise_error('[HIVEACID_DATA] more than 4096 tasks write one table: set "
+    "spark.sql.shuffle.partitions to 4096 at most') AS INT), spark_partition_id())"
+)
+# monotonically_increasing_id keeps the task in the bits above
+_NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
+_MAX_WRITERS = 1000  # tasks that write an unbucketed table: one bucket each, 4096 at most
+_SPARK_4 = (4, 0)
+_SHUFFLE_PARTS = 64  # shuffle parts of new rows of an unbucketed table; Spark joins small ones again
+ACID = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
+
+
+class StagedKind(IntEnum):
+    """Kind of a staged row; it selects the directory that the row goes to."""
+
+    DELETE = 0
+    UPDATED = 1  # the new version of an updated row
+    INSERTED = 2
+    REPLACED = 3  # the delete event of an updated row whose new version is staged as INSERTED
+
+    @property
+    def is_delete(self) -> bool:
+        """Tell whether rows of this kind are delete events."""
+        return self in (StagedKind.DELETE, StagedKind.REPLACED)
+
+
+def _write_id_outside_code(write_id: WriteId) -> str:
+    """Return a write id that does not appear in the generated code.
+
+    Literals change the generated code and force recompilation; the write id is therefore passed in an array. Spark does
+    not fold the array access, because the index depends on the task.
+    """
+    return f"get(array({int(write_id)}L), shiftright(spark_partition_id(), 31))"
+
+
+class Action(IntEnum):
+    """Action on a changed row, in the frame given to `stage_changed_rows`."""
+
+    NOTHING = 0
+    DELETE = 1
+    UPDATE = 2
+    INSERT = 3
+
+
+def _events_of_actions(updated: StagedKind) -> str:
+    """Return the kinds of the events that a row's action makes; ``updated``: the kind of new versions."""
+    return (
+        f"CASE {ACTION} WHEN {int(Action.UPDATE)} THEN array({int(StagedKind.DELETE)}, {int(updated)}) "
+        f"WHEN {int(Action.INSERT)} THEN array({int(StagedKind.INSERTED)}) ELSE array({int(StagedKind.DELETE)}) END"
+    )
+
+
+@dataclass(frozen=True)
+class StagingTarget:
+    """Target of staged events: table, write id, a statement id for each kind, and the files' codec under Spark's name.
+
+    With a statement id for `StagedKind.REPLACED` new versions and inserted rows share the files of `StagedKind.INSERTED`.
+    ``single_bucket``: the table is not bucketed, and all its new rows go to bucket 0. ``orc_options``: of Spark's ORC
+    writer, such as ``orc.stripe.size``.
+    """
+
+    facts: SparkFacts
+    table: TableDefinition
+    write_id: WriteId
+    statements: dict[StagedKind, int]
+    codec: str
+    single_bucket: bool = False
+    orc_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_buckets(self) -> bool:
+        """Tell whether the bucket of a row depends on the row, not on the task that writes it."""
+        return self.single_bucket or self.table.bucketing is not None
+
+    @property
+    def shares_files(self) -> bool:
+        """Tell whether new versions of updated rows share the files of inserted rows."""
+        return StagedKind.REPLACED in self.statements
+
+
+def partition_key(index: int) -> str:
+    """Return the staging name of a partition column: its text, never null."""
+    return f"__p{index}"
+
+
+def value_name(index: int) -> str:
+    """Return the staging name of a user column."""
+    return f"c{index}"
+
+
+def partition_text(column: Column) -> str:
+    """Return a partition column as Hive writes it in directory names (NULL and '' are the default partition)."""
+    name = quote_name(column.name)
+    text = f"rtrim({name})" if column.type.startswith("char(") else f"CAST({name} AS STRING)"
+    return f"if(coalesce({text}, '') = '', '{DEFAULT_PARTITION}', {text})"
+
+
+def _staged_values(target: StagingTarget) -> list[Expression]:
+    """Return the user's columns as they are staged."""
+    return [
+        named(to_file(target.facts, quote_name(c.name), c.type), value_name(i))
+        for i, c in enumerate(target.table.columns)
+    ]
+
+
+def stage_insert(
+    target: StagingTarget,
+    frame: DataFrame,
+    directory: str,
+    *,
+    dynamic: bool,
+    small: bool,
+    kind: StagedKind = StagedKind.INSERTED,
+) -> TaskReport:
+    """Write new rows into ``directory`` and return what the tasks report.
+
+    ``frame``: the table's columns under their names, of their types. ``dynamic``: rows go to the partitions
+    that their partition columns name. ``small``: one task is enough (a list of VALUES).
+    """
+    table = target.table
+    keys = [partition_key(i) for i in range(len(table.partition_columns))] if dynamic else []
+    columns: list[Expression] = [
+        named(partition_text(c), key) for key, c in zip(keys, table.partition_columns, strict=False)
+    ]
+    if table.kind is not TableKind.FULL_ACID:
+        return stage_flat(target, frame, directory, columns, keys, small=small)
+    if target.has_buckets:
+        columns.append(named(_checked_bucket(target), BUCKET))
+        keys.append(BUCKET)
+    values = selected(frame, [*_staged_values(target), *columns])
+    placed = _distribute(target, values, keys, bucketed=target.has_buckets, small=small)
+    write_id = _write_id_outside_code(target.write_id)
+    bucket = BUCKET if target.has_buckets else _TASK_BUCKET
+    staged = [
+        "0 AS operation",
+        f"{write_id} AS originalTransaction",
+        f"{bucket_property(bucket, str(target.statements[kind]))} AS bucket",
+        f"{_NEXT_ROW_ID} AS rowId",
+        f"{write_id} AS currentTransaction",
+        "true AS row",
+        *[value_name(i) for i in range(len(table.columns))],
+        *keys,
+    ]
+    events = selected(placed, staged)
+    return write_orc(target.facts, events, directory, keys, target.codec, target.orc_options)
+
+
+def stage_changed_rows(
+    target: StagingTarget, frame: DataFrame, directory: str, *, check_cardinality: bool, small: bool = False
+) -> TaskReport:
+    """Write delete events and new rows of an UPDATE, DELETE or MERGE into ``directory`` in one job.
+
+    ``frame``: `ACTION` (`Action`), ``ROW__ID`` of the changed row (null for inserts), the table's columns
+    with their new values (any value for deletes). With ``check_cardinality`` a target row that appears twice
+    fails the job (``[HIVEACID_CARDINALITY]``); rows with `Action.NOTHING` count, too. ``small``: one task is
+    enough.
+    """
+    table = target.table
+    places = [partition_key(i) for i in range(len(table.partition_columns))]
+    prepared = selected(
+        frame,
+        [
+            ACTION,
+            named(ROW_ID, "__id"),
+            *[named(partition_text(c), key) for key, c in zip(places, table.partition_columns, strict=True)],
+            *_staged_values(target),
+            named(_new_bucket(target), "__new"),
+        ],
+    )
+    if not check_cardinality:
+        prepared = prepared.where(f"{ACTION} != {int(Action.NOTHING)}")
+    deleted = f"{_EVENT} = {int(StagedKind.DELETE)}"
+    updated = StagedKind.INSERTED if target.shares_files else StagedKind.UPDATED
+    events = prepared.selectExpr("*", f"explode({_events_of_actions(updated)}) AS {_EVENT}")
+    events = events.selectExpr("*", f"if({deleted}, {_decode_bucket('__id.bucketid')}, __new) AS {_SHUFFLE}")
+    events = events.coalesce(1) if small else events.repartition(_EVENT, *places, _SHUFFLE)
+    if check_cardinality:
+        events = _refuse_multiple_matches(events, places)
+    own = _SHUFFLE if target.has_buckets else _TASK_BUCKET
+    kind = f"if({deleted} AND {ACTION} = {int(Action.UPDATE)}, {int(StagedKind.REPLACED)}, {_EVENT})"
+    kind = kind if target.shares_files else _EVENT
+    events = events.selectExpr("*", f"{kind} AS {KIND}", f"if({deleted}, {_SHUFFLE}, {own}) AS {BUCKET}")
+    keys = [KIND, *places, BUCKET]
+    ordered = events.sortWithinPartitions(*keys, "__id.writeid", "__id.bucketid", "__id.rowid")
+    return write_orc(
+        target.facts,
+        _change_columns(target, ordered, keys),
+        directory,
+        keys,
+        target.codec,
+        target.orc_options,
+    )
+
+
+def _change_columns(target: StagingTarget, frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+    # Texts, not functions: each call of one is several round trips to the JVM.
+    write_id, live = _write_id_outside_code(target.write_id), f"{_EVENT} != {int(StagedKind.DELETE)}"
+    updated, inserted = (target.statements.get(kind, 0) for kind in (StagedKind.UPDATED, StagedKind.INSERTED))
+    own = bucket_property(BUCKET, f"if({KIND} = {int(StagedKind.UPDATED)}, {updated}, {inserted})")
+    values = [value_name(i) for i in range(len(target.table.columns))]
+    columns = [
+        f"if({live}, 0, 2) AS operation",
+        f"if({live}, {write_id}, __id.writeid) AS originalTransaction",
+        f"if({live}, {own}, __id.bucketid) AS bucket",
+        f"if({live}, {_NEXT_ROW_ID}, __id.rowid) AS rowId",
+        f"{write_id} AS currentTransaction",
+        f"if({live}, true, NULL) AS row",
+        *[f"if({live}, {name}, NULL) AS {name}" for name in values],
+        *keys,
+    ]
+    return selected(frame, columns)
+
+
+def stage_rows_with_ids(target: StagingTarget, frame: DataFrame, directory: str) -> TaskReport:
+    """Write live rows with the row ids they have (major compaction, minor compaction of inserts).
+
+    ``frame``: user columns, ``ROW__ID`` and the current write id under ``CURRENT_WRITE_ID``.
+    """
+    return _stage_keyed(
+        target, _rows_with_ids(target, frame), directory, operation=0, columns=len(target.table.columns)
+    )
+
+
+def stage_in_read_order(target: StagingTarget, frame: DataFrame, directory: str) -> TaskReport:
+    """Write live rows with their row ids, unsorted: each task writes one file in the order in which it reads."""
+    return write_orc(
+        target.facts, events_in_read_order(target, frame), directory, [], target.codec, target.orc_options
+    )
+
+
+def events_in_read_order(target: StagingTarget, frame: DataFrame) -> DataFrame:
+    """Return the events that `stage_in_read_order` writes, without shuffle or sort."""
+    return _keyed_events(_rows_with_ids(target, frame), operation=0, columns=len(target.table.columns))
+
+
+def _rows_with_ids(target: StagingTarget, frame: DataFrame) -> DataFrame:
+    return selected(frame, [ROW_ID, CURRENT_WRITE_ID, *_staged_values(target)])
+
+
+def stage_delete_events(target: StagingTarget, frame: DataFrame, directory: str) -> TaskReport:
+    """Write delete events as they are (minor compaction). ``frame``: ``ROW__ID`` and ``CURRENT_WRITE_ID``."""
+    values = [named(cast("NULL", column_type(c)), value_name(i)) for i, c in enumerate(target.table.columns)]
+    return _stage_keyed(
+        target,
+        selected(frame, [ROW_ID, CURRENT_WRITE_ID, *values]),
+        directory,
+        operation=2,
+        columns=len(values),
+    )
+
+
+def _stage_keyed(
+    target: StagingTarget, frame: DataFrame, directory: str, *, operation: int, columns: int
+) -> TaskReport:
+    keyed = frame.withColumn(BUCKET, F.expr(_decode_bucket(f"{ROW_ID}.bucketid"))).repartition(BUCKET)
+    row_id = [f"{ROW_ID}.writeid", f"{ROW_ID}.bucketid", f"{ROW_ID}.rowid"]
+    ordered = keyed.sortWithinPartitions(BUCKET, *row_id, F.col(CURRENT_WRITE_ID).desc())
+    events = _keyed_events(ordered, BUCKET, operation=operation, columns=columns)
+    return write_orc(target.facts, events, directory, [BUCKET], target.codec, target.orc_options)
+
+
+def _keyed_events(frame: DataFrame, *keys: str, operation: int, columns: int) -> DataFrame:
+    return frame.selectExpr(
+        f"{operation} AS operation",
+        f"{ROW_ID}.writeid AS originalTransaction",
+        f"{ROW_ID}.bucketid AS bucket",
+        f"{ROW_ID}.rowid AS rowId",
+        f"{CURRENT_WRITE_ID} AS currentTransaction",
+        f"CAST({'NULL' if operation else 'true'} AS BOOLEAN) AS row",
+        *[value_name(i) for i in range(columns)],
+        *keys,
+    )
+
+
+def write_orc(
+    facts: SparkFacts,
+    frame: DataFrame,
+    directory: str,
+    keys: Sequence[str],
+    codec: str,
+    orc_options: Mapping[str, str] | None = None,
+) -> TaskReport:
+    """Write a staged frame with Spark's ORC writer, one directory level a key; return what the tasks report."""
+    options = {"compression": codec, "maxRecordsPerFile": "0", **(orc_options or {})}
+    with without_checksums(frame, directory):
+        return save_frame(facts, frame, ORC, options, keys, directory)
+
+
+def stage_empty(target: StagingTarget, directory: str) -> TaskReport:
+    """Write one ORC file without rows, which makes an empty base visible to every engine."""
+    types = zip(
+        (value_name(i) for i in range(len(target.table.columns))), _spark_types(target.table), strict=True
+    )
+    fields = [("operation", "int"), ("originalTransaction", "bigint"), ("bucket", "int"), ("rowId", "bigint")]
+    fields += [("currentTransaction", "bigint"), ("row", "boolean"), *types]
+    nulls = [F.lit(None).cast(kind).alias(name) for name, kind in fields]
+    empty = target.facts.spark.range(0).select(*nulls)  # made in the JVM: no Python worker is needed
+    return write_orc(target.facts, empty.coalesce(1), directory, [], target.codec, target.orc_options)
+
+
+def _spark_types(table: TableDefinition) -> list[str]:
+    return [column_type(c).simpleString() for c in table.columns]
+
+
+def stage_flat(
+    target: StagingTarget,
+    frame: DataFrame,
+    directory: str,
+    places: Sequence[Expression],
+    keys: Sequence[str],
+    *,
+    small: bool,
+) -> TaskReport:
+    """Write rows of a table without ACID columns; ``places`` are its partition keys (named ``keys``)."""
+    table = target.table
+    values = flat.file_values(target.facts, table)
+    bucket_keys = list(keys)
+    columns = [*values, *places]
+    if table.bucketing:
+        columns.append(_bucket_of_row(target).alias(BUCKET))
+        bucket_keys.append(BUCKET)
+    placed = _distribute(
+        target, selected(frame, columns), bucket_keys, bucketed=table.bucketing is not None, small=small
+    )
+    return flat.write(target.facts, table, placed, directory, bucket_keys, target.codec, target.orc_options)
+
+
+def _distribute(
+    target: StagingTarget, frame: DataFrame, keys: Sequence[str], *, bucketed: bool, small: bool
+) -> DataFrame:
+    if small:
+        frame = frame.coalesce(1)
+    elif bucketed:
+        frame = frame.repartition(*keys)
+    elif keys:
+        frame = _rebalance_by_keys(target.facts, frame, keys)
+    else:
+        frame = frame.coalesce(_MAX_WRITERS)
+    return frame.sortWithinPartitions(*keys) if keys else frame
+
+
+def _rebalance_by_keys(facts: SparkFacts, frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Let Spark distribute rows evenly by their keys. In Spark 3.5 only SQL accepts columns in a hint."""
+    if facts.version >= _SPARK_4:
+        return frame.hint("rebalance", *keys)
+    names = ", ".join(map(quote_name, keys))
+    return facts.spark.sql(f"SELECT /*+ REBALANCE({names}) */ * FROM {{frame}}", frame=frame)
+
+
+def bucket_property(bucket: str, statement: str) -> str:
+    """Encode bucket and statement id (``BucketCodec.V1``)."""
+    return f"CAST({1 << 29} | shiftleft({bucket}, 16) | {statement} AS INT)"
+
+
+def _decode_bucket(value: str) -> str:
+    """Decode the bucket of a bucket property (``BucketCodec``: the three top bits are the version)."""
+    return f"if(shiftright({value}, 29) = 1, shiftright({value}, 16) & {0xFFF}, {value})"
+
+
+def _bucket_of_row(target: StagingTarget) -> SparkColumn:
+    table = target.table
+    assert table.bucketing is not None  # noqa: S101 - the callers asked
+    types = {c.name: c.type for c in table.columns}
+    names = [name.lower() for name in table.bucketing.columns]
+    return bucket_number(
+        target.facts,
+        [F.col(quote_name(name)) for name in names],
+        [types[name] for name in names],
+        table.bucketing_version,
+        table.bucketing.count,
+    )
+
+
+def _checked_bucket(target: StagingTarget) -> Expression:
+    table = target.table
+    if target.single_bucket:
+        return "0"
+    assert table.bucketing is not None  # noqa: S101 - the callers asked
+    if table.bucketing.count > MAX_BUCKET + 1:
+        raise UnsupportedFeatureError(
+            f"{table.name} has {table.bucketing.count} buckets: a row id has room for {MAX_BUCKET + 1}; such a table "
+            "can be read; to change it, CREATE TABLE ... AS SELECT one with fewer buckets"
+        )
+    return _bucket_of_row(target)
+
+
+def _new_bucket(target: StagingTarget) -> Expression:
+    if target.has_buckets:
+        return _checked_bucket(target)
+    # rows without a row id (inserts) spread by their values; which part a row falls into doesn't matter
+    atomic = [c.name for c in target.table.columns if "<" not in c.type][:4]
+    spread = ", ".join([f"{ROW_ID}.rowid", f"{ROW_ID}.writeid", *map(quote_name, atomic)])
+    return f"pmod(hash({spread}), {_SHUFFLE_PARTS})"
+
+
+def _refuse_multiple_matches(events: DataFrame, places: Sequence[str]) -> DataFrame:
+    key = [F.col("__id.writeid"), F.col("__id.bucketid"), F.col("__id.rowid")]
+    unmatched = F.when(F.col(ACTION) == int(Action.INSERT), F.monotonically_increasing_id())
+    events = events.withColumn("__unmatched", unmatched)
+    window = Window.partitionBy(_EVENT, *places, _SHUFFLE, *key, "__unmatched").orderBy(ACTION)
+    numbered = events.withColumn("__nth", F.row_number().over(window))
+    double = F.raise_error(F.lit("[HIVEACID_CARDINALITY] a target row matches more than one source row"))
+    checked = F.when(F.col("__nth") > 1, double.cast("boolean")).otherwise(
+        F.col(ACTION) != int(Action.NOTHING)
+    )
+    return numbered.where(checked)

@@ -1,0 +1,102 @@
+"""Batches of a streaming query: the query's id, and the last change of each key in a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from hiveacid.core.model import Column
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.formats.types import hive_type_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+OP = "__hiveacid_op"
+"""Column: `UPSERT` or `DELETE`."""
+IS_DELETE = "__hiveacid_old"
+"""Boolean column of `split_changes`: the row deletes the old version, and does not add the new one."""
+UPSERT, DELETE = "u", "d"
+
+_UPSERTS = ("insert", "i", "c", "r", "update", "u", "update_after", "update_postimage", "upsert")
+_DELETES = ("delete", "d")
+_IGNORED = ("update_before", "update_preimage")
+_RANK, _TIE = "__hiveacid_rank", "__hiveacid_tie"
+
+
+def query_id(frame: DataFrame) -> str | None:
+    """Return the id of the streaming query of a batch, which the checkpoint keeps; None outside of a streaming query.
+
+    Raises UnsupportedFeatureError on Spark Connect, which does not give the id.
+    """
+    session = frame.sparkSession
+    if not hasattr(session, "_jsparkSession"):
+        raise UnsupportedFeatureError(
+            'stream_writer() needs classic Spark; on Connect write by writeStream.format("hiveacid")'
+        )
+    identifier: str | None = session.sparkContext.getLocalProperty("sql.streaming.queryId")
+    return identifier
+
+
+def columns_to_add(frame: DataFrame, known: Sequence[str], besides: Sequence[str]) -> tuple[Column, ...]:
+    """Return the frame's columns that a table lacks, with Hive's types. Raises UnsupportedFeatureError."""
+    passed_over = {*known, *besides}
+    return tuple(
+        Column(field.name.lower(), hive_type_name(field.dataType, field.name))
+        for field in frame.schema.fields
+        if field.name.lower() not in passed_over
+    )
+
+
+def last_changes(
+    frame: DataFrame, keys: Sequence[str], change_type: str | None, sequence_by: str | None
+) -> DataFrame:
+    """Return the last change of each key, with the column `OP`.
+
+    ``change_type``: the column that says what a row is, None where all rows are upserts. ``sequence_by``: the column
+    that orders changes of one key. When the rows are read, DataError for a kind of change that nobody knows, and for
+    changes of one key that nothing orders.
+    """
+    action: SparkColumn = F.lit(UPSERT)
+    if change_type is not None:
+        said = F.lower(F.trim(F.col(quote_name(change_type)).cast("string")))
+        frame = frame.where(F.coalesce(~said.isin(*_IGNORED), F.lit(True)))  # noqa: FBT003
+        unknown = _error(
+            F.lit(f"{change_type} = "), F.coalesce(said, F.lit("NULL")), F.lit(" is no kind of change")
+        )
+        action = F.when(said.isin(*_UPSERTS), UPSERT).when(said.isin(*_DELETES), DELETE).otherwise(unknown)
+    columns = [F.col(quote_name(key)) for key in keys]
+    window = Window.partitionBy(*columns)
+    if sequence_by is None:
+        rank, tie = F.row_number().over(window.orderBy(*columns)), F.count(F.lit(1)).over(window) > 1
+        how = "nothing says which is the last: name a column by sequence_by="
+    else:
+        order = F.col(quote_name(sequence_by))
+        ordered = window.orderBy(order.desc_nulls_last())
+        rank, follows = F.row_number().over(ordered), F.lead(F.struct(order.alias("at"))).over(ordered)
+        tie = follows.isNotNull() & follows["at"].eqNullSafe(order)
+        how = f"{sequence_by} is the same in the last two"
+    key = F.concat_ws(", ", *(F.concat(F.lit(f"{name}="), _as_text(name)) for name in keys))
+    double = _error(F.lit("several changes of "), key, F.lit(f" in one batch, and {how}"))
+    numbered = frame.select("*", rank.alias(_RANK), tie.alias(_TIE)).where(F.col(_RANK) == 1)
+    return numbered.withColumn(OP, F.when(F.col(_TIE), double).otherwise(action)).drop(_RANK, _TIE)
+
+
+def split_changes(changes: DataFrame) -> DataFrame:
+    """Return each change as a delete (`IS_DELETE`), and each upsert as an insert as well."""
+    both = F.array(F.lit(True), F.lit(False))  # noqa: FBT003
+    going = F.array(F.lit(True))  # noqa: FBT003
+    return changes.withColumn(IS_DELETE, F.explode(F.when(F.col(OP) == UPSERT, both).otherwise(going)))
+
+
+def _as_text(name: str) -> SparkColumn:
+    return F.coalesce(F.col(quote_name(name)).cast("string"), F.lit("NULL"))
+
+
+def _error(*message: SparkColumn) -> SparkColumn:
+    return F.raise_error(F.concat(F.lit("[HIVEACID_DATA] "), *message)).cast("string")

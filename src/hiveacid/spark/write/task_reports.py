@@ -1,0 +1,144 @@
+"""Rows and files that the tasks of a write report, compared with the files that the driver finds.
+
+Spark's write tasks count rows and files, and the driver adds up the counts of the committed tasks, without failed and
+speculative attempts. Executors may write to a directory of their own machine, if a ``file:`` location is not shared.
+They then report rows, but the driver finds no files; for Spark such a job succeeds (issue 20, point 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.errors import StorageError
+from hiveacid.storage.paths import is_local, spark_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.session.capabilities import SparkFacts
+
+_SPARK_4 = (4, 0)
+_SAVE_COMMAND = (4, 1)  # the first whose DataFrameWriter has saveCommand
+_ROWS, _FILES = "numOutputRows", "numFiles"  # BasicWriteJobStatsTracker
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """Counts that the tasks of one or more writes reported; None where Spark gives none (Spark Connect)."""
+
+    directories: tuple[str, ...]
+    rows: int | None
+    files: int | None
+
+    def require_files(self, found: int) -> None:
+        """Raise StorageError if there are fewer staged files than the tasks wrote."""
+        if self.files is not None and found < self.files:
+            raise self._error(f"{self.files} files", f"{found}")
+
+    def require_rows(self, found: int) -> None:
+        """Raise StorageError if the staged files hold another number of rows than the tasks wrote."""
+        if self.rows is not None and found != self.rows:
+            raise self._error(f"{self.rows} rows", f"{found}")
+
+    def _error(self, wrote: str, found: str) -> StorageError:
+        where = self.directories[0]
+        cause = (
+            "executors on other machines or in other containers have a directory of their own under this path: put "
+            "the table on storage that the driver and all executors share"
+            if is_local(where)
+            else "something else removed or wrote files there, or the driver and the executors use different storage "
+            "under this name: check the file system settings of both"
+        )
+        return StorageError(
+            f"the tasks wrote {wrote} into {', '.join(self.directories)}, but the driver finds {found} there; nothing "
+            f"was committed. Likely cause: {cause}"
+        )
+
+
+def add_reports(reports: Sequence[TaskReport]) -> TaskReport:
+    """Add up the reports of several writes."""
+    rows, files = ([getattr(one, name) for one in reports] for name in ("rows", "files"))
+    return TaskReport(
+        tuple(directory for one in reports for directory in one.directories),
+        None if None in rows else sum(rows),
+        None if None in files else sum(files),
+    )
+
+
+def save_frame(
+    facts: SparkFacts,
+    frame: DataFrame,
+    source: str,
+    options: Mapping[str, str],
+    keys: Sequence[str],
+    directory: str,
+) -> TaskReport:
+    """Write a frame into a directory that does not exist yet and return what the tasks report.
+
+    ``source``, ``options`` and ``keys``: format, options and partition columns of Spark's DataFrameWriter.
+    """
+    path = spark_path(directory)
+    if facts.classic and facts.version < _SAVE_COMMAND:
+        return _report_of_plan(
+            directory,
+            _run_command(facts, frame, _write_command(facts, frame, source, {**options, "path": path}, keys)),
+        )
+    writer = frame.write.mode("error").format(source).options(**options)
+    if keys:
+        writer = writer.partitionBy(*keys)
+    if not facts.classic:
+        writer.save(path)
+        return TaskReport((directory,), None, None)
+    jvm: Any = facts.spark._jvm  # noqa: SLF001
+    java: Any = writer._jwrite  # noqa: SLF001
+    return _report_of_plan(
+        directory, _run_command(facts, frame, java.saveCommand(jvm.scala.Option.apply(path)))
+    )
+
+
+def _write_command(
+    facts: SparkFacts, frame: DataFrame, source: str, options: Mapping[str, str], keys: Sequence[str]
+) -> Any:
+    """Return the command that DataFrameWriter.save runs, whose writer has no ``saveCommand`` before Spark 4.1."""
+    jvm: Any = facts.spark._jvm  # noqa: SLF001
+    java: Any = frame._jdf  # noqa: SLF001
+    to_seq, none, sql = jvm.PythonUtils.toSeq, jvm.scala.Option.empty(), jvm.org.apache.spark.sql
+    written = sql.execution.datasources.DataSource(
+        frame.sparkSession._jsparkSession,  # noqa: SLF001
+        source,
+        to_seq([]),
+        none,
+        to_seq(list(keys)),
+        none,
+        jvm.PythonUtils.toScalaMap(dict(options)),
+        none,
+    )
+    return written.planForWriting(sql.SaveMode.ErrorIfExists, java.logicalPlan())
+
+
+def _run_command(facts: SparkFacts, frame: DataFrame, command: Any) -> Any:
+    """Run a write command and return its plan, which holds the counts; DataFrameWriter.save does not return it."""
+    sql: Any = facts.spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]  # noqa: SLF001
+    datasets = sql.Dataset if facts.version < _SPARK_4 else sql.classic.Dataset
+    session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001
+    return _write_node(datasets.ofRows(session, command).logicalPlan().commandPhysicalPlan())
+
+
+def _report_of_plan(directory: str, plan: Any) -> TaskReport:
+    metrics = plan.metrics()
+    rows, files = (int(metrics.apply(name).value()) for name in (_ROWS, _FILES))
+    return TaskReport((directory,), rows, files)
+
+
+def _write_node(plan: Any) -> Any:
+    """Return the node that wrote, inside an adaptive plan and, since Spark 4.1, its last stage."""
+    while True:
+        name = plan.nodeName()
+        if name == "AdaptiveSparkPlan":
+            plan = plan.executedPlan()
+        elif name == "ResultQueryStage":
+            plan = plan.plan()
+        else:
+            return plan

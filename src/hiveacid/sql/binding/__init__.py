@@ -1,0 +1,14 @@
+"""Binding: a statement's pieces of text, as Spark is to run them.
+
+``bind.Binder`` serves one statement. For each piece it asks Spark's parser (on Spark Connect: sqlglot) for the names of
+tables, looks each one up in the catalog, and replaces it by a temporary view. The view reads the table at the
+statement's snapshot, or at the point of ``AS OF`` (``time_travel``).
+
+- ``ownership`` decides whether hiveacid or Spark carries out a statement of a native session.
+- ``virtual_columns`` adds ROW__ID and INPUT__FILE__NAME to the views of queries that name them.
+- ``predicates`` finds conditions that reach the files; ``metadata_tables`` and ``change_functions`` find ``t.history``
+  and ``hiveacid_changes(...)``.
+- ``source_positions`` maps positions in Spark's errors to the user's text.
+
+Views are dropped when the statement ends. DataFrames that were analysed with them stay valid.
+"""

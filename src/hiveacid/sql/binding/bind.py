@@ -1,0 +1,393 @@
+"""Binder of one statement: names of tables in its texts become temporary views on one snapshot."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hiveacid.config.table_properties import SPARK_PROVIDER
+from hiveacid.core.model import TableKind, TableName, ViewDefinition
+from hiveacid.core.schema.types import position, quote_name
+from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
+from hiveacid.spark.parser.lexer import Token, TokenKind
+from hiveacid.spark.parser.relations import (
+    Relation,
+    find_relations,
+    find_relations_in_expression,
+    shift_relation,
+)
+from hiveacid.spark.session.temporary_views import (
+    create_view,
+    drop_view,
+    exists_in_spark,
+    is_temporary_view,
+    query_views,
+)
+from hiveacid.sql.binding.change_functions import ChangeCall, find_change_calls
+from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table
+from hiveacid.sql.binding.predicates import Predicate, is_count_of_rows, where_predicate
+from hiveacid.sql.binding.source_positions import Edit, EditedText, statement_position
+from hiveacid.sql.binding.time_travel import change_frame, metadata_frame, resolve_as_of
+from hiveacid.sql.binding.travel_clauses import without_clauses
+from hiveacid.sql.binding.view_text import errors_of_view, view_of_ours, with_view_columns
+from hiveacid.sql.binding.virtual_columns import (
+    MARKER,
+    VIRTUAL_COLUMNS,
+    VirtualColumns,
+    without_virtual_columns,
+)
+from hiveacid.sql.statements.values import Slice, table_ref
+from hiveacid.table.acid_table import Scan, scan_frame
+from hiveacid.table.read.time_travel import PointInTime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.sql.binding.table_mentions import TableMention
+    from hiveacid.sql.statements.values import TableRef
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+# Prefixes that make a query of a piece of text.
+EXPRESSION, SOURCE, QUERY = "SELECT ", "SELECT * FROM ", ""
+_CATALOG, _IN_DATABASE = "spark_catalog", 2  # Spark's own catalog; how many parts a name in a database has
+_READING = frozenset({"FROM", "JOIN", "TABLE"})
+_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
+_FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
+
+
+@dataclass(frozen=True)
+class View:
+    """The rows that a temporary view shows: those of a table, or, with ``metadata``, of one of its metadata tables.
+
+    ``virtual_columns``: it has them, too. ``as_of``: the point of time travel. ``predicate``: the reader needs only
+    rows that fulfil it. ``counted``: the reader needs only the number of rows.
+    """
+
+    table: TableName
+    virtual_columns: bool = False
+    as_of: PointInTime | None = None
+    predicate: Predicate | None = None
+    metadata: str | None = None
+    counted: bool = False
+
+
+@dataclass
+class Binder:
+    """Binds the texts of one statement; all of them see one snapshot.
+
+    ``joined`` is the transaction that reads; ``reader`` (a snapshot's transaction) is set for queries that no
+    transaction of ours belongs to, and then keeps the files for as long as the result can run.
+    """
+
+    context: Context
+    joined: Transaction | None
+    reader: Transaction | None
+    views: dict[View, str] = field(default_factory=dict)
+    frames: dict[str, DataFrame] = field(default_factory=dict)
+    within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
+
+    def bind(self, piece: Slice, before: str = QUERY) -> EditedText:
+        """Return a piece of text with views in the places of our tables.
+
+        ``before``: what makes a query of it. Raises NoSuchTableError, ParseError, UnsupportedFeatureError.
+        """
+        calls = find_change_calls(piece)
+        if before != SOURCE and not any(token.keyword in _READING for token in piece.tokens):
+            return EditedText(piece)
+        virtual_columns = VirtualColumns(piece)
+        relations = relations_of(self.context.facts, piece, before)
+        predicate = where_predicate(piece, relations) if before == QUERY else None
+        counted = before == QUERY and is_count_of_rows(piece, relations)
+        edits = [Edit(call.start, call.end, self._changes(piece, call)) for call in calls]
+        for relation in relations:
+            named = self._ours(piece, relation)
+            if named is None:
+                continue
+            if isinstance(named, ViewDefinition):
+                edits += self._view(piece, relation, named)
+                continue
+            if named.metadata is not None:
+                edits += self._metadata_table(piece, relation, named)
+                continue
+            needs_them = virtual_columns.needed_at(relation.start)
+            if needs_them:
+                virtual_columns.refuse_unseen_use()
+            as_of = resolve_as_of(self.context, piece, relation)
+            view = View(named.table, needs_them, as_of, predicate, counted=counted)
+            edits += _edits(piece, relation, self._name(view))
+        return EditedText(piece, tuple(edits))
+
+    def _metadata_table(self, piece: Slice, relation: Relation, named: TableSource) -> list[Edit]:
+        if relation.travel is not None:
+            line, column = statement_position(piece, *position(piece.text, relation.travel.start))
+            raise UnsupportedFeatureError(
+                f"{named.table}.{named.metadata} shows the present: AS OF is not for it (line {line}, column {column})"
+            )
+        return _edits(piece, relation, self._name(View(named.table, metadata=named.metadata)))
+
+    def _view(self, piece: Slice, relation: Relation, seen: ViewDefinition) -> list[Edit]:
+        """Return the edits that read a view of the catalog, at this statement's snapshot, in the place of its name."""
+        line, column = statement_position(piece, *position(piece.text, relation.start))
+        where = f" (line {line}, column {column})"
+        if relation.travel is not None:
+            raise UnsupportedFeatureError(
+                f"{seen.name} is a view, which has no past of its own: AS OF belongs to the tables in its query{where}"
+            )
+        view = View(seen.name)
+        if seen.name in self.within:
+            raise UnsupportedFeatureError(f"view {seen.name} would read itself{where}")
+        if view not in self.views:
+            name = f"hiveacid_{uuid.uuid4().hex}"
+            before = self.context.database, self.context.in_view
+            self.context.database, self.context.in_view = seen.database, True
+            self.within.append(seen.name)
+            try:
+                with errors_of_view(seen.name, where):
+                    rows = without_virtual_columns(self.run(self.bind(Slice(seen.text)).text))
+                    self.frames[name] = with_view_columns(seen, rows)
+            finally:
+                self.within.pop()
+                self.context.database, self.context.in_view = before
+            create_view(self.frames[name], name)
+            self.views[view] = name
+        return _edits(piece, relation, self.views[view])
+
+    def _changes(self, piece: Slice, call: ChangeCall) -> str:
+        """Return the name of a view of changes; each call has its own."""
+        frame = change_frame(self.context, piece, call, self.joined or self.reader)
+        name = f"hiveacid_{uuid.uuid4().hex}"
+        self.frames[name] = frame
+        create_view(frame, name)
+        return name
+
+    def _ours(self, piece: Slice, relation: Relation) -> TableSource | ViewDefinition | None:
+        """Return the table or view of our catalog that a name means, None if it is Spark's."""
+        facts, parts = self.context.facts, relation.parts
+        name = table_of_ours(self.context, table_ref(parts))
+        seen = view_of_ours(self.context, table_ref(parts)) if name is None else None
+        if seen is not None:
+            return seen
+        found = find_metadata_table(self.context, parts) if name is None else TableSource(name)
+        if found is not None:
+            return found
+        if (parts[0] in _FILE_FORMATS and len(parts) > 1) or exists_in_spark(facts, parts):
+            return None
+        line, column = statement_position(piece, *position(piece.text, relation.start))
+        raise NoSuchTableError(
+            f"table {'.'.join(parts)} does not exist: see SHOW TABLES (line {line}, column {column})"
+        )
+
+    def _name(self, view: View) -> str:
+        """Return the temporary view's name."""
+        if view not in self.views:
+            name = f"hiveacid_{uuid.uuid4().hex}"
+            self.frames[name] = self.frame(view)
+            create_view(self.frames[name], name)
+            self.views[view] = name
+        return self.views[view]
+
+    def run(self, text: str) -> DataFrame:
+        """Return the rows of a bound query; the views may go afterwards."""
+        return query_views(self.context.facts, text, self.frames)
+
+    def frame(self, view: View) -> DataFrame:
+        """Return the rows of a table, with its virtual columns and their marker last if the view has them."""
+        if view.metadata is not None:
+            named = TableSource(view.table, view.metadata)
+            return metadata_frame(self.context, named, self.joined or self.reader)
+        table = self.context.require(view.table)
+        more = (
+            [n for n in VIRTUAL_COLUMNS if n != "ROW__ID" or table.kind is TableKind.FULL_ACID]
+            if view.virtual_columns
+            else []
+        )
+        columns = [c.name for c in (*table.columns, *table.partition_columns)]
+        scan = Scan(
+            self.context,
+            view.table,
+            self.joined,
+            columns=(*columns, *more),
+            as_of=view.as_of,
+            counted=view.counted,
+        )
+        if view.predicate is not None:
+            scan = replace(scan, hint=view.predicate.condition, hint_alias=view.predicate.alias)
+        frame = scan_frame(scan, self.reader)
+        if not view.virtual_columns:
+            return frame
+        return frame.selectExpr("*", f"CAST(NULL AS TINYINT) AS {MARKER}{len(more)}")
+
+    def drop_views(self) -> None:
+        """Forget the views; what was analysed with them goes on."""
+        for name in self.frames:
+            drop_view(self.context.facts, name)
+        self.views.clear()
+        self.frames.clear()
+
+
+@contextmanager
+def binder(
+    context: Context, joined: Transaction | None, reader: Transaction | None = None
+) -> Iterator[Binder]:
+    """Give a Binder for one statement; its views end with the block.
+
+    With neither ``joined`` nor ``reader`` the present state of all tables is taken once, at the beginning.
+    """
+    if joined is None and reader is None:
+        with context.read_leases.acquire(context.settings) as taken:
+            yield from _bound(Binder(context, None, taken))
+    else:
+        yield from _bound(Binder(context, joined, reader))
+
+
+def _bound(made: Binder) -> Iterator[Binder]:
+    try:
+        yield made
+    finally:
+        made.drop_views()
+
+
+def table_of_ours(context: Context, ref: TableRef | None) -> TableName | None:
+    """Return the table of our catalog that a name means, None if it is Spark's; temporary views come first."""
+    if ref is None or (ref.database is None and is_temporary_view(context.facts, ref.name)):
+        return None
+    name = ref.resolve(context.database)
+    table = context.catalog.get_table(name)
+    if table is None:
+        return None
+    return None if is_spark_table(context, table) else name
+
+
+def is_spark_table(context: Context, table: TableDefinition) -> bool:
+    """Tell whether a table of a metastore is one that Spark made there, by its own catalog, which is at hand."""
+    made = table.kind is TableKind.PLAIN and SPARK_PROVIDER.of(table) is not None
+    return made and context.facts.hive_support
+
+
+def relation_of_ours(context: Context, ref: TableRef | None) -> TableName | None:
+    """Return the table or view of our catalog that a name means, as `table_of_ours`."""
+    found = table_of_ours(context, ref)
+    if found is not None:
+        return found
+    view = view_of_ours(context, ref)
+    return None if view is None else view.name
+
+
+def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]:
+    """Return the tables that a piece of text names, places counted from its beginning."""
+    try:
+        if not facts.classic:
+            return _without_parser(piece, before)
+        if before == EXPRESSION:
+            return find_relations_in_expression(facts, piece.text)
+        tokens = None if before else piece.tokens
+        found = find_relations(facts, before + piece.text, tokens)
+    except ParseError as error:
+        if error.line is None or error.column is None:
+            raise
+        column = error.column - (len(before) if error.line == 1 and before != EXPRESSION else 0)
+        message = str(error).removesuffix(f" (line {error.line}, column {error.column})")
+        line, column = statement_position(piece, error.line, column)
+        raise ParseError(message, line=line, column=column) from error
+    return [shift_relation(relation, -len(before)) for relation in found]
+
+
+def _without_parser(piece: Slice, before: str) -> list[Relation]:
+    """Return the tables as sqlglot finds them, with the clauses of time travel, which it need not know."""
+    from hiveacid.sql.binding.table_mentions import find_table_mentions  # noqa: PLC0415 - needs an extra
+
+    text, (plain, clauses) = piece.text, without_clauses(piece)
+    tokens = [token for token in piece.tokens if not any(c.start <= token.start < c.end for c in clauses)]
+    relations = [_with_alias_place(plain, tokens, found) for found in find_table_mentions(plain, before)]
+    travels = {}
+    for clause in clauses:
+        owner = [
+            one.start
+            for one in relations
+            if one.end <= clause.start and not text[one.end : clause.start].strip()
+        ]
+        if owner:
+            travels[owner[-1]] = clause
+    return [
+        replace(one, travel=travels[one.start], alias_at=_behind(one.alias_at, travels[one.start].end))
+        if one.start in travels
+        else one
+        for one in relations
+    ]
+
+
+def _behind(alias_at: int | None, end: int) -> int | None:
+    return None if alias_at is None else max(alias_at, end)
+
+
+def _with_alias_place(text: str, tokens: Sequence[Token], found: TableMention) -> Relation:
+    """Return what sqlglot found as what Spark's parser would have said."""
+    name = text[found.start : found.end].rpartition(".")[2].strip(" `")
+    # TABLE t, a query of its own, takes no alias
+    alone = tokens[0].keyword == "TABLE" and found.start == tokens[1].start
+    alias_at = None if found.has_alias or alone else _end_of_sample(tokens, found.end)
+    return Relation(found.parts, found.start, found.end, found.has_alias, name, alias_at)
+
+
+def _end_of_sample(tokens: Sequence[Token], end: int) -> int:
+    """Return the offset for an alias: the end of the table's name and its TABLESAMPLE (...) [REPEATABLE (...)]."""
+    following = [token for token in tokens if token.start >= end]
+    if following[0].keyword != "TABLESAMPLE":
+        return end
+    depth = 0
+    for token, after in pairwise(following):
+        depth += (token.keyword == "(") - (token.keyword == ")")
+        if token.keyword == ")" and depth == 0 and after.keyword != "REPEATABLE":
+            return token.end
+    return end
+
+
+def _edits(piece: Slice, relation: Relation, view: str) -> list[Edit]:
+    """Return what has to change in a text so that a relation is read from a view."""
+    end = relation.end if relation.travel is None else relation.travel.end
+    edits = [Edit(relation.start, end, view)]
+    if relation.alias_at is not None:
+        edits.append(Edit(relation.alias_at, relation.alias_at, f" AS {quote_name(relation.name)}"))
+        if len(relation.parts) > 1:
+            edits += _qualifiers(piece.tokens, relation.parts)
+    return edits
+
+
+def unqualified(bound: EditedText, table: TableName) -> EditedText:
+    """Blank out the database in front of ``database.table.column`` in an expression on a table."""
+    tokens = bound.origin.tokens
+    return replace(bound, edits=(*bound.edits, *_qualifiers(tokens, (table.database, table.name))))
+
+
+def _qualifiers(tokens: Sequence[Token], parts: Sequence[str]) -> list[Edit]:
+    """Blank out what stands before the table in ``[catalog.]database.table.column``: a view has only a name."""
+    whole = tuple(parts) if len(parts) > _IN_DATABASE else (_CATALOG, *parts)
+    edits = []
+    for place, token in enumerate(tokens):
+        if place and tokens[place - 1].keyword == ".":
+            continue
+        for names in (whole[first:] for first in range(len(whole) - 1)):
+            window = tokens[place : place + 2 * len(names) + 1]
+            if _is_column_of(window, names):
+                edits.append(Edit(token.start, window[-3].start, ""))
+                break
+    return edits
+
+
+def _is_column_of(window: Sequence[Token], names: Sequence[str]) -> bool:
+    """Tell whether tokens are a column's name, or a star, behind these names."""
+    found = window[::2]
+    return (
+        len(found) == len(names) + 1
+        and all(dot.keyword == "." for dot in window[1::2])
+        and all(one.kind in _NAMES for one in found[:-1])
+        and (found[-1].kind in _NAMES or found[-1].keyword == "*")
+        and [one.name.lower() for one in found[:-1]] == list(names)
+    )

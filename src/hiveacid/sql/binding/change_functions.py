@@ -1,0 +1,117 @@
+"""Calls of ``hiveacid_changes(...)`` and ``table_changes(...)`` in a query, with their offsets and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hiveacid.errors import StatementError
+from hiveacid.spark.parser.lexer import Token, TokenKind, string_value
+from hiveacid.sql.statements.values import Slice
+
+HIVEACID_CHANGES, TABLE_CHANGES = "HIVEACID_CHANGES", "TABLE_CHANGES"
+"""Changes after one point and not after another; or of a first to a last point, as Delta Lake counts them."""
+_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    HIVEACID_CHANGES: ("table", "after", "until", "key", "net", "row_ids"),
+    TABLE_CHANGES: ("table", "start", "end", "key", "net", "row_ids"),
+}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """The text of an argument, its tokens, and the offset where it begins."""
+
+    text: str
+    start: int
+    tokens: Sequence[Token] = ()
+
+
+@dataclass(frozen=True)
+class ChangeCall:
+    """One call: its place in the text (``end`` excluded), its arguments by name; all of ``key`` are names of columns."""
+
+    function: str
+    start: int
+    end: int
+    line: int
+    column: int
+    arguments: Mapping[str, Argument] = field(compare=False)
+    key: tuple[Argument, ...] = ()
+
+
+def find_change_calls(piece: Slice) -> list[ChangeCall]:
+    """Return the calls in a text. Raises StatementError for arguments that the functions do not have."""
+    lower = piece.text.lower()
+    if HIVEACID_CHANGES.lower() not in lower and TABLE_CHANGES.lower() not in lower:
+        return []
+    tokens = piece.tokens
+    found = []
+    for place, token in enumerate(tokens[:-2]):
+        is_call = token.keyword in _PARAMETERS and tokens[place + 1].keyword == "("
+        if is_call and (place == 0 or tokens[place - 1].keyword != ".") and _names_table(tokens, place + 2):
+            found.append(_call(piece.text, tokens, place))
+    return found
+
+
+def _names_table(tokens: Sequence[Token], place: int) -> bool:
+    """Tell a call from a common table expression of that name with a list of columns."""
+    if tokens[place + 1].keyword == "=>":
+        return True
+    return tokens[place].kind is TokenKind.STRING or tokens[place].keyword in {":", "?"}
+
+
+def _call(text: str, tokens: Sequence[Token], place: int) -> ChangeCall:
+    name = tokens[place]
+    pieces, end = _pieces(tokens, place + 2)
+    named: dict[str, Argument] = {}
+    key: list[Argument] = []
+    parameters = _PARAMETERS[name.keyword]
+    for number, piece in enumerate(pieces):
+        first = piece[0]
+        if len(piece) > 2 and piece[1].keyword == "=>":  # noqa: PLR2004 - name => value
+            parameter, piece = first.name.lower(), piece[2:]  # noqa: PLW2901 - what is left of it
+        else:
+            parameter = parameters[min(number, 3)]
+        argument = Argument(text[piece[0].start : piece[-1].end], piece[0].start, piece)
+        if parameter == "key":
+            key.append(argument)
+        elif parameter in parameters and parameter not in named:
+            named[parameter] = argument
+        else:
+            raise StatementError(
+                f"{name.text} has no parameter {parameter}, or it is given twice; there are {', '.join(parameters)}",
+                line=first.line,
+                column=first.column,
+            )
+    if "table" not in named or parameters[1] not in named:
+        raise StatementError(
+            f"{name.text} needs a table and {parameters[1]}: {name.text}('db.t', 1)",
+            line=name.line,
+            column=name.column,
+        )
+    return ChangeCall(name.keyword, name.start, end, name.line, name.column, named, tuple(key))
+
+
+def _pieces(tokens: Sequence[Token], place: int) -> tuple[list[list[Token]], int]:
+    """Return the tokens of each argument, and where the call ends."""
+    pieces: list[list[Token]] = [[]]
+    depth = 1
+    for token in tokens[place:]:
+        depth += (token.keyword in {"(", "["}) - (token.keyword in {")", "]"})
+        if depth == 0:
+            return [piece for piece in pieces if piece], token.end
+        if token.kind is TokenKind.END:
+            break
+        if token.keyword == "," and depth == 1:
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    raise StatementError("the parenthesis has no end", line=tokens[place].line, column=tokens[place].column)
+
+
+def tables_of_change_calls(piece: Slice) -> Iterator[str | None]:
+    """Yield the table that each call names; None where a parameter names it, or Spark has no such function."""
+    for call in find_change_calls(piece):
+        token = call.arguments["table"].tokens[0]
+        known = token.kind is TokenKind.STRING and call.function != HIVEACID_CHANGES
+        yield string_value(token.text) if known else None

@@ -1,0 +1,323 @@
+"""Owner of a statement, hiveacid or Spark: the decision by which both share one ``spark.sql``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum, auto
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.config.keys import REGISTRY
+from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.core.model import TableName
+from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
+from hiveacid.spark.parser.lexer import Token, TokenKind, is_script
+from hiveacid.spark.parser.named_tables import named_tables
+from hiveacid.spark.session.classic_session import spark_catalog_table
+from hiveacid.spark.session.temporary_views import is_temporary_view
+from hiveacid.sql import statements
+from hiveacid.sql.binding.bind import QUERY, relation_of_ours, relations_of
+from hiveacid.sql.binding.change_functions import tables_of_change_calls
+from hiveacid.sql.binding.metadata_tables import find_metadata_table
+from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.statements.values import Slice, table_ref
+
+if TYPE_CHECKING:
+    from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.table.context import Context
+
+_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
+# What stands before the name of a table that a statement is about, and before any table at all.
+_BEFORE_TARGETS = frozenset(
+    {"TABLE", "INTO", "UPDATE", "OVERWRITE", "EXISTS"}
+    | {"DESCRIBE", "DESC", "EXTENDED", "FORMATTED", "TBLPROPERTIES", "PARTITIONS"}
+)
+_BEFORE_TABLES = _BEFORE_TARGETS | {"FROM", "JOIN", "USING", "ON", "IN", "COLUMNS", ","}
+# Statements of ours that name no table, or need none.
+_ALWAYS_OURS = (
+    statements.ShowTransactions,
+    statements.ShowLocks,
+    statements.ShowCompactions,
+    statements.AbortTransactions,
+    statements.AbortCompactions,
+    statements.StartTransaction,
+    statements.Commit,
+    statements.Rollback,
+)
+# What Spark may do with a transactional table in its own catalog: tell of it.
+_READ_ONLY_VERBS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "REFRESH", "USE", "RESET"})
+_DATABASES = (statements.CreateDatabase, statements.DropDatabase, statements.UseDatabase)
+
+
+class Owner(Enum):
+    """The engine that carries out a statement."""
+
+    OURS = auto()
+    SPARK = auto()
+    SPARK_READING_OURS = auto()  # Spark, with our tables bound to their snapshot
+    BOTH = auto()  # both have databases of one name
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """A statement and its owner; ``statement`` is None where the grammar does not know it."""
+
+    owner: Owner
+    statement: statements.Statement | None = None
+
+
+def decide_owner(context: Context, source: Slice) -> Ownership:
+    """Decide who carries out a statement: hiveacid, if it names one of its tables as target or source.
+
+    Raises the error of the grammar for a statement outside of it that names one of these tables where Spark might
+    change it. Raises UnsupportedFeatureError for a view in Spark's catalog that would read such a table.
+    """
+    try:
+        tokens = source.tokens
+    except StatementTooLargeError:  # it may name tables of ours all the same
+        raise
+    except HiveAcidError:  # Spark's lexer may know more
+        _refuse_change_by_spark(context, source.text, [])
+        return Ownership(Owner.SPARK)
+    try:
+        statement = parse(source.text, tokens=tokens)
+    except HiveAcidError as error:
+        found = _decide_outside_grammar(context, source, error)
+    else:
+        found = Ownership(_owner(context, source, statement), statement)
+    if found.owner in (Owner.SPARK, Owner.SPARK_READING_OURS) or isinstance(
+        found.statement, statements.DropDatabase
+    ):
+        _refuse_change_by_spark(context, source.text, tokens)
+    return found
+
+
+def _refuse_change_by_spark(context: Context, text: str, tokens: Sequence[Token]) -> None:
+    """Refuse what Spark would do to a transactional table in its own catalog, a Hive Metastore's.
+
+    Spark reads no rows of such a table, and writes files into it that no engine knows. The
+    names are those of Spark's parsed plan; a statement whose names are computed when it runs is refused.
+    """
+    facts = context.facts
+    words = [token.keyword for token in tokens]
+    if not _READ_ONLY_VERBS.isdisjoint(words[:1]) or not facts.hive_support:
+        return
+    # a script may drop a temporary view that hides a table of the same name
+    may_drop_views = not tokens or is_script(tokens)
+    for parts in named_tables(facts, text):
+        ref = table_ref(parts)
+        if ref is None:
+            continue
+        if ref.database is None and not may_drop_views and is_temporary_view(facts, ref.name):
+            continue
+        if relation_of_ours(context, ref) is None:
+            refuse_transactional(facts, ref.resolve(context.database))
+    if words[:1] == ["ALTER"] and TRANSACTIONAL.name in (
+        token.text.lower().strip("'\"`") for token in tokens
+    ):
+        raise UnsupportedFeatureError(
+            "Spark's own catalog cannot keep a transactional table: make it one in Hive, or INSERT INTO one of hiveacid's"
+        )
+
+
+def refuse_transactional(facts: SparkFacts, name: TableName) -> None:
+    """Raise UnsupportedFeatureError where a table of Spark's own catalog is transactional, or a view reads such."""
+    found = spark_catalog_table(facts, name.database, name.name)
+    if found is None:
+        return
+    if found.transactional:
+        raise UnsupportedFeatureError(
+            f"{name} is transactional, and in Spark's own catalog, where Spark would read it wrong and spoil it: open its "
+            'metastore by store="thrift://host:9083" (docs/metastore.md), or take it over by spark.acid.adopt'
+        )
+    if found.text is not None:
+        for parts in named_tables(facts, found.text):
+            ref = table_ref(parts)
+            if ref is not None:
+                refuse_transactional(facts, ref.resolve(found.database.lower()))
+
+
+def _owner(context: Context, source: Slice, statement: statements.Statement) -> Owner:
+    if isinstance(statement, statements.Query):
+        return Owner.OURS if _reads_ours(context, statement.text) else Owner.SPARK
+    if isinstance(statement, _ALWAYS_OURS):
+        return Owner.OURS
+    if isinstance(statement, _DATABASES):
+        return Owner.BOTH
+    if isinstance(statement, statements.ShowTables | statements.ShowViews):
+        return Owner.BOTH
+    if isinstance(statement, statements.SetOption | statements.ResetOption | statements.ShowConf):
+        key = (statement.key or "").lower()
+        return Owner.OURS if key in REGISTRY or key.startswith("hiveacid.") else Owner.SPARK
+    if isinstance(statement, statements.Explain):
+        inner = _owner(context, source, statement.statement)
+        return Owner.OURS if inner is Owner.OURS else _owner_by_reads(context, source)
+    if isinstance(statement, statements.CreateTemporaryView | statements.CreateView | statements.AlterView):
+        return _owner_of_view(context, statement)
+    if _makes_own_table(context, statement) or any(
+        relation_of_ours(context, ref) is not None for ref in _targets(statement)
+    ):
+        return Owner.OURS
+    return _owner_by_reads(context, source)
+
+
+def _owner_of_view(
+    context: Context, statement: statements.CreateTemporaryView | statements.CreateView | statements.AlterView
+) -> Owner:
+    """Tell whose a view is: ours if it is already, or reads what is."""
+    if not isinstance(statement, statements.CreateTemporaryView) and (
+        relation_of_ours(context, statement.view) is not None
+    ):
+        return Owner.OURS
+    reads = _reads_ours(context, statement.query)
+    if reads and isinstance(statement, statements.AlterView):
+        raise UnsupportedFeatureError(
+            f"{statement.view} is a view in Spark's own catalog, which cannot read tables of hiveacid's: DROP it and "
+            "CREATE it anew"
+        )
+    return Owner.OURS if reads else Owner.SPARK
+
+
+def _owner_by_reads(context: Context, source: Slice) -> Owner:
+    return Owner.SPARK_READING_OURS if _reads_ours(context, source) else Owner.SPARK
+
+
+def _makes_own_table(context: Context, statement: statements.Statement) -> bool:
+    """Tell whether a table is made that only this project can make.
+
+    Those are transactional ones (``hive.create.as.acid`` makes all so that name no provider of Spark's) and, where
+    the session is without Hive support, those of Hive's grammar (STORED AS).
+    """
+    if not isinstance(statement, statements.CreateTable | statements.CreateTableLike):
+        return False
+    properties = {key.lower(): value for key, value in statement.properties}
+    if (
+        properties.get(TRANSACTIONAL.name, "").lower() == "true"
+        or TRANSACTIONAL_PROPERTIES.name in properties
+    ):
+        return True
+    if statement.using:
+        return False
+    settings = context.settings
+    if settings.get(keys.CREATE_AS_ACID) or settings.get(keys.CREATE_AS_INSERT_ONLY):
+        return not statement.external
+    return statement.storage is not None and not context.facts.hive_support
+
+
+def _targets(statement: statements.Statement) -> Iterator[statements.TableRef]:
+    """Yield the tables that a statement itself names (not those of the queries in it)."""
+    parts = statement.legs if isinstance(statement, statements.MultiInsert) else (statement,)
+    for part in parts:
+        for one in fields(part):
+            value = getattr(part, one.name)
+            if isinstance(value, statements.TableRef):
+                yield value
+
+
+def _reads_ours(context: Context, piece: Slice) -> bool:
+    """Tell whether a text that Spark's parser accepts reads a table of the hiveacid catalog."""
+    tokens = piece.tokens
+    if any(_calls_ours(context, piece)):
+        return True
+    if not any(token.keyword in {"FROM", "JOIN", "TABLE", "USING", "IDENTIFIER"} for token in tokens):
+        return False
+    try:
+        relations = relations_of(context.facts, piece, QUERY)
+    except HiveAcidError:
+        # Not Spark's grammar (or a name that only Spark will know): Spark says so, unless it might be about ours.
+        return any(
+            _named_table_of_ours(context, parts) is not None
+            for parts in _names_behind(tokens, _BEFORE_TABLES)
+        )
+    return any(_named_table_of_ours(context, one.parts) is not None for one in relations)
+
+
+def _calls_ours(context: Context, piece: Slice) -> Iterator[bool]:
+    """Yield, for each call of a change function, whether it may read a table of the hiveacid catalog."""
+    for name in tables_of_change_calls(piece):
+        yield name is None or context.catalog.get_table(context.resolve(name)) is not None
+
+
+def _named_table_of_ours(context: Context, parts: Sequence[str]) -> TableName | None:
+    """Return the table of the catalog that a name means, itself or by one of its metadata tables."""
+    ours = relation_of_ours(context, table_ref(parts))
+    metadata = None if ours is not None else find_metadata_table(context, parts)
+    return metadata.table if metadata is not None else ours
+
+
+def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidError) -> Ownership:
+    """Decide who carries out a statement that the grammar refuses with ``error``; raise it where it must not be Spark."""
+    tokens = source.tokens
+    if _makes_transactional(context, tokens):
+        raise error  # Spark would make a table that only says it is transactional
+    meant = (_named_table_of_ours(context, parts) for parts in _names(context.facts, source))
+    ours = [name for name in meant if name is not None]
+    if not ours:
+        return Ownership(Owner.SPARK)
+    words = [token.keyword for token in tokens]
+    if words[0] == "CACHE":
+        raise UnsupportedFeatureError(
+            f"CACHE TABLE would keep an old {ours[0]}: CREATE TEMPORARY VIEW v AS SELECT ..., then CACHE TABLE v"
+        )
+    if _makes_function(tokens):
+        raise UnsupportedFeatureError(
+            f"a function of Spark's own cannot read {ours[0]}: CREATE VIEW v AS SELECT ..., and query that"
+        )
+    is_view = words[0] == "CREATE" and "VIEW" in words[:6]  # of which Spark would keep the text
+    if words[0] in {"CREATE", "DECLARE", "SET"} and not is_view and _reads_ours(context, source):
+        return Ownership(Owner.SPARK_READING_OURS)
+    raise error
+
+
+def _names(facts: SparkFacts, source: Slice) -> Iterator[Sequence[str]]:
+    """Yield the parts of the names of tables in a statement: those it reads, as Spark's parser finds them, and its target.
+
+    Where Spark's parser does not know the statement, all names that stand where one of a table may.
+    """
+    words, tokens = _BEFORE_TABLES, source.tokens
+    try:
+        relations = relations_of(facts, source, QUERY)
+    except HiveAcidError:
+        pass
+    else:
+        yield from (relation.parts for relation in relations)
+        # a function's body stays a text, and of a script Spark's parser tells nothing
+        if tokens[0].keyword != "SHOW" and not _makes_function(tokens) and not is_script(tokens):
+            words = _BEFORE_TARGETS
+    yield from _names_behind(tokens, words)
+
+
+def _makes_transactional(context: Context, tokens: Sequence[Token]) -> bool:
+    """Tell whether a CREATE TABLE outside of our grammar is meant for a table that only this project can make."""
+    words = [token.keyword for token in tokens]
+    if words[0] not in {"CREATE", "REPLACE"} or "TABLE" not in words[:4]:
+        return False
+    texts = [token.text.strip("'\"`").lower() for token in tokens if token.keyword != "="]
+    words_of_hive = {
+        (TRANSACTIONAL.name, "true"),
+        *((TRANSACTIONAL_PROPERTIES.name, kind) for kind in ("default", "insert_only")),
+    }
+    if words_of_hive.intersection(pairwise(texts)):
+        return True
+    settings = context.settings
+    chosen = settings.get(keys.CREATE_AS_ACID) or settings.get(keys.CREATE_AS_INSERT_ONLY)
+    return chosen and not {"USING", "EXTERNAL", "TEMPORARY"}.intersection(words)
+
+
+def _makes_function(tokens: Sequence[Token]) -> bool:
+    return tokens[0].keyword == "CREATE" and "FUNCTION" in (token.keyword for token in tokens[:5])
+
+
+def _names_behind(tokens: Sequence[Token], words: frozenset[str]) -> Iterator[Sequence[str]]:
+    """Yield the parts of each name that follows one of the words."""
+    for place, token in enumerate(tokens[:-1]):
+        if token.keyword not in words or tokens[place + 1].kind not in _NAMES:
+            continue
+        parts = [tokens[place + 1].name.lower()]
+        for dot, name in zip(tokens[place + 2 :: 2], tokens[place + 3 :: 2], strict=False):
+            if dot.keyword != "." or name.kind not in _NAMES:
+                break
+            parts.append(name.name.lower())
+        yield parts

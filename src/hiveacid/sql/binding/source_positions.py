@@ -1,0 +1,150 @@
+"""Source positions: pieces of the user's text with edits for Spark, and Spark's positions mapped back to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from hiveacid.core.schema.types import position
+from hiveacid.errors import CatalogError, ConfigError, HiveAcidError, StatementError
+from hiveacid.spark.parser.catalyst import explain_errors
+from hiveacid.spark.parser.lexer import tokenize
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.sql.statements.values import Slice
+
+# Spark counts lines from 1 and places in them from 0; places of errors at run time from 1.
+_PLACE = re.compile(r"line (?P<line>\d+),? pos(?P<late>ition)? (?P<column>\d+)")
+_VIEW = re.compile(r"`?\bhiveacid_[0-9a-f]{32}\b`?\.?")
+_KNOWS_PLACE = re.compile(r"\(line \d+, column \d+\)$")
+
+
+@dataclass(frozen=True, order=True)
+class Edit:
+    """A replacement in a text: from one offset to another (excluded)."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class EditedText:
+    """A piece of the user's text, and what has to be changed in it for Spark."""
+
+    origin: Slice
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text for Spark."""
+        parts, offset = [], 0
+        for edit in sorted(set(self.edits)):
+            parts += [self.origin.text[offset : edit.start], edit.text]
+            offset = edit.end
+        return "".join([*parts, self.origin.text[offset:]])
+
+    def original(self, offset: int) -> int:
+        """Return the offset in the user's piece for one in the text for Spark."""
+        shift = 0
+        for edit in sorted(set(self.edits)):
+            begins = edit.start + shift
+            if offset < begins:
+                break
+            if offset < begins + len(edit.text):
+                return edit.start
+            shift += len(edit.text) - (edit.end - edit.start)
+        return offset - shift
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Return line and column in the user's whole text for an offset in the text for Spark."""
+        return statement_position(self.origin, *position(self.origin.text, self.original(offset)))
+
+
+def statement_position(piece: Slice, line: int, column: int) -> tuple[int, int]:
+    """Return line and column in the user's whole text for those in a piece of it (all from 1)."""
+    return line + piece.line - 1, column + (piece.column - 1 if line == 1 else 0)
+
+
+@contextmanager
+def errors_at(line: int, column: int) -> Iterator[None]:
+    """Add a position to errors about the name at that position."""
+    try:
+        yield
+    except (CatalogError, ConfigError) as error:
+        if _KNOWS_PLACE.search(str(error)):
+            raise
+        raise type(error)(f"{error} (line {line}, column {column})") from error
+
+
+@contextmanager
+def spark_errors_at_source(*pieces: EditedText, before: str = "") -> Iterator[None]:
+    """Raise Spark's errors about the pieces as hiveacid's errors with positions in the user's text.
+
+    ``before``: the prefix that Spark got in front of each piece.
+    """
+    try:
+        with translate_errors(), explain_errors():
+            yield
+    except (CatalogError, StatementError) as error:
+        cause = error.__cause__
+        if cause is None or isinstance(cause, HiveAcidError):
+            raise
+        raise _with_position(error, cause, pieces, len(before)) from cause
+
+
+def _with_position(
+    error: HiveAcidError, cause: BaseException, pieces: Sequence[EditedText], before: int
+) -> HiveAcidError:
+    better = _clearest_error(cause) or error
+    message = _VIEW.sub("", re.sub(r" \(line \d+, column \d+\)$", "", str(better)))
+    found = _position_of(cause, pieces, before)
+    if isinstance(better, StatementError):
+        line, column = found or (None, None)
+        return type(better)(message, line=line, column=column)
+    where = "" if found is None else f" (line {found[0]}, column {found[1]})"
+    return type(better)(message + where)
+
+
+def _clearest_error(cause: BaseException) -> HiveAcidError | None:
+    """Return the clearest error for an exception of Spark."""
+    try:
+        with explain_errors():
+            raise cause  # noqa: TRY301 - explain_errors() needs a raised exception
+    except HiveAcidError as better:
+        return better
+    except Exception:  # noqa: BLE001 - not about the text: what was made of it before stays
+        return None
+
+
+def _position_of(cause: BaseException, pieces: Sequence[EditedText], before: int) -> tuple[int, int] | None:
+    mark = _PLACE.search(str(cause))
+    if mark is None:
+        return None
+    line, column = int(mark["line"]), int(mark["column"]) - bool(mark["late"])
+    for piece in pieces:
+        offset = _offset(piece.text, line, column - (before if line == 1 else 0))
+        if offset is not None and (len(pieces) == 1 or _is_about(cause, piece.text, offset)):
+            return piece.place(offset)
+    return None
+
+
+def _offset(text: str, line: int, column: int) -> int | None:
+    lines = text.split("\n")
+    if column < 0 or line > len(lines) or column > len(lines[line - 1]):
+        return None
+    return sum(len(one) + 1 for one in lines[: line - 1]) + column
+
+
+def _is_about(cause: BaseException, text: str, offset: int) -> bool:
+    """Tell whether Spark's error is about this text: the text that it quotes begins at the offset."""
+    contexts: list[Any] = getattr(cause, "getQueryContext", list)()  # not there in PySpark 3.5
+    if any(text.startswith(str(c.fragment()), offset) for c in contexts if c.fragment()):
+        return True
+    said = str(cause)
+    if "== SQL" in said:
+        return text.split("\n", 1)[0] in said
+    word = next((token.name for token in tokenize(text) if token.start == offset), None)
+    return word is not None and f"`{word}`" in said

@@ -1,0 +1,139 @@
+"""Names of tables in a query, with their exact offsets, found by sqlglot.
+
+Sessions without Spark's own parser (Spark Connect) use this module; tests compare it with
+`hiveacid.spark.parser.relations`. No other module imports sqlglot. sqlglot only has to understand the query:
+the text that reaches Spark is the user's own, with the names replaced at these offsets.
+
+sqlglot is an extra: callers import this module where they need it, which raises ConfigError without sqlglot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hiveacid.core.schema.types import position
+from hiveacid.errors import ConfigError, ParseError
+from hiveacid.spark.parser.lexer import tokenize
+from hiveacid.sql.grammar.create import QUERY_WORDS
+from hiveacid.sql.grammar.cursor import Cursor
+
+try:
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import ParseError as SqlglotParseError
+except ModuleNotFoundError as error:
+    raise ConfigError(
+        "the tables of a query are found by sqlglot where Spark's own parser is out of reach: "
+        "pip install 'hiveacid[connect]'"
+    ) from error
+
+_DIALECT = "spark"
+
+
+@dataclass(frozen=True)
+class TableMention:
+    """A table's name in a query: its parts in lower case, where it begins and ends (excluded).
+
+    ``has_alias`` tells whether the query gives it another name; if not, whoever replaces it must add one, as
+    columns may be written with the table's name.
+    """
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    has_alias: bool
+
+
+def find_table_mentions(text: str, before: str = "") -> list[TableMention]:
+    """Return the tables that a query names, in the order of the text; names of CTEs are left out.
+
+    ``before`` makes a query of a piece of one: ``"SELECT "`` of an expression, ``"SELECT * FROM "`` of a
+    source. Places count from the beginning of ``text``. Raises ParseError where the text is not understood,
+    or names a table in a way that can only be known by running it (``IDENTIFIER(...)``).
+    """
+    whole = before + text
+    tokens = tokenize(whole)
+    cursor = Cursor(whole, tokens=tokens)
+    if cursor.take("TABLE"):
+        return [_table_statement(cursor, len(before))]
+    if not cursor.sees_any(QUERY_WORDS):
+        cursor.fail("a query")
+    tree = _parse(whole, len(before))
+    starts = {token.start for token in tokens}
+    found: list[TableMention] = []
+    for table in tree.find_all(exp.Table):
+        if table.find_ancestor(exp.Hint) is None and not _is_cte(table):
+            found += _relation(whole, table, starts, len(before))
+    return sorted(found, key=lambda relation: relation.start)
+
+
+def _table_statement(cursor: Cursor, offset: int) -> TableMention:
+    first = cursor.next
+    parts = cursor.dotted("a table name")
+    cursor.expect_end()
+    return TableMention(tuple(parts), first.start - offset, cursor.last.end - offset, has_alias=False)
+
+
+def _parse(text: str, offset: int) -> exp.Expr:
+    try:
+        tree = sqlglot.parse_one(text, dialect=_DIALECT)
+    except SqlglotParseError as error:
+        details = error.errors[0] if error.errors else {}
+        line, column = details.get("line"), details.get("col")
+        if line == 1 and column is not None:
+            column = max(1, column - offset)
+        message = f"query not understood: {details.get('description') or error}"
+        raise ParseError(message, line=line, column=column) from error
+    except Exception as error:  # a parser fed with anything may fail in any way (RecursionError, TokenError)
+        message = f"query not understood: {type(error).__name__}"
+        raise ParseError(message) from error
+    if tree.find(exp.Command) is not None:
+        message = "query not understood"
+        raise ParseError(message)
+    return tree
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Tell whether a name of one part is that of a common table expression in whose scope it stands.
+
+    A CTE sees those before it in the same WITH, itself only in WITH RECURSIVE.
+    """
+    if len(table.parts) != 1:
+        return False
+    name = table.name.lower()
+    child: exp.Expr = table
+    parent = table.parent
+    while parent is not None:
+        visible: list[exp.Expr] = []
+        if isinstance(parent, exp.With):
+            index = next(place for place, cte in enumerate(parent.expressions) if cte is child)
+            visible = parent.expressions[: index + bool(parent.args.get("recursive"))]
+        elif (with_ := parent.args.get("with_")) is not None and with_ is not child:
+            visible = with_.expressions
+        if any(cte.alias.lower() == name for cte in visible):
+            return True
+        child, parent = parent, parent.parent
+    return False
+
+
+def _relation(text: str, table: exp.Table, token_starts: set[int], offset: int) -> list[TableMention]:
+    """Return the one relation of a node; none for a table function."""
+    names = [part for part in table.parts if isinstance(part, exp.Identifier)]
+    if len(names) != len(table.parts) or not names:
+        _check_function(table)
+        return []
+    start, end = names[0].meta.get("start"), names[-1].meta.get("end")
+    if start not in token_starts or end is None:
+        line, column = position(text, start or 0)
+        message = f"the place of table {table.sql(dialect=_DIALECT)} is not clear"
+        raise ParseError(message, line=line, column=column)
+    parts = tuple(name.name.lower() for name in names)
+    return [TableMention(parts, start - offset, end + 1 - offset, has_alias=bool(table.alias))]
+
+
+def _check_function(table: exp.Table) -> None:
+    """Refuse functions that give a table whose name is only known when they run."""
+    name = table.this.name.upper()
+    if name in {"IDENTIFIER", "TABLE"}:
+        message = f"{name}(...) as a table is not supported: write the table's name"
+        raise ParseError(message)

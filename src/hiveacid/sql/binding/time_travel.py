@@ -1,0 +1,147 @@
+"""Time travel in queries: points of ``AS OF``, rows of the change functions and of the metadata tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from hiveacid.core.model import WriteId
+from hiveacid.core.schema.types import position
+from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
+from hiveacid.spark.parser.lexer import TokenKind, string_value
+from hiveacid.spark.predicates.constant_expressions import (
+    ConstantValue,
+    epoch_millis,
+    evaluate_constant,
+    evaluate_millis,
+)
+from hiveacid.sql.binding.change_functions import HIVEACID_CHANGES, Argument, ChangeCall
+from hiveacid.sql.binding.source_positions import (
+    EditedText,
+    errors_at,
+    spark_errors_at_source,
+    statement_position,
+)
+from hiveacid.sql.statements.values import Slice
+from hiveacid.table.inspect import Inspect
+from hiveacid.table.read.change_feed import Changes
+from hiveacid.table.read.time_travel import Instant, PointInTime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.parser.relations import Relation
+    from hiveacid.sql.binding.metadata_tables import TableSource
+    from hiveacid.table.context import Context
+    from hiveacid.table.read.change_feed import FeedPoint
+    from hiveacid.transactions.transaction import Transaction
+
+_WORDS = MappingProxyType({"NULL": None, "TRUE": True, "FALSE": False})
+
+
+def resolve_as_of(context: Context, piece: Slice, relation: Relation) -> PointInTime | None:
+    """Return the point of AS OF that a relation is read at; None for the statement's snapshot.
+
+    Raises StatementError, with its place, for what is no write id or timestamp.
+    """
+    travel = relation.travel
+    if travel is None:
+        return None
+    line, column = statement_position(piece, *position(piece.text, travel.start))
+    value = travel.value.strip()
+    if travel.kind == "VERSION":
+        number = value.strip("'\"")
+        if not number.isdecimal():
+            raise StatementError(f"VERSION AS OF takes a write id, not {value}", line=line, column=column)
+        return WriteId(int(number))
+    start = piece.text.find(value, travel.start)
+    return Instant(_millis(context, _slice_of(piece, Argument(value, start))))
+
+
+def _slice_of(piece: Slice, argument: Argument) -> Slice:
+    line, column = statement_position(piece, *position(piece.text, argument.start))
+    return Slice(argument.text, piece.start + argument.start, line, column)
+
+
+def _millis(context: Context, expression: Slice) -> int:
+    with spark_errors_at_source(EditedText(expression), before="SELECT unix_millis(CAST(("):
+        found = evaluate_millis(context.facts, expression.text)
+    if found is None:
+        raise StatementError(
+            f"{expression.text} is not a timestamp", line=expression.line, column=expression.column
+        )
+    return found
+
+
+def metadata_frame(context: Context, source: TableSource, txn: Transaction | None) -> DataFrame:
+    """Return the rows of a metadata table."""
+    frame: DataFrame = getattr(Inspect(context, source.table, txn), str(source.metadata))()
+    return frame
+
+
+def change_frame(context: Context, piece: Slice, call: ChangeCall, txn: Transaction | None) -> DataFrame:
+    """Return the changes that a call asks for.
+
+    Raises NoSuchTableError, StatementError, ConfigError and NotEnoughHistoryError.
+    """
+    given = {name: _value(context, piece, one) for name, one in call.arguments.items()}
+    line, column = statement_position(piece, *position(piece.text, call.start))
+    if not isinstance(given["table"], str):
+        raise StatementError("the table's name is no string", line=line, column=column)
+    name = context.resolve(given["table"])
+    first, last = ("after", "until") if call.function == HIVEACID_CHANGES else ("start", "end")
+    with errors_at(line, column):
+        if context.catalog.get_table(name) is None:
+            raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES")
+        after: FeedPoint = _point(given[first], first)
+        until = _point(given.get(last), last)
+        if call.function != HIVEACID_CHANGES:
+            after = _before(context, _point(given[first], first))
+        key = tuple(one for part in call.key for one in _columns(_value(context, piece, part)))
+        flags = _flag(given, "net"), _flag(given, "row_ids")
+        return Changes(context, name, txn, after, until, key, *flags).to_df()
+
+
+def _flag(given: Mapping[str, ConstantValue], which: str) -> bool:
+    value = given.get(which)
+    if value is not None and not isinstance(value, bool):
+        raise ConfigError(f"{which} is true or false, not {value!r}")
+    return bool(value)
+
+
+def _point(value: ConstantValue, which: str) -> int | str | datetime | None:
+    if isinstance(value, bool) or not isinstance(value, int | str | datetime | None):
+        raise ConfigError(f"{which} is no write id, text or timestamp")
+    return value
+
+
+def _before(context: Context, start: int | str | datetime | None) -> int | Instant | None:
+    """Return the point behind which a first write id or moment comes."""
+    if isinstance(start, str | datetime):
+        return Instant(epoch_millis(context.facts, start) - 1)
+    return max(start - 1, 0) if isinstance(start, int) else None
+
+
+def _columns(value: ConstantValue) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return value
+    raise ConfigError("key takes the names of columns, as texts")
+
+
+def _value(context: Context, piece: Slice, argument: Argument) -> ConstantValue:
+    """Return the value of an argument, a constant expression; literals need no Spark."""
+    first, *more = argument.tokens
+    if not more:
+        if first.kind is TokenKind.STRING:
+            return string_value(first.text)
+        if first.kind is TokenKind.NUMBER and first.text.isdecimal():
+            return int(first.text)
+        if first.keyword in _WORDS:
+            return _WORDS[first.keyword]
+    expression = _slice_of(piece, argument)
+    with spark_errors_at_source(EditedText(expression), before="SELECT ("):
+        return evaluate_constant(context.facts, expression.text)

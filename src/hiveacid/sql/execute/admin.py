@@ -1,0 +1,102 @@
+"""Transactions and settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import ConfigError, TransactionStateError
+from hiveacid.ports.transactions import Start, TxnKind
+from hiveacid.sql.execute.small_results import empty_result, string_rows
+from hiveacid.sql.execute.store_rows import abort_transactions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.sql import statements
+    from hiveacid.sql.execute.context import ExecutionContext
+
+
+def start_transaction(execution: ExecutionContext, statement: statements.StartTransaction) -> DataFrame:
+    """START TRANSACTION: the session's statements belong to it until COMMIT or ROLLBACK."""
+    if execution.joined is not None:
+        raise TransactionStateError("a transaction is open already: COMMIT or ROLLBACK it first")
+    execution.require_no_snapshot("START TRANSACTION")
+    context = execution.context
+    kind = TxnKind.READ_ONLY if statement.read_only else TxnKind.DEFAULT
+    txn = context.transactions.begin(context.settings, kind, explicit=True, start=Start())
+    execution.begin(txn, statement.read_only)
+    return empty_result(context.facts)
+
+
+def commit(execution: ExecutionContext, _: statements.Commit) -> DataFrame:
+    """COMMIT. Raises WriteConflictError where another transaction was first; then nothing is visible."""
+    txn = execution.end("COMMIT")
+    try:
+        txn.commit()
+    except BaseException as error:
+        if not txn.ended:  # nobody could end it any more, and its locks would stay
+            txn.abort(str(error)[:200])
+        raise
+    return empty_result(execution.context.facts)
+
+
+def rollback(execution: ExecutionContext, _: statements.Rollback) -> DataFrame:
+    """ROLLBACK."""
+    txn = execution.end("ROLLBACK")
+    txn.abort("ROLLBACK")
+    return empty_result(execution.context.facts)
+
+
+def abort(execution: ExecutionContext, statement: statements.AbortTransactions) -> DataFrame:
+    """ABORT TRANSACTIONS: all of them, or, where one of the ids is unknown or has committed, none."""
+    abort_transactions(execution.context.store, statement.ids)
+    return empty_result(execution.context.facts)
+
+
+def set_option(execution: ExecutionContext, statement: statements.SetOption) -> DataFrame:
+    """SET: ``spark.`` keys go to the Spark session, all others to the settings of this one."""
+    facts, settings = execution.context.facts, execution.context.settings
+    key, value = statement.key, statement.value
+    if key is None:
+        return string_rows(facts, ("set",), [(f"{name}={text}",) for name, text in settings.items()])
+    if value is None:
+        return string_rows(facts, ("set",), [(_shown(execution, key),)])
+    if _is_sparks(key):
+        facts.spark.conf.set(key, value)
+    else:
+        execution.set(key, value)
+    return empty_result(facts)
+
+
+def _is_sparks(key: str) -> bool:
+    return key.lower().startswith("spark.")
+
+
+def _shown(execution: ExecutionContext, key: str) -> str:
+    try:
+        value = (
+            execution.context.facts.spark.conf.get(key, None)
+            if _is_sparks(key)
+            else execution.context.settings.text(key)
+        )
+    except ConfigError:
+        value = None
+    return f"{key} is undefined" if value is None else f"{key}={value}"
+
+
+def refresh(execution: ExecutionContext, statement: statements.RefreshTable) -> DataFrame:
+    """REFRESH TABLE: every statement sees the present state anyway; the table has to exist."""
+    execution.find(statement.table)
+    return empty_result(execution.context.facts)
+
+
+def reset_option(execution: ExecutionContext, statement: statements.ResetOption) -> DataFrame:
+    """RESET key, or all settings of this session (Spark's own stay as they are)."""
+    context = execution.context
+    if statement.key is None:
+        context.change_settings(type(context.settings)())
+    elif _is_sparks(statement.key):
+        context.facts.spark.conf.unset(statement.key)
+    else:
+        context.change_settings(context.settings.without(statement.key))
+    return empty_result(context.facts)

@@ -1,0 +1,189 @@
+"""UPDATE, DELETE and MERGE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.errors import SchemaMismatchError, StatementError
+from hiveacid.spark.formats.expressions import DEFAULT
+from hiveacid.spark.parser.lexer import mentions
+from hiveacid.sql.binding.bind import EXPRESSION, SOURCE, Binder, unqualified
+from hiveacid.sql.binding.source_positions import EditedText, errors_at, spark_errors_at_source
+from hiveacid.sql.binding.virtual_columns import without_virtual_columns
+from hiveacid.sql.execute.small_results import write_result
+from hiveacid.sql.statements import Assignment, Merge, MergeClause, MergeMatch, Slice, WhenClause
+from hiveacid.table.write import update as change
+from hiveacid.table.write.merge import Merge as TableMerge
+from hiveacid.table.write.merge import is_exclusive
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements import Delete, Update
+    from hiveacid.table.write.report import WriteReport
+    from hiveacid.transactions.transaction import Transaction
+
+Run = Callable[[Binder, "Transaction | None"], "WriteReport"]
+
+
+def update(execution: ExecutionContext, statement: Update) -> DataFrame:
+    """UPDATE t SET ... WHERE ..."""
+    name = execution.find(statement.table)
+    _check_columns(execution.context.require(name), statement.assignments)
+
+    def run(binder: Binder, txn: Transaction | None) -> WriteReport:
+        texts = Texts(binder, name, statement.alias)
+        values = texts.assignments(statement.assignments)
+        where = texts.expression(statement.where)
+        with spark_errors_at_source(*texts.pieces):
+            return change.update(execution.context, name, values, where, txn, statement.alias)
+
+    pieces = [statement.where, *(a.expression for a in statement.assignments)]
+    return _run(execution, name, "UPDATE", pieces, run)
+
+
+def delete(execution: ExecutionContext, statement: Delete) -> DataFrame:
+    """DELETE FROM t WHERE ..."""
+    name = execution.find(statement.table)
+
+    def run(binder: Binder, txn: Transaction | None) -> WriteReport:
+        texts = Texts(binder, name, statement.alias)
+        where = texts.expression(statement.where)
+        with spark_errors_at_source(*texts.pieces):
+            return change.delete(execution.context, name, where, txn, statement.alias)
+
+    return _run(execution, name, "DELETE", [statement.where], run)
+
+
+def _check_columns(table: TableDefinition, assignments: Sequence[Assignment]) -> None:
+    """Refuse columns that cannot be set, with their place."""
+    for assignment in assignments:
+        with errors_at(assignment.line, assignment.at_column):
+            change.check_assignments(table, {assignment.column: assignment.expression.text})
+
+
+def _run(
+    execution: ExecutionContext, name: TableName, verb: str, pieces: Sequence[Slice | None], run: Run
+) -> DataFrame:
+    """Run a change; one with subqueries in the transaction that these read in, so that all see one snapshot."""
+    context, joined = execution.context, execution.joined
+    nested = any(
+        piece is not None and mentions(piece.tokens, ("SELECT", "TABLE", "FROM")) for piece in pieces
+    )
+    if not nested:
+        return write_result(context.facts, run(Binder(context, joined, None), joined))
+
+    def within(_: TableDefinition, txn: Transaction) -> WriteReport:
+        with execution.binder(txn) as binder:
+            return run(binder, txn)
+
+    return write_result(context.facts, change.run_with_retry(context, name, verb, joined, within))
+
+
+class Texts:
+    """The expressions of one statement as Spark gets them; remembers them for the places of errors."""
+
+    def __init__(self, binder: Binder, target: TableName, alias: str | None) -> None:
+        """``target`` may be named in expressions as its alias or, without one, as table and database.table."""
+        self.pieces: list[EditedText] = []
+        self._binder = binder
+        self._target = None if alias else target
+
+    def expression(self, piece: Slice | None) -> str | None:
+        """Return an expression with its subqueries bound; DEFAULT is NULL."""
+        if piece is None:
+            return None
+        if piece.text.upper() == "DEFAULT":
+            return DEFAULT
+        bound = self._binder.bind(piece, EXPRESSION)
+        if self._target is not None:
+            bound = unqualified(bound, self._target)
+        self.pieces.append(bound)
+        return bound.text
+
+    def required(self, piece: Slice) -> str:
+        """Return an expression that is there."""
+        text = self.expression(piece)
+        return "" if text is None else text
+
+    def assignments(self, assignments: Sequence[Assignment]) -> dict[str, str]:
+        """Return ``column = expression, ...`` by column."""
+        return {a.column: self.required(a.expression) for a in assignments}
+
+
+def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
+    """MERGE INTO t USING s ON ... WHEN ..."""
+    name = execution.find(statement.table)
+    context = execution.context
+    for clause in statement.clauses:
+        _check_columns(context.require(name), clause.assignments)
+
+    def within(table: TableDefinition, txn: Transaction) -> WriteReport:
+        with execution.binder(txn) as binder:
+            source = _source(binder, statement)
+            texts = Texts(binder, name, statement.alias)
+            verb = TableMerge(
+                context,
+                name,
+                source,
+                texts.required(statement.condition),
+                txn,
+                statement.alias or name.name,
+                _source_alias(statement),
+            )
+            for clause in statement.clauses:
+                with errors_at(clause.line, clause.column):
+                    verb = _with_clause(verb, clause, texts, table)
+            with spark_errors_at_source(*texts.pieces):
+                return verb.execute()
+
+    alone = is_exclusive(context, inserts=statement.inserts)
+    report = change.run_with_retry(context, name, "MERGE", execution.joined, within, exclusive=alone)
+    return write_result(context.facts, report)
+
+
+def _source(binder: Binder, statement: Merge) -> DataFrame:
+    bound = binder.bind(statement.source, SOURCE)
+    with spark_errors_at_source(bound, before=SOURCE):
+        frame = without_virtual_columns(binder.run(SOURCE + bound.text))
+    if not statement.source_columns:
+        return frame
+    if len(statement.source_columns) != len(frame.columns):
+        raise SchemaMismatchError(
+            f"the source is given {len(statement.source_columns)} columns, but has {len(frame.columns)}"
+        )
+    return frame.toDF(*statement.source_columns)
+
+
+def _source_alias(statement: Merge) -> str:
+    return statement.source_alias or statement.source.text.rpartition(".")[2].strip(" `").lower()
+
+
+def _with_clause(verb: TableMerge, clause: MergeClause, texts: Texts, table: TableDefinition) -> TableMerge:
+    condition = texts.expression(clause.condition)
+    if clause.match is MergeMatch.NOT_MATCHED:
+        return verb.when_not_matched_insert(_insert_values(clause, texts, table), condition)
+    by_source = clause.match is MergeMatch.NOT_MATCHED_BY_SOURCE
+    if clause.action is WhenClause.DELETE:
+        when = verb.when_not_matched_by_source_delete if by_source else verb.when_matched_delete
+        return when(condition)
+    values = texts.assignments(clause.assignments)
+    if by_source:
+        return verb.when_not_matched_by_source_update(values, condition)
+    return verb.when_matched_update(None if clause.star else values, condition)
+
+
+def _insert_values(clause: MergeClause, texts: Texts, table: TableDefinition) -> Mapping[str, str] | None:
+    if clause.star:
+        return None
+    columns = clause.columns or tuple(c.name for c in (*table.columns, *table.partition_columns))
+    if len(columns) != len(clause.values):
+        raise StatementError(
+            f"{table.name} has {len(columns)} columns ({', '.join(columns)}), but there are {len(clause.values)} values",
+            line=clause.line,
+            column=clause.column,
+        )
+    return {column: texts.required(value) for column, value in zip(columns, clause.values, strict=True)}

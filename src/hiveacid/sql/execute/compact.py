@@ -1,0 +1,195 @@
+"""COMPACT, SHOW COMPACTIONS and ABORT COMPACTIONS, with Hive's columns and words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from hiveacid.core.transactions.states import CompactionState
+from hiveacid.errors import CompactionError, StatementError, TransactionStateError
+from hiveacid.sql.execute.insert import partition_values
+from hiveacid.sql.execute.show import named_partition
+from hiveacid.sql.execute.small_results import Row, small_frame, string_rows
+from hiveacid.table.acid_table import AcidTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.compaction.queue import Compaction
+    from hiveacid.sql import statements
+    from hiveacid.sql.execute.context import ExecutionContext
+
+_COMPACTED = (
+    ("compactionid", "bigint"),
+    ("partname", "string"),
+    ("type", "string"),
+    ("state", "string"),
+    ("message", "string"),
+)
+_SHOWN = (
+    "compactionid dbname tabname partname type state workerhost workerid enqueuetime starttime duration "
+    "hadoopjobid errormessage initiatorhost initiatorid poolname txnid nexttxnid committime hightestwriteid"
+)
+_ABORTED = (("compactionid", "bigint"), ("status", "string"), ("message", "string"))
+_NO_VALUE = " --- "  # MetaStoreUtils.NO_VAL
+
+Key = int | str
+
+_ORDER = re.compile(r"[`'\"]?([a-z_]+)[`'\"]?(?:\s+(asc|desc))?", re.IGNORECASE)
+_ABORT_REASON = "Compaction Aborted by Abort Compaction request."
+
+
+def compact(execution: ExecutionContext, statement: statements.Compact) -> DataFrame:
+    """ALTER TABLE COMPACT: one row a job; without AND WAIT a job that a service takes is only queued."""
+    table = AcidTable(execution.context, execution.find(statement.table), execution.joined)
+    reports = table.compact(
+        statement.kind,
+        partition_values(execution, statement.partition),
+        wait=statement.wait,
+        pool=statement.pool,
+        buckets=statement.buckets,
+        order_by=statement.order_by,
+        properties=dict(statement.properties),
+    )
+    rows = [(r.id or None, r.partition, r.kind.upper(), r.state, r.reason) for r in reports]
+    return small_frame(execution.context.facts, _COMPACTED, rows)
+
+
+def abort(execution: ExecutionContext, statement: statements.AbortCompactions) -> DataFrame:
+    """ABORT COMPACTIONS: those that wait are taken off the queue; one row an id (``AbortCompactionFunction``)."""
+    rows = [(number, *_abort(execution, number)) for number in dict.fromkeys(statement.ids)]
+    return small_frame(execution.context.facts, _ABORTED, rows)
+
+
+def _abort(execution: ExecutionContext, number: int) -> tuple[str, str]:
+    store = execution.context.store
+    try:
+        store.end_compaction(number, CompactionState.ABORTED, _ABORT_REASON)
+    except TransactionStateError:
+        state = next((job.state for job in store.show_compactions() if job.id == number), "gone")
+        return "Error", f"Error while aborting compaction as compaction is in state-{state}"
+    except CompactionError:
+        return "Error", "No Such Compaction Id Available"
+    return "Success", "Successfully aborted compaction"
+
+
+def show(execution: ExecutionContext, statement: statements.ShowCompactions) -> DataFrame:
+    """SHOW COMPACTIONS, as Hive 4 shows them, with its filters."""
+    name = statement.table.resolve(execution.context.database) if statement.table else None
+    partition = named_partition(execution, name, statement.partition) if name else None
+    execution.context.store.abort_timed_out()
+    found = [
+        job
+        for job in execution.context.store.show_compactions()
+        if statement.compaction_id in (None, job.id)
+        and statement.database in (None, job.request.table.database)
+        and name in (None, job.request.table)
+        and partition in (None, job.request.partition)
+        and statement.pool in (None, job.request.pool)
+        and statement.kind in (None, job.request.kind)
+        and statement.status in (None, job.state)
+    ]
+    if statement.order_by is not None:
+        found = _sorted(found, statement.order_by.text)
+    rows = [_row(job) for job in found[: statement.limit]]
+    return string_rows(execution.context.facts, _SHOWN.split(), rows)
+
+
+def _sorted(jobs: list[Compaction], order: str) -> list[Compaction]:
+    """Sort by the columns of ORDER BY, the last one first; nulls come first, as in Hive."""
+    for part in reversed(order.split(",")):
+        match = _ORDER.fullmatch(part.strip())
+        column = re.sub(r"^c[cq]_", "", match[1].lower()) if match else ""
+        key = _SORTED_BY.get(_ALIASES.get(column, column))
+        if match is None or key is None:
+            raise StatementError(
+                f"SHOW COMPACTIONS cannot be ordered by {part.strip()}: its columns are {', '.join(_SORTED_BY)}"
+            )
+        jobs = sorted(jobs, key=_null_first(key), reverse=(match[2] or "").lower() == "desc")
+    return jobs
+
+
+def _duration(job: Compaction) -> int | None:
+    return None if job.ended is None or job.started is None else job.ended - job.started
+
+
+_SORTED_BY: Mapping[str, Callable[[Compaction], Key | None]] = {
+    "compactionid": lambda job: job.id,
+    "dbname": lambda job: job.request.table.database,
+    "tabname": lambda job: job.request.table.name,
+    "partname": lambda job: job.request.partition,
+    "type": lambda job: job.request.kind,
+    "state": lambda job: job.state,
+    "workerid": lambda job: job.worker,
+    "enqueuetime": lambda job: job.enqueued,
+    "starttime": lambda job: job.started,
+    "duration": _duration,
+    "errormessage": lambda job: job.error,
+    "initiatorid": lambda job: job.initiator,
+    "poolname": lambda job: job.request.pool,
+    "txnid": lambda job: job.txn_id,
+    "nexttxnid": lambda job: job.next_txn_id,
+    "committime": lambda job: job.commit_time,
+    "hightestwriteid": lambda job: job.high_watermark,
+}
+# Columns of the metastore's tables, as Hive's own clause names them.
+_ALIASES: Mapping[str, str] = {
+    "id": "compactionid",
+    "database": "dbname",
+    "table": "tabname",
+    "partition": "partname",
+    "worker_id": "workerid",
+    "enqueue_time": "enqueuetime",
+    "start": "starttime",
+    "error_message": "errormessage",
+    "initiator_id": "initiatorid",
+    "pool_name": "poolname",
+    "txn_id": "txnid",
+    "next_txn_id": "nexttxnid",
+    "commit_time": "committime",
+    "highest_write_id": "hightestwriteid",
+}
+
+
+def _null_first(key: Callable[[Compaction], Key | None]) -> Callable[[Compaction], tuple[bool, Key]]:
+    def sort_key(job: Compaction) -> tuple[bool, Key]:
+        value = key(job)
+        return value is not None, 0 if value is None else value
+
+    return sort_key
+
+
+def _row(job: Compaction) -> Row:
+    return (
+        str(job.id),
+        job.request.table.database,
+        job.request.table.name,
+        _shown(job.request.partition),
+        job.request.kind.upper(),
+        job.state,
+        *_host_and_id(job.worker),
+        _shown(job.enqueued),
+        _shown(job.started),
+        _shown(_duration(job)),
+        _NO_VALUE,
+        _shown(job.error),
+        *_host_and_id(job.initiator),
+        job.request.pool,
+        _shown(job.txn_id),
+        _shown(job.next_txn_id),
+        _shown(job.commit_time),
+        _shown(job.high_watermark),
+    )
+
+
+def _shown(value: str | int | None) -> str:
+    return _NO_VALUE if value is None else str(value)
+
+
+def _host_and_id(worker: str | None) -> tuple[str, str]:
+    """Split ``host-id`` at its last dash (``MetaStoreUtils.getHostFromId``)."""
+    if worker is None:
+        return _NO_VALUE, _NO_VALUE
+    host, _, own = worker.rpartition("-")
+    return (host, own) if host else (own, _NO_VALUE)

@@ -1,0 +1,194 @@
+"""CREATE TABLE, CREATE TABLE LIKE, CREATE TABLE AS SELECT, and adoption of a directory by its DDL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.catalog import ddl
+from hiveacid.config import Settings, keys
+from hiveacid.config.table_properties import (
+    LAST_DDL_TIME,
+    RESERVED_PROPERTIES,
+    TRANSACTIONAL,
+    TRANSACTIONAL_PROPERTIES,
+)
+from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableKind, TableName
+from hiveacid.core.schema.locations import overlap
+from hiveacid.core.schema.storage_formats import ORC, storage_format
+from hiveacid.core.schema.types import quote_name
+from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.errors import NoSuchColumnError, StatementError
+from hiveacid.ports.transactions import Operation
+from hiveacid.spark.write.column_casts import fit_columns
+from hiveacid.sql.binding.view_text import hive_columns_of
+from hiveacid.sql.execute.query import bound_frame
+from hiveacid.sql.execute.small_results import empty_result, write_result
+from hiveacid.storage.paths import absolute
+from hiveacid.table.cleaning.removal import remove_table
+from hiveacid.table.context import all_tables
+from hiveacid.table.write.insert import InsertOptions, write_rows
+from hiveacid.table.write.report import WriteReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements import CreateTable, CreateTableLike
+    from hiveacid.table.context import Context
+
+
+def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFrame:
+    """CREATE TABLE, with or without a query."""
+    if statement.query is not None:
+        return _create_as(execution, statement)
+    table = definition(execution, statement)
+    ddl.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
+    return empty_result(execution.context.facts)
+
+
+def definition(execution: ExecutionContext, statement: CreateTable) -> TableDefinition:
+    """Return the table that a statement describes, with what the session's settings add to it."""
+    name = statement.table.resolve(execution.context.database)
+    statement = with_settings(statement, execution.context.settings)
+    storage = statement.storage or default_storage(statement, execution.context.settings)
+    return statement.definition(name, location="", storage=storage)
+
+
+def with_settings(statement: CreateTable, settings: Settings) -> CreateTable:
+    """Add the transactional properties that ``hive.create.as.acid`` and ``.insert.only`` ask for.
+
+    Only for managed tables whose properties say nothing about it; full ACID only for ORC, or where no format
+    is named (``TransactionalValidationListener``).
+    """
+    properties = {key.lower(): value for key, value in statement.properties}
+    if statement.external or {TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name} & set(properties):
+        return statement
+    orc = statement.storage is None or statement.storage.input_format == ORC.input_format
+    if orc and settings.get(keys.CREATE_AS_ACID) and not _sorted(statement):
+        added = {TRANSACTIONAL.name: "true"}
+    elif settings.get(keys.CREATE_AS_INSERT_ONLY):
+        added = {TRANSACTIONAL.name: "true", TRANSACTIONAL_PROPERTIES.name: "insert_only"}
+    else:
+        return statement
+    return replace(statement, properties=tuple(sorted((dict(statement.properties) | added).items())))
+
+
+def _sorted(statement: CreateTable) -> bool:
+    return statement.bucketing is not None and bool(statement.bucketing.sort_columns)
+
+
+def default_storage(statement: CreateTable, settings: Settings) -> StorageFormat:
+    """Return the format of a table whose statement names none: ORC for transactional ones, else the settings'."""
+    properties = {key.lower(): value.lower() for key, value in statement.properties}
+    if properties.get(TRANSACTIONAL.name) == "true":
+        return ORC
+    name = settings.get(keys.DEFAULT_FILE_FORMAT)
+    managed = settings.get(keys.DEFAULT_FILE_FORMAT_MANAGED)
+    found = storage_format(name if statement.external or managed == "none" else managed)
+    return found or ORC
+
+
+def create_like(execution: ExecutionContext, statement: CreateTableLike) -> DataFrame:
+    """CREATE TABLE LIKE: columns, buckets, format and properties of another table, but none of its rows."""
+    context = execution.context
+    source = context.require(execution.find(statement.source))
+    own = {LAST_DDL_TIME.name.lower(), *RESERVED_PROPERTIES}
+    kept = {key: value for key, value in source.properties if key.lower() not in own}
+    if statement.external:
+        kept = {k: v for k, v in kept.items() if not k.lower().startswith(TRANSACTIONAL.name)}
+    table = TableDefinition(
+        name=statement.table.resolve(context.database),
+        columns=source.columns,
+        storage=statement.storage or source.storage,
+        location=statement.location or "",
+        partition_columns=source.partition_columns,
+        bucketing=source.bucketing,
+        properties=tuple(sorted((kept | dict(statement.properties)).items())),
+        external=statement.external,
+        comment=source.comment,
+    )
+    ddl.create_table(context, table, if_not_exists=statement.if_not_exists)
+    return empty_result(context.facts)
+
+
+def _create_as(execution: ExecutionContext, statement: CreateTable) -> DataFrame:
+    """CREATE TABLE AS SELECT: the rows first; the table appears with the commit, or nothing of it does."""
+    context = execution.context
+    name = statement.table.resolve(context.database)
+    if statement.if_not_exists and context.catalog.get_table(name) is not None:
+        return write_result(context.facts, WriteReport())
+    query = statement.query
+    assert query is not None  # noqa: S101 - the caller asked
+    with execution.binder() as binder:
+        frame = bound_frame(binder, query)
+        columns = hive_columns_of(frame)
+        frame = frame.toDF(*[column.name for column in columns])
+        described = definition(execution, _with_query_columns(statement, columns))
+        report = _write_new(execution, described, frame)
+    return write_result(context.facts, report)
+
+
+def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:
+    names = {column.name for column in columns}
+    missing = [column.name for column in statement.partition_columns if column.name not in names]
+    if missing:
+        raise NoSuchColumnError(f"the query has no column {missing[0]} to partition {statement.table} by")
+    if len(names) < len(columns):
+        double = next(c.name for c in columns if sum(o.name == c.name for o in columns) > 1)
+        raise StatementError(
+            f"the query has two columns called {double}: name them",
+            line=statement.table.line,
+            column=statement.table.column,
+        )
+    return replace(statement.with_columns(columns), query=None)
+
+
+def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataFrame) -> WriteReport:
+    context = execution.context
+    with context.transactions.scope(context.settings, execution.joined) as txn:
+        operation = None if table.kind is TableKind.PLAIN else Operation.INSERT
+        lock = replace(lock_of_new(context, table.name), operation=operation)
+        txn.lock([lock], zero_wait=lock.type is LockType.EXCLUSIVE)
+        made = ddl.prepare_table(context, table)
+        if not context.fs.exists(made.location):
+            txn.on_abort(lambda: _remove_unowned(context, made))
+        txn.add_written([], tables=[made])
+        context.fs.make_directory(made.location)
+        options = InsertOptions(named="CREATE TABLE AS SELECT")
+        ordered = frame.select(*[quote_name(c.name) for c in (*made.columns, *made.partition_columns)])
+        return write_rows(
+            context, made, fit_columns(made, ordered, {}, None, by_name=False), {}, options, txn
+        )
+
+
+def lock_of_new(context: Context, name: TableName) -> LockComponent:
+    """Return the lock of CREATE TABLE AS SELECT; an EXCLUSIVE one is not waited for, the statement fails."""
+    exclusive = context.settings.get(keys.XLOCK_CTAS)
+    return LockComponent(LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE, name.database, name.name)
+
+
+def adopted_definition(context: Context, statement: CreateTable, location: str | None) -> TableDefinition:
+    """Return the table of a DDL text whose directory is to be taken over (``AcidSession.adopt``)."""
+    if statement.query is not None:
+        raise StatementError("adopt takes the text of SHOW CREATE TABLE, not CREATE TABLE AS SELECT")
+    name = statement.table.resolve(context.database)
+    storage = statement.storage or default_storage(statement, context.settings)
+    table = statement.definition(name, location="", storage=storage)
+    where = location or table.location
+    if not where:
+        raise StatementError(
+            "the statement has no LOCATION: give adopt(..., location=) the table's directory"
+        )
+    return replace(
+        table,
+        location=absolute(where),
+        created_at=context.clock.now() // 1000,
+        owner=table.owner or context.transactions.client.user,
+    )
+
+
+def _remove_unowned(context: Context, made: TableDefinition) -> None:
+    """Delete the directory of a table that never came to be, unless another one was made there or in it meanwhile."""
+    if not any(overlap(table.location, made.location) for table in all_tables(context)):
+        remove_table(context, made, ())

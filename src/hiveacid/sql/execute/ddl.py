@@ -1,0 +1,190 @@
+"""Databases, tables and partitions: create, drop, alter, truncate."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.catalog import ddl
+from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition
+from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.errors import NoSuchColumnError, StatementError, UnsupportedFeatureError
+from hiveacid.sql.execute.insert import partition_values
+from hiveacid.sql.execute.small_results import empty_result
+from hiveacid.sql.statements.values import PartitionItem, PartitionSpec
+from hiveacid.table.partitions import static_values
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.sql import statements
+    from hiveacid.sql.execute.context import ExecutionContext
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
+
+
+def create_database(execution: ExecutionContext, statement: statements.CreateDatabase) -> DataFrame:
+    """CREATE DATABASE."""
+    made = DatabaseDefinition(
+        statement.name, statement.location or "", statement.comment, statement.properties
+    )
+    ddl.create_database(execution.context, made, if_not_exists=statement.if_not_exists)
+    return empty_result(execution.context.facts)
+
+
+def drop_database(execution: ExecutionContext, statement: statements.DropDatabase) -> DataFrame:
+    """DROP DATABASE; the session goes on in ``default`` if it was the current one."""
+    context = execution.context
+    ddl.drop_database(context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade)
+    if context.database == statement.name:
+        execution.use("default")
+    return empty_result(context.facts)
+
+
+def use(execution: ExecutionContext, statement: statements.UseDatabase) -> DataFrame:
+    """USE."""
+    execution.use(statement.name)
+    return empty_result(execution.context.facts)
+
+
+def drop_table(execution: ExecutionContext, statement: statements.DropTable) -> DataFrame:
+    """DROP TABLE."""
+    name = statement.table.resolve(execution.context.database)
+    if not statement.if_exists:
+        execution.find(statement.table)
+    ddl.drop_table(execution.context, name, if_exists=statement.if_exists)
+    return empty_result(execution.context.facts)
+
+
+def rename_table(execution: ExecutionContext, statement: statements.RenameTable) -> DataFrame:
+    """ALTER TABLE RENAME; a new name without a database stays in the table's own."""
+    name = execution.find(statement.table)
+    ddl.rename_table(execution.context, name, statement.new_name.resolve(name.database))
+    return empty_result(execution.context.facts)
+
+
+def add_columns(execution: ExecutionContext, statement: statements.AddColumns) -> DataFrame:
+    """ALTER TABLE ADD COLUMNS."""
+    ddl.add_columns(execution.context, execution.find(statement.table), statement.columns)
+    return empty_result(execution.context.facts)
+
+
+def set_properties(execution: ExecutionContext, statement: statements.SetTableProperties) -> DataFrame:
+    """ALTER TABLE SET TBLPROPERTIES."""
+    ddl.set_properties(execution.context, execution.find(statement.table), dict(statement.properties))
+    return empty_result(execution.context.facts)
+
+
+def unset_properties(execution: ExecutionContext, statement: statements.UnsetTableProperties) -> DataFrame:
+    """ALTER TABLE UNSET TBLPROPERTIES."""
+    name = execution.find(statement.table)
+    ddl.unset_properties(execution.context, name, statement.keys, if_exists=statement.if_exists)
+    return empty_result(execution.context.facts)
+
+
+def truncate(execution: ExecutionContext, statement: statements.TruncateTable) -> DataFrame:
+    """TRUNCATE, of a table or of the partitions of a specification."""
+    spec = partition_values(execution, statement.partition)
+    ddl.truncate(execution.context, execution.find(statement.table), spec, execution.joined)
+    return empty_result(execution.context.facts)
+
+
+def add_partitions(execution: ExecutionContext, statement: statements.AddPartitions) -> DataFrame:
+    """ALTER TABLE ADD PARTITION."""
+    specs = [(partition_values(execution, new.spec) or {}, new.location) for new in statement.partitions]
+    name = execution.find(statement.table)
+    ddl.add_partitions(execution.context, name, specs, if_not_exists=statement.if_not_exists)
+    return empty_result(execution.context.facts)
+
+
+def drop_partitions(execution: ExecutionContext, statement: statements.DropPartitions) -> DataFrame:
+    """ALTER TABLE DROP PARTITION; each specification may match several partitions, none of them is an error."""
+    context = execution.context
+    name = execution.find(statement.table)
+    table = context.require(name)
+    tests = [_test(execution, table, spec) for spec in statement.specs]
+
+    def choose(partitions: Sequence[Partition]) -> Sequence[Partition]:
+        if not statement.if_exists and not all(any(map(test, partitions)) for test in tests):
+            return []
+        return [partition for partition in partitions if any(test(partition) for test in tests)]
+
+    ddl.drop_partitions(context, name, choose, if_exists=statement.if_exists)
+    return empty_result(context.facts)
+
+
+def _test(
+    execution: ExecutionContext, table: TableDefinition, spec: PartitionSpec
+) -> Callable[[Partition], bool]:
+    """Return the condition of one PARTITION (...)."""
+    conditions = [_condition(execution, table, item) for item in spec]
+    return lambda partition: all(condition(partition) for condition in conditions)
+
+
+def _condition(
+    execution: ExecutionContext, table: TableDefinition, item: PartitionItem
+) -> Callable[[Partition], bool]:
+    names = [c.name for c in table.partition_columns]
+    if item.column not in names:
+        raise NoSuchColumnError(
+            f"{table.name} has no partition column {item.column}; it has {', '.join(names) or 'none'} "
+            f"(line {item.line}, column {item.at_column})"
+        )
+    place = names.index(item.column)
+    column = table.partition_columns[place]
+    wanted = _one_value(execution, table, item)
+    holds = _COMPARISONS[item.operator]
+
+    def condition(partition: Partition) -> bool:
+        has = partition.values[place]
+        if has is None or wanted is None:
+            return has is None and wanted is None and item.operator == "="
+        return holds(_comparable(column, has), _comparable(column, wanted))
+
+    return condition
+
+
+def _one_value(execution: ExecutionContext, table: TableDefinition, item: PartitionItem) -> str | None:
+    given = partition_values(execution, (item,)) or {}
+    own = TableDefinition(table.name, (), table.storage, "", _only(table, item.column))
+    return static_values(execution.context, own, given)[item.column]
+
+
+def _only(table: TableDefinition, column: str) -> tuple[Column, ...]:
+    return tuple(c for c in table.partition_columns if c.name == column)
+
+
+def _comparable(column: Column, text: str) -> Decimal | str:
+    kind = parse_type(column.type)
+    if isinstance(kind, Primitive) and kind.name in _NUMBERS:
+        try:
+            return Decimal(text)
+        except InvalidOperation as error:
+            raise StatementError(f"partition value {text} of column {column.name} is no number") from error
+    return text
+
+
+def unsupported(_: ExecutionContext, statement: statements.Statement) -> DataFrame:
+    """Refuse what this version cannot do, and say what to do instead."""
+    raise UnsupportedFeatureError(_ADVICE[type(statement).__name__])
+
+
+_ADVICE: Mapping[str, str] = {
+    "ReplaceColumns": "ALTER TABLE REPLACE COLUMNS is not supported yet: CREATE TABLE ... AS SELECT a new table",
+    "ChangeColumn": "ALTER TABLE CHANGE COLUMN is not supported yet: CREATE TABLE ... AS SELECT a new table",
+    "RenamePartition": "ALTER TABLE ... PARTITION RENAME is not supported yet: INSERT the rows into the new "
+    "partition and DROP the old one",
+    "SetDatabaseProperties": "ALTER DATABASE is not supported yet: give DBPROPERTIES to CREATE DATABASE",
+    "RepairTable": "MSCK is not supported yet: ALTER TABLE ADD PARTITION, or acid.adopt(...) for a whole table",
+    "AnalyzeTable": "ANALYZE TABLE is not needed: files carry their own statistics, and Spark reads these",
+}

@@ -1,0 +1,167 @@
+"""EXPLAIN: shows what a statement would do and does nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.core.model import TableKind
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
+from hiveacid.sql.binding.source_positions import spark_errors_at_source
+from hiveacid.sql.execute.create import lock_of_new
+from hiveacid.sql.execute.insert import partition_values
+from hiveacid.sql.execute.small_results import string_rows
+from hiveacid.sql.statements import (
+    CreateTable,
+    Delete,
+    Explain,
+    Insert,
+    Merge,
+    MultiInsert,
+    Query,
+    Slice,
+    Statement,
+    TableRef,
+    Update,
+)
+from hiveacid.table.partitions import partitions_of, static_values
+from hiveacid.table.write.insert import insert_lock
+from hiveacid.table.write.merge import is_exclusive
+from hiveacid.table.write.update import change_lock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.core.transactions.locks import LockComponent
+    from hiveacid.sql.execute.context import ExecutionContext
+
+# What Spark calls them; Hive's other options (VECTORIZATION, LOCKS ...) have no counterpart there.
+_MODES = {"EXTENDED": "EXTENDED", "FORMATTED": "FORMATTED", "CODEGEN": "CODEGEN", "COST": "COST"}
+
+
+def explain(execution: ExecutionContext, statement: Explain) -> DataFrame:
+    """EXPLAIN: Spark's plan of a query; of a change also target, lock and snapshot."""
+    mode = next((_MODES[option] for option in statement.options if option in _MODES), "")
+    lines = [*_lines(execution, statement.statement, mode)]
+    return string_rows(execution.context.facts, ("Explain",), [(line,) for line in lines])
+
+
+def _lines(execution: ExecutionContext, statement: Statement, mode: str) -> list[str]:
+    match statement:
+        case Query(text=text):
+            return _plan(execution, text, mode)
+        case Insert():
+            return _insert(execution, statement, mode)
+        case MultiInsert():
+            return [line for leg in statement.legs for line in _insert(execution, _leg(statement, leg), mode)]
+        case Update() | Delete():
+            return _change(execution, statement, mode)
+        case Merge():
+            return _merge(execution, statement, mode)
+        case CreateTable(query=Slice() as text):
+            name = statement.table.resolve(execution.context.database)
+            lock = lock_of_new(execution.context, name)
+            return [f"CREATE TABLE AS SELECT {name}", f"Lock: {lock}", "Rows:", *_plan(execution, text, mode)]
+    raise UnsupportedFeatureError("EXPLAIN takes queries, INSERT, UPDATE, DELETE and MERGE")
+
+
+def _leg(statement: MultiInsert, leg: Insert) -> Insert:
+    text = statement.leg_query(leg)
+    return replace(leg, query=replace(leg.query, text=text))
+
+
+def _plan(execution: ExecutionContext, text: Slice, mode: str) -> list[str]:
+    """Return Spark's physical plan of a query; nothing is run.
+
+    Raises what is wrong with the query, which Spark's own EXPLAIN tells in its rows.
+    """
+    spark = execution.context.facts.spark
+    with execution.binder() as binder:
+        bound = binder.bind(text)
+        with spark_errors_at_source(bound):
+            spark.sql(bound.text).schema  # noqa: B018 - it is looked at only now on Spark Connect
+            row = spark.sql(f"EXPLAIN {mode} {bound.text}").first()
+    return [] if row is None else str(row[0]).rstrip("\n").split("\n")
+
+
+def _head(execution: ExecutionContext, verb: str, table: TableDefinition, lock: LockComponent) -> list[str]:
+    context = execution.context
+    lines = [f"{verb} {table.name}", f"Table: {table.kind.value.replace('_', ' ')}", f"Lock: {lock}"]
+    if table.kind is not TableKind.PLAIN:
+        with context.read_leases.acquire(context.settings) as reader:
+            txn = execution.joined or reader
+            lines.append(f"Snapshot: {txn.valid_write_ids(table.name).to_string()}")
+    partitions = partitions_of(context, table, execution.joined)
+    return lines if partitions is None else [*lines, f"Partitions: {len(partitions)}"]
+
+
+def _insert(execution: ExecutionContext, statement: Insert, mode: str) -> list[str]:
+    verb = "INSERT OVERWRITE" if statement.overwrite else "INSERT INTO"
+    table = execution.context.require(execution.find(statement.table))
+    static = static_values(execution.context, table, partition_values(execution, statement.partition))
+    lines = _head(
+        execution, verb, table, insert_lock(execution.context, table, static, overwrite=statement.overwrite)
+    )
+    dynamic = [c.name for c in table.partition_columns if c.name not in static]
+    lines += [f"Static partition: {name}={value}" for name, value in static.items()]
+    lines += [f"Dynamic partitions: {', '.join(dynamic)}"] if dynamic else []
+    text = replace(statement.query, text=statement.full_query)
+    return [*lines, "Rows:", *_plan(execution, text, mode)]
+
+
+def _change(execution: ExecutionContext, statement: Update | Delete, mode: str) -> list[str]:
+    verb = "UPDATE" if isinstance(statement, Update) else "DELETE"
+    table = execution.context.require_full_acid(execution.find(statement.table), verb)
+    lines = _head(execution, verb, table, change_lock(execution.context, table.name))
+    chosen = "*"
+    if isinstance(statement, Update):
+        values = [f"{a.expression.text} AS {quote_name(a.column)}" for a in statement.assignments]
+        chosen = ", ".join(values)
+    where = f" WHERE {statement.where.text}" if statement.where else ""
+    target = _target(statement.table, statement.alias)
+    pieces = [a.expression for a in statement.assignments] if isinstance(statement, Update) else []
+    pieces += [statement.where] if statement.where else []
+    with _in_user_text(execution, pieces, target):
+        rows = _plan(execution, Slice(f"SELECT {chosen} FROM {target}{where}"), mode)
+    return [*lines, "Rows:", *rows]
+
+
+def _merge(execution: ExecutionContext, statement: Merge, mode: str) -> list[str]:
+    context = execution.context
+    table = context.require_full_acid(execution.find(statement.table), "MERGE")
+    alone = is_exclusive(context, inserts=statement.inserts)
+    lines = _head(execution, "MERGE INTO", table, change_lock(context, table.name, exclusive=alone))
+    lines += [
+        f"Clause: {clause.match.value.replace('_', ' ')}: {clause.action}" for clause in statement.clauses
+    ]
+    alias = f" AS {quote_name(statement.source_alias)}" if statement.source_alias else ""
+    if statement.source_columns:
+        alias += f" ({', '.join(map(quote_name, statement.source_columns))})"
+    target = _target(statement.table, statement.alias)
+    source = f"{statement.source.text}{alias}"
+    with _in_user_text(execution, [statement.condition], f"{target} CROSS JOIN {source}"):
+        text = f"SELECT * FROM {target} FULL JOIN {source} ON {statement.condition.text}"
+        rows = _plan(execution, Slice(text), mode)
+    return [*lines, "Rows:", *rows]
+
+
+@contextmanager
+def _in_user_text(execution: ExecutionContext, pieces: Sequence[Slice], source: str) -> Iterator[None]:
+    """Add positions in the statement to errors of a query that was composed of its pieces."""
+    try:
+        yield
+    except HiveAcidError:
+        select = "SELECT "
+        for piece in pieces:
+            column = piece.column - len(select)
+            _plan(execution, Slice(f"{select}{piece.text} FROM {source}", line=piece.line, column=column), "")
+        raise
+
+
+def _target(ref: TableRef, alias: str | None) -> str:
+    parts = [ref.name] if ref.database is None else [ref.database, ref.name]
+    return ".".join(map(quote_name, parts)) + (f" AS {quote_name(alias)}" if alias else "")

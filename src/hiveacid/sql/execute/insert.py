@@ -1,0 +1,197 @@
+"""INSERT, multi-insert, CREATE TABLE AS SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import OutputTwiceError, UnsupportedFeatureError
+from hiveacid.sql.binding.bind import Binder
+from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
+from hiveacid.sql.binding.virtual_columns import without_virtual_columns
+from hiveacid.sql.execute.query import bound_frame
+from hiveacid.sql.execute.small_results import write_result
+from hiveacid.sql.statements.values import PartitionSpec, Slice
+from hiveacid.table.partitions import partition_name, static_values
+from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableName
+    from hiveacid.core.transactions.locks import LockComponent
+    from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements import Insert, MultiInsert
+    from hiveacid.table.write.report import WriteReport
+    from hiveacid.transactions.transaction import Transaction
+
+
+def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
+    """INSERT INTO or OVERWRITE with a query or VALUES."""
+    name = execution.find(statement.table)
+    text = joined_text(statement.ctes, statement.query)
+    return write_result(execution.context.facts, _insert(execution, statement, name, text, execution.joined))
+
+
+def _options(execution: ExecutionContext, statement: Insert, text: Slice) -> InsertOptions:
+    return InsertOptions(
+        partition=partition_values(execution, statement.partition),
+        overwrite=statement.overwrite,
+        columns=statement.columns,
+        small=_is_values(text),
+        if_not_exists=statement.if_not_exists,
+        defaults=bool(_defaults(text)),
+    )
+
+
+def _insert(
+    execution: ExecutionContext, statement: Insert, name: TableName, text: Slice, joined: Transaction | None
+) -> WriteReport:
+    options = _options(execution, statement, text)
+
+    def rows(txn: Transaction | None) -> DataFrame:
+        with execution.binder(txn) as binder:
+            return _values(binder, text) if options.small else bound_frame(binder, text)
+
+    # What is overwritten is read under its lock: it may be the source, too.
+    source = rows if statement.overwrite else rows(joined)
+    with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(EditedText(text)):
+        return insert(execution.context, name, source, options, joined)
+
+
+def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFrame:
+    """FROM ... INSERT ... INSERT ...: all legs in one transaction, reading one snapshot.
+
+    Raises OutputTwiceError where two legs name the same table or static partition, as Hive does.
+    """
+    context = execution.context
+    _require_one_source(statement)
+    names = [execution.find(leg.table) for leg in statement.legs]
+    locks = _locks(execution, statement, names)
+    with context.transactions.scope(context.settings, execution.joined) as txn:
+        txn.lock(locks)  # all at once, before the snapshot: what is overwritten may be a source, too
+        texts = [_leg_text(statement, leg) for leg in statement.legs]
+        # All are planned before the first is written: a transaction sees its own writes, a leg must not.
+        frames = [_planned(execution, text, txn) for text in texts]
+        reports = []
+        for name, leg, text, frame in zip(names, statement.legs, texts, frames, strict=True):
+            with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(EditedText(text)):
+                reports.append(insert(context, name, frame, _options(execution, leg, text), txn))
+    return write_result(context.facts, *reports)
+
+
+def _planned(execution: ExecutionContext, text: Slice, txn: Transaction) -> DataFrame:
+    with execution.binder(txn) as binder:
+        return bound_frame(binder, text)
+
+
+def _require_one_source(statement: MultiInsert) -> None:
+    """Refuse a source that gives other rows each time: every INSERT reads it again."""
+    for text in (statement.ctes, statement.source):
+        tokens = text.tokens if text is not None else []
+        for token, behind in pairwise(tokens):
+            if token.keyword in _UNSTEADY and behind.keyword == "(":
+                raise UnsupportedFeatureError(
+                    f"{token.keyword.lower()}() in the source of a multi-insert gives other rows for each INSERT: "
+                    "write the source into a table first"
+                )
+
+
+_UNSTEADY = frozenset({"RAND", "RANDN", "RANDOM", "UUID", "SHUFFLE", "RANDSTR", "UNIFORM"})
+
+
+def _locks(
+    execution: ExecutionContext, statement: MultiInsert, names: list[TableName]
+) -> list[LockComponent]:
+    """Return the legs' locks; refuse the same output twice."""
+    seen: set[tuple[TableName, str | None]] = set()
+    locks = []
+    for name, leg in zip(names, statement.legs, strict=True):
+        table = execution.context.require(name)
+        static = static_values(execution.context, table, partition_values(execution, leg.partition))
+        locks.append(insert_lock(execution.context, table, static, overwrite=leg.overwrite))
+        if len(static) < len(table.partition_columns):
+            continue  # dynamic: what it writes to shows when it runs
+        output = (name, partition_name(table, tuple(static[c.name] for c in table.partition_columns)))
+        if output in seen:
+            shown = str(name) if output[1] is None else f"{name}@{output[1]}"
+            raise OutputTwiceError(
+                f"the same output stands twice in one statement: {shown}",
+                line=leg.table.line,
+                column=leg.table.column,
+            )
+        seen.add(output)
+    return locks
+
+
+def _leg_text(statement: MultiInsert, leg: Insert) -> Slice:
+    return joined_text(statement.ctes, joined_text(_source(statement), leg.query))
+
+
+def _source(statement: MultiInsert) -> Slice:
+    source = replace(statement.source, text=f"FROM {statement.source.text}")
+    return replace(source, start=source.start - 5, column=max(1, source.column - 5))
+
+
+def joined_text(first: Slice | None, second: Slice) -> Slice:
+    """Put two pieces of a statement together; blanks between them keep every place where it was."""
+    if first is None:
+        return second
+    line = first.line + first.text.count("\n")
+    column = first.column if "\n" not in first.text else 1
+    column += len(first.text) - (first.text.rfind("\n") + 1)
+    if second.line > line:
+        gap = "\n" * (second.line - line) + " " * (second.column - 1)
+    else:
+        gap = " " * max(1, second.column - column)
+    return replace(first, text=first.text + gap + second.text)
+
+
+def partition_values(execution: ExecutionContext, spec: PartitionSpec) -> Mapping[str, object] | None:
+    """Return PARTITION (...) as the table verbs take it: texts, None for NULL, ``...`` for dynamic columns.
+
+    What is not a constant (``dt = current_date()``) is computed by Spark first.
+    """
+    if not spec:
+        return None
+    values: dict[str, object] = {}
+    for item in spec:
+        if item.expression is None:
+            values[item.column] = ...
+        elif item.literal is not None:
+            values[item.column] = item.literal.value
+        else:
+            values[item.column] = _computed(execution, item.expression)
+    return values
+
+
+def _computed(execution: ExecutionContext, expression: Slice) -> object:
+    with spark_errors_at_source(EditedText(expression), before="SELECT "):
+        row = execution.context.facts.spark.sql(f"SELECT {expression.text}").first()
+    return None if row is None else row[0]
+
+
+def _is_values(text: Slice) -> bool:
+    return text.tokens[0].keyword == "VALUES"
+
+
+def _values(binder: Binder, text: Slice) -> DataFrame:
+    """Return the rows of VALUES; DEFAULT is NULL (columns with another default: `InsertOptions.defaults`)."""
+    bound = binder.bind(text)
+    bound = replace(bound, edits=(*bound.edits, *_defaults(text)))
+    with spark_errors_at_source(bound):
+        return without_virtual_columns(binder.run(bound.text))
+
+
+def _defaults(text: Slice) -> list[Edit]:
+    """Return the edits that replace each word DEFAULT of VALUES by NULL."""
+    if not _is_values(text):
+        return []
+    tokens = text.tokens
+    return [
+        Edit(token.start, token.end, "NULL   ")
+        for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if token.keyword == "DEFAULT" and before.keyword in {"(", ","} and after.keyword in {")", ","}
+    ]

@@ -1,0 +1,106 @@
+"""Queries and temporary views."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import AlreadyExistsError, NoSuchTableError, SchemaMismatchError, StatementError
+from hiveacid.spark.session.temporary_views import is_temporary_view
+from hiveacid.sql.binding.bind import Binder
+from hiveacid.sql.binding.source_positions import spark_errors_at_source
+from hiveacid.sql.binding.virtual_columns import without_virtual_columns
+from hiveacid.sql.execute.small_results import empty_result, string_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements import CreateTemporaryView, DropView, Query, Slice, TableRef
+
+
+def query(execution: ExecutionContext, statement: Query) -> DataFrame:
+    """Hand a query to Spark, each of our tables at one snapshot."""
+    text, described = _split_describe(statement.text)
+    with execution.binder() as binder:
+        frame = bound_frame(binder, text)
+    if not described:
+        return frame
+    rows = [(field.name, field.dataType.simpleString(), None) for field in frame.schema.fields]
+    return string_rows(execution.context.facts, ("col_name", "data_type", "comment"), rows)
+
+
+def bound_frame(binder: Binder, text: Slice) -> DataFrame:
+    """Return a query's rows; the binder's views may go afterwards."""
+    bound = binder.bind(text)
+    with spark_errors_at_source(bound):
+        return without_virtual_columns(binder.run(bound.text))
+
+
+def _split_describe(text: Slice) -> tuple[Slice, bool]:
+    """Split DESCRIBE [QUERY] from the query behind it."""
+    tokens = text.tokens
+    if tokens[0].keyword not in {"DESC", "DESCRIBE"}:
+        return text, False
+    first = tokens[2] if tokens[1].keyword == "QUERY" else tokens[1]
+    column = first.column + (text.column - 1 if first.line == 1 else 0)
+    rest = replace(
+        text,
+        text=text.text[first.start :],
+        start=text.start + first.start,
+        line=text.line + first.line - 1,
+        column=column,
+    )
+    return rest, True
+
+
+def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> DataFrame:
+    """CREATE TEMPORARY VIEW: keeps the snapshot of this moment."""
+    name = _view_name(statement.name)
+    facts = execution.context.facts
+    if not statement.shared and not statement.replace and is_temporary_view(facts, name):
+        raise AlreadyExistsError(f"temporary view {name} exists already: use CREATE OR REPLACE")
+    with execution.binder() as binder:
+        frame = bound_frame(binder, statement.query)
+    if statement.columns:
+        if len(statement.columns) != len(frame.columns):
+            raise SchemaMismatchError(
+                f"view {name} names {len(statement.columns)} columns, but its query has {len(frame.columns)}"
+            )
+        frame = frame.toDF(*statement.columns)
+    with spark_errors_at_source():
+        if statement.shared:
+            (frame.createOrReplaceGlobalTempView if statement.replace else frame.createGlobalTempView)(name)
+        else:
+            frame.createOrReplaceTempView(name)
+    if (
+        not facts.classic
+    ):  # nobody sees what the server uses: the snapshot stays while this session knows the view
+        execution.views[(f"global_temp.{name}" if statement.shared else name).lower()] = frame
+    return empty_result(facts)
+
+
+def drop_view(execution: ExecutionContext, statement: DropView) -> DataFrame:
+    """DROP VIEW: a temporary or (``global_temp.name``) a global temporary one."""
+    catalog = execution.context.facts.spark.catalog
+    execution.views.pop(str(statement.name).lower(), None)
+    if statement.name.database == "global_temp":
+        dropped = catalog.dropGlobalTempView(statement.name.name)
+    else:
+        dropped = catalog.dropTempView(_view_name(statement.name))
+    if not dropped and not statement.if_exists:
+        raise NoSuchTableError(f"view {statement.name} does not exist")
+    return empty_result(execution.context.facts)
+
+
+def is_temporary(execution: ExecutionContext, name: TableRef) -> bool:
+    """Tell whether DROP VIEW means a temporary view."""
+    if name.database is not None:
+        return name.database == "global_temp"
+    return is_temporary_view(execution.context.facts, name.name)
+
+
+def _view_name(name: TableRef) -> str:
+    if name.database is not None:
+        raise StatementError("a temporary view belongs to no database", line=name.line, column=name.column)
+    return name.name

@@ -1,0 +1,133 @@
+"""SHOW ... with Hive's columns, and no-value texts as Hive prints them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiveacid.config.keys import REGISTRY
+from hiveacid.core.schema.show_create import show_create_table, show_create_view
+from hiveacid.errors import ConfigError, NoSuchPartitionError
+from hiveacid.sql.binding.view_text import view_of_ours
+from hiveacid.sql.execute import store_rows
+from hiveacid.sql.execute.insert import partition_values
+from hiveacid.sql.execute.like_patterns import matching
+from hiveacid.sql.execute.small_results import Row, string_rows
+from hiveacid.table.partitions import partition_name, partitions_of, static_values
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableName
+    from hiveacid.sql import statements
+    from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements.values import PartitionSpec, Properties
+
+
+def databases(execution: ExecutionContext, statement: statements.ShowDatabases) -> DataFrame:
+    """SHOW DATABASES."""
+    names = matching(execution.context.catalog.list_databases(), statement.pattern)
+    return string_rows(execution.context.facts, ("database_name",), [(name,) for name in names])
+
+
+def tables(execution: ExecutionContext, statement: statements.ShowTables) -> DataFrame:
+    """SHOW TABLES."""
+    database = statement.database or execution.context.database
+    rows = store_rows.table_rows(execution.context.catalog, database, statement.pattern)
+    return string_rows(execution.context.facts, store_rows.TABLE_COLUMNS, rows)
+
+
+def partitions(execution: ExecutionContext, statement: statements.ShowPartitions) -> DataFrame:
+    """SHOW PARTITIONS: names as their directories are called, values escaped."""
+    context = execution.context
+    table = context.require(execution.find(statement.table))
+    if not table.partition_columns:
+        raise NoSuchPartitionError(f"table {table.name} is not partitioned")
+    static = static_values(context, table, partition_values(execution, statement.partition))
+    columns = [c.name for c in table.partition_columns]
+    found = [
+        partition.values
+        for partition in partitions_of(context, table, execution.joined) or ()
+        if static.items() <= dict(zip(columns, partition.values, strict=True)).items()
+    ]
+    rows = sorted((partition_name(table, values),) for values in found)
+    return string_rows(context.facts, ("partition",), rows)
+
+
+def create_table(execution: ExecutionContext, statement: statements.ShowCreateTable) -> DataFrame:
+    """SHOW CREATE TABLE: one row a line."""
+    with_database = statement.table.database is not None
+    view = view_of_ours(execution.context, statement.table)
+    if view is not None:
+        text = show_create_view(view, with_database=with_database)
+    else:
+        table = execution.context.require(execution.find(statement.table))
+        text = show_create_table(table, with_database=with_database)
+    return string_rows(execution.context.facts, ("createtab_stmt",), [(line,) for line in text.split("\n")])
+
+
+def properties(execution: ExecutionContext, statement: statements.ShowTableProperties) -> DataFrame:
+    """SHOW TBLPROPERTIES."""
+    found = view_of_ours(execution.context, statement.table)
+    table = found or execution.context.require(execution.find(statement.table))
+    rows: list[Row] = list(table.properties)
+    if statement.key is not None:
+        missing = f"Table {table.name} does not have property: {statement.key}"
+        rows = [(statement.key, _property(table.properties, statement.key, missing))]
+    return string_rows(execution.context.facts, ("prpt_name", "prpt_value"), rows)
+
+
+def _property(properties: Properties, key: str, missing: str) -> str:
+    """Look a property up, its key compared without case."""
+    return next((value for name, value in properties if name.lower() == key.lower()), missing)
+
+
+def columns(execution: ExecutionContext, statement: statements.ShowColumns) -> DataFrame:
+    """SHOW COLUMNS: partition columns last."""
+    view = view_of_ours(execution.context, statement.table)
+    if view is not None:
+        names = [c.name for c in view.columns]
+    else:
+        table = execution.context.require(execution.find(statement.table))
+        names = [c.name for c in (*table.columns, *table.partition_columns)]
+    return string_rows(
+        execution.context.facts, ("field",), [(n,) for n in matching(names, statement.pattern)]
+    )
+
+
+def transactions(execution: ExecutionContext, _: statements.ShowTransactions) -> DataFrame:
+    """SHOW TRANSACTIONS: open and aborted ones; times in milliseconds since the epoch."""
+    rows = store_rows.transaction_rows(execution.context.store)
+    return string_rows(execution.context.facts, store_rows.TRANSACTION_COLUMNS, rows)
+
+
+def locks(execution: ExecutionContext, statement: statements.ShowLocks) -> DataFrame:
+    """SHOW LOCKS, in Hive's new format."""
+    wanted = statement.table.resolve(execution.context.database) if statement.table else None
+    partition = named_partition(execution, wanted, statement.partition) if wanted else None
+    execution.context.store.abort_timed_out()
+    found = [
+        lock
+        for lock in execution.context.store.show_locks()
+        if statement.database in (None, lock.database)
+        and (wanted is None or (lock.database, lock.table) == (wanted.database, wanted.name))
+        and partition in (None, lock.partition)
+    ]
+    return string_rows(execution.context.facts, store_rows.LOCK_COLUMNS, store_rows.lock_rows(found))
+
+
+def named_partition(execution: ExecutionContext, name: TableName, spec: PartitionSpec) -> str | None:
+    """Return Hive's name of a specified partition, None for none."""
+    if not spec:
+        return None
+    table = execution.context.require(name)
+    static = static_values(execution.context, table, partition_values(execution, spec))
+    return partition_name(table, tuple(static.get(c.name) for c in table.partition_columns))
+
+
+def conf(execution: ExecutionContext, statement: statements.ShowConf) -> DataFrame:
+    """SHOW CONF: a setting's default, type and meaning."""
+    setting = REGISTRY.get(statement.key)
+    if setting is None:
+        raise ConfigError(f"{statement.key} is not a setting; hiveacid knows those of docs/settings.md")
+    rows = [(setting.default, setting.kind, setting.doc)]
+    return string_rows(execution.context.facts, ("default", "type", "desc"), rows)

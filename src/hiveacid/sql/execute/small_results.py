@@ -1,0 +1,67 @@
+"""Small results as DataFrames: built where they stand, without a Spark job where that is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.table.write.report import WriteReport
+
+Cell = str | int | None
+Row = Sequence[Cell]
+
+# As parameters of an inline table, rows need no job to be read; each costs about a millisecond.
+_MOST_PARAMETERS = 500
+
+WRITTEN = (
+    ("num_affected_rows", "bigint"),
+    ("num_inserted_rows", "bigint"),
+    ("num_updated_rows", "bigint"),
+    ("num_deleted_rows", "bigint"),
+    ("write_id", "bigint"),
+    ("num_retries", "bigint"),
+)
+
+
+def small_frame(facts: SparkFacts, columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> DataFrame:
+    """Return rows as a DataFrame; ``columns`` are names with Spark's type texts."""
+    if len(columns) * len(rows) > _MOST_PARAMETERS:
+        schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
+        return facts.spark.createDataFrame([tuple(row) for row in rows], schema)
+    names = [f"c{place}" for place in range(len(columns))]
+    casts = [f"CAST({own} AS {kind}) AS `{name}`" for own, (name, kind) in zip(names, columns, strict=True)]
+    marks = f"({', '.join('?' * len(columns))})"
+    # A first row, filtered away again, gives NULLs and no rows at all their types.
+    values = ", ".join(
+        [f"({', '.join(['NULL'] * len(columns))}, false)", *[f"{marks[:-1]}, true)"] * len(rows)]
+    )
+    text = f"SELECT {', '.join(casts)} FROM VALUES {values} AS t({', '.join(names)}, kept) WHERE kept"
+    return facts.spark.sql(text, args=[cell for row in rows for cell in row])
+
+
+def string_rows(facts: SparkFacts, columns: Sequence[str], rows: Sequence[Row]) -> DataFrame:
+    """Return rows whose columns are all strings."""
+    return small_frame(facts, [(name, "string") for name in columns], rows)
+
+
+def empty_result(facts: SparkFacts) -> DataFrame:
+    """Return what statements without a result have: no columns, no rows."""
+    return facts.spark.sql("SELECT 1 WHERE false").select()
+
+
+def write_result(facts: SparkFacts, *reports: WriteReport) -> DataFrame:
+    """Return what a statement changed, as one row; ``write_id`` is NULL where nothing was written."""
+    ids = [int(report.write_id) for report in reports if report.write_id is not None]
+    row = (
+        sum(report.affected for report in reports),
+        sum(report.inserted for report in reports),
+        sum(report.updated for report in reports),
+        sum(report.deleted for report in reports),
+        max(ids, default=None),
+        sum(report.retries for report in reports),
+    )
+    return small_frame(facts, WRITTEN, [row])

@@ -1,0 +1,80 @@
+"""Rows of SHOW TRANSACTIONS, SHOW LOCKS and SHOW TABLES, and ABORT TRANSACTIONS, all without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hiveacid.core.model import TxnId
+from hiveacid.core.transactions.states import TransactionState
+from hiveacid.errors import NoSuchDatabaseError, NoSuchTransactionError, TransactionStateError
+from hiveacid.ports.catalog import Catalog
+from hiveacid.ports.locks import LockRow
+from hiveacid.ports.transactions import TransactionPort
+from hiveacid.sql.execute.like_patterns import matching
+
+TextRow = tuple[str, ...]
+
+TRANSACTION_COLUMNS = ("txnid", "state", "startedtime", "lastheartbeattime", "user", "host")
+LOCK_COLUMNS = (
+    "lockid", "database", "table", "partition", "lock_state", "blocked_by", "lock_type", "transaction_id",
+    "last_heartbeat", "acquired_at", "user", "hostname", "agent_info",
+)  # fmt: skip
+TABLE_COLUMNS = ("tab_name",)
+_NO_BLOCKER = " " * 12  # ShowLocksOperation: "try to keep cols aligned"
+
+
+def table_rows(catalog: Catalog, database: str, pattern: str | None = None) -> list[TextRow]:
+    """Return the names of a database's tables and, as Hive and Spark do, its views. Raises NoSuchDatabaseError."""
+    if catalog.get_database(database) is None:
+        raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES")
+    names = sorted((*catalog.list_tables(database), *catalog.list_views(database)))
+    return [(name,) for name in matching(names, pattern)]
+
+
+def view_rows(catalog: Catalog, database: str, pattern: str | None = None) -> list[TextRow]:
+    """Return the names of a database's views. Raises NoSuchDatabaseError."""
+    if catalog.get_database(database) is None:
+        raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES")
+    return [(name,) for name in matching(catalog.list_views(database), pattern)]
+
+
+def transaction_rows(store: TransactionPort) -> list[TextRow]:
+    """Return open and aborted transactions, expired ones as aborted; times in milliseconds since the epoch."""
+    store.abort_timed_out()
+    return [
+        (str(txn.txn_id), txn.state, str(txn.started), str(txn.last_heartbeat), txn.user, txn.host)
+        for txn in store.show_transactions()
+    ]
+
+
+def lock_rows(locks: Iterable[LockRow]) -> list[TextRow]:
+    """Return locks in Hive's new format, no-values as Hive prints them."""
+    return [
+        (
+            lock.lock_id,
+            lock.database,
+            lock.table or "NULL",
+            lock.partition or "NULL",
+            lock.state,
+            lock.blocked_by or _NO_BLOCKER,
+            lock.type,
+            "NULL" if lock.txn_id is None else str(lock.txn_id),
+            str(lock.last_heartbeat),
+            "NULL" if lock.acquired_at is None else str(lock.acquired_at),
+            lock.user,
+            lock.host,
+            lock.agent,
+        )
+        for lock in locks
+    ]
+
+
+def abort_transactions(store: TransactionPort, ids: Sequence[int]) -> None:
+    """Abort all of them, or, where one of the ids is unknown or has committed, none."""
+    states = {txn_id: store.txn_state(TxnId(txn_id)) for txn_id in ids}
+    for txn_id, state in states.items():
+        if state == TransactionState.UNKNOWN:
+            raise NoSuchTransactionError(f"transaction {txn_id} does not exist: see SHOW TRANSACTIONS")
+        if state == TransactionState.COMMITTED:
+            raise TransactionStateError(f"transaction {txn_id} has committed: it cannot be aborted any more")
+    store.abort_txns([TxnId(txn_id) for txn_id in ids], "ABORT TRANSACTIONS")

@@ -1,0 +1,154 @@
+"""Views in the catalog: statements to what `hiveacid.catalog.views` does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.catalog import views
+from hiveacid.core.model import Column, ViewDefinition
+from hiveacid.errors import AlreadyExistsError, SchemaMismatchError, StatementError
+from hiveacid.spark.session.temporary_views import exists_in_spark
+from hiveacid.sql.binding.bind import QUERY, relations_of
+from hiveacid.sql.binding.source_positions import errors_at
+from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names
+from hiveacid.sql.execute import store_rows
+from hiveacid.sql.execute.query import bound_frame
+from hiveacid.sql.execute.small_results import empty_result, string_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableName
+    from hiveacid.sql import statements
+    from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements.values import Slice, TableRef
+    from hiveacid.table.context import Context
+
+
+def create(execution: ExecutionContext, statement: statements.CreateView) -> DataFrame:
+    """CREATE VIEW: the query is analysed, its names are written out, and it is not run."""
+    context, ref = execution.context, statement.view
+    name = ref.resolve(context.database)
+    there = context.catalog.get_view(name) is not None
+    if statement.if_not_exists and (there or context.catalog.get_table(name) is not None):
+        return empty_result(context.facts)
+    with errors_at(ref.line, ref.column):
+        views.require_free_view_name(context, name, replaces=statement.replace)
+        if not there:
+            _require_free_in_spark(context, name)
+    view = _view(execution, name, ref, statement.query, statement.columns)
+    made = replace(view, comment=statement.comment, properties=statement.properties)
+    views.create_view(context, made, replaces=statement.replace)
+    return empty_result(context.facts)
+
+
+def alter(execution: ExecutionContext, statement: statements.AlterView) -> DataFrame:
+    """ALTER VIEW AS: another query; comment, properties and owner stay."""
+    context = execution.context
+    name = _find(execution, statement.view)
+    made = _view(execution, name, statement.view, statement.query)
+
+    def edit(old: ViewDefinition) -> ViewDefinition:
+        return replace(
+            made,
+            comment=old.comment,
+            properties=old.properties,
+            owner=old.owner,
+            created_at=old.created_at,
+        )
+
+    views.alter_view(context, name, edit)
+    return empty_result(context.facts)
+
+
+def rename(execution: ExecutionContext, statement: statements.RenameView) -> DataFrame:
+    """ALTER VIEW RENAME; a new name without a database stays in the view's own."""
+    name = _find(execution, statement.view)
+    new = statement.new_name.resolve(name.database)
+    with errors_at(statement.new_name.line, statement.new_name.column):
+        _require_free_in_spark(execution.context, new)
+        views.alter_view(execution.context, name, lambda view: replace(view, name=new))
+    return empty_result(execution.context.facts)
+
+
+def set_properties(execution: ExecutionContext, statement: statements.SetViewProperties) -> DataFrame:
+    """ALTER VIEW SET TBLPROPERTIES."""
+    views.set_properties(execution.context, _find(execution, statement.view), dict(statement.properties))
+    return empty_result(execution.context.facts)
+
+
+def unset_properties(execution: ExecutionContext, statement: statements.UnsetViewProperties) -> DataFrame:
+    """ALTER VIEW UNSET TBLPROPERTIES."""
+    name = _find(execution, statement.view)
+    views.unset_properties(execution.context, name, statement.keys, if_exists=statement.if_exists)
+    return empty_result(execution.context.facts)
+
+
+def drop(execution: ExecutionContext, statement: statements.DropView) -> DataFrame:
+    """DROP VIEW, of one in the catalog."""
+    context, name = execution.context, statement.name.resolve(execution.context.database)
+    gone = context.catalog.get_view(name) is None and context.catalog.get_table(name) is None
+    if not (gone and statement.if_exists):
+        views.drop_view(context, _find(execution, statement.name))
+    return empty_result(context.facts)
+
+
+def show(execution: ExecutionContext, statement: statements.ShowViews) -> DataFrame:
+    """SHOW VIEWS."""
+    database = statement.database or execution.context.database
+    rows = store_rows.view_rows(execution.context.catalog, database, statement.pattern)
+    return string_rows(execution.context.facts, store_rows.TABLE_COLUMNS, rows)
+
+
+def _require_free_in_spark(context: Context, name: TableName) -> None:
+    """Raise AlreadyExistsError where a view of ours would hide what Spark's own catalog has."""
+    if exists_in_spark(context.facts, (name.database, name.name)):
+        raise AlreadyExistsError(
+            f"Spark's own catalog has a table or view {name}: give this one another name"
+        )
+
+
+def _find(execution: ExecutionContext, ref: TableRef) -> TableName:
+    name = ref.resolve(execution.context.database)
+    with errors_at(ref.line, ref.column):
+        views.require_view(execution.context, name)
+    return name
+
+
+def _view(
+    execution: ExecutionContext,
+    name: TableName,
+    ref: TableRef,
+    query: Slice,
+    named: tuple[statements.ViewColumn, ...] = (),
+) -> ViewDefinition:
+    """Return the view that a query makes, its columns called as ``named`` where that is not empty."""
+    context = execution.context
+    relations = relations_of(context.facts, query, QUERY)
+    text = qualify_names(
+        context, query, relations, str(context.facts.spark.catalog.currentDatabase()).lower()
+    )
+    with execution.binder() as binder:
+        binder.within.append(name)  # what reads it again would never end
+        frame = bound_frame(binder, query)
+        found = hive_columns_of(frame)
+    if named and len(named) != len(found):
+        raise SchemaMismatchError(
+            f"view {name} names {len(named)} columns, but its query has {len(found)} "
+            f"(line {ref.line}, column {ref.column})"
+        )
+    columns = (
+        tuple(Column(one.name, column.type, one.comment) for one, column in zip(named, found, strict=True))
+        if named
+        else found
+    )
+    names = [column.name for column in columns]
+    double = next((one for one in names if names.count(one) > 1), None)
+    if double is not None:
+        raise StatementError(
+            f"view {name} would have two columns called {double}: name them", line=ref.line, column=ref.column
+        )
+    return ViewDefinition(
+        name, columns, text, original=query.text, outputs=output_names(frame), database=context.database
+    )

@@ -1,0 +1,128 @@
+"""Transactions, settings and upkeep: what is neither data nor definition."""
+
+from __future__ import annotations
+
+from hiveacid.spark.parser.lexer import TokenKind
+from hiveacid.sql.grammar.cursor import Cursor
+from hiveacid.sql.statements import (
+    AbortCompactions,
+    AbortTransactions,
+    AnalyzeTable,
+    Commit,
+    RefreshTable,
+    RepairTable,
+    ResetOption,
+    Rollback,
+    SetOption,
+    StartTransaction,
+    UseDatabase,
+)
+
+
+def abort(cursor: Cursor) -> AbortTransactions | AbortCompactions:
+    """Parse behind ABORT."""
+    kind = cursor.expect_one("TRANSACTIONS", "COMPACTIONS")
+    ids: list[int] = []
+    while not ids or not cursor.at_end:
+        ids.append(cursor.integer("a number"))
+        cursor.take(",")
+    return AbortTransactions(tuple(ids)) if kind == "TRANSACTIONS" else AbortCompactions(tuple(ids))
+
+
+def start_transaction(cursor: Cursor) -> StartTransaction:
+    """Parse behind START or BEGIN; snapshot isolation is the only level (Hive's grammar too)."""
+    if cursor.last.keyword == "START":
+        cursor.expect("TRANSACTION")
+    else:
+        begin, named = cursor.last, cursor.take_one("TRANSACTION", "WORK")
+        if not (named or cursor.at_end or cursor.next.keyword in {"READ", "ISOLATION"}):
+            cursor.refuse_script(begin)
+    read_only = False
+    while not cursor.at_end:
+        if cursor.take("ISOLATION"):
+            cursor.expect("LEVEL", "SNAPSHOT")
+        else:
+            if not cursor.take("READ"):
+                cursor.fail("READ ONLY, READ WRITE or ISOLATION LEVEL SNAPSHOT")
+            read_only = cursor.expect_one("ONLY", "WRITE") == "ONLY"
+        if not cursor.take(","):
+            break
+    return StartTransaction(read_only)
+
+
+def commit(cursor: Cursor) -> Commit:
+    """Parse behind COMMIT."""
+    cursor.take_one("WORK", "TRANSACTION")
+    return Commit()
+
+
+def rollback(cursor: Cursor) -> Rollback:
+    """Parse behind ROLLBACK."""
+    cursor.take_one("WORK", "TRANSACTION")
+    return Rollback()
+
+
+def use(cursor: Cursor) -> UseDatabase:
+    """Parse behind USE."""
+    cursor.take_one("DATABASE", "SCHEMA")
+    return UseDatabase(cursor.name("a database name"))
+
+
+def set_option(cursor: Cursor) -> SetOption:
+    """Parse behind SET: the value is everything behind ``=``, quotes included, as in Hive's command line."""
+    if cursor.at_end or cursor.take("-", "V"):
+        return SetOption()
+    if cursor.take("TIME", "ZONE"):
+        return SetOption("spark.sql.session.timeZone", cursor.string("a time zone in quotes"))
+    key = cursor.until(frozenset({"="}), "a setting's name").text
+    if not cursor.take("="):
+        return SetOption(_checked(cursor, key))
+    return SetOption(_checked(cursor, key), cursor.raw_rest())
+
+
+def reset_option(cursor: Cursor) -> ResetOption:
+    """Parse behind RESET."""
+    return ResetOption(None if cursor.at_end else _checked(cursor, cursor.rest("a setting's name").text))
+
+
+def _checked(cursor: Cursor, key: str) -> str:
+    """Refuse a key of several words: SET has forms that are not known here."""
+    name = key.strip("`")
+    if len(name.split()) != 1 or "=" in name:
+        cursor.refuse(f"not the name of a setting: {name}", cursor.last)
+    return name
+
+
+def refresh(cursor: Cursor) -> RefreshTable:
+    """Parse behind REFRESH."""
+    cursor.take("TABLE")
+    return RefreshTable(cursor.table())
+
+
+def repair(cursor: Cursor) -> RepairTable:
+    """Parse behind MSCK."""
+    cursor.take("REPAIR")
+    cursor.expect("TABLE")
+    table = cursor.table()
+    mode = cursor.take_one("ADD", "DROP", "SYNC").lower()
+    if mode:
+        cursor.expect("PARTITIONS")
+    return RepairTable(table, mode or "add")
+
+
+def analyze(cursor: Cursor) -> AnalyzeTable:
+    """Parse behind ANALYZE."""
+    cursor.expect("TABLE")
+    table = cursor.table()
+    partition = cursor.partition(dynamic=True)
+    cursor.expect("COMPUTE", "STATISTICS")
+    columns: tuple[str, ...] | None = None
+    if cursor.take("FOR"):
+        cursor.take("ALL")
+        cursor.expect("COLUMNS")
+        columns = ()
+        while cursor.next.kind in {TokenKind.WORD, TokenKind.QUOTED}:
+            columns += (cursor.name("a column name"),)
+            if not cursor.take(","):
+                break
+    return AnalyzeTable(table, partition, columns, cursor.take("NOSCAN"))

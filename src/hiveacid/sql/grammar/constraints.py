@@ -1,0 +1,103 @@
+"""Constraints of CREATE TABLE (``HiveParser.g``, columnConstraint and tableConstraint).
+
+A constraint that no engine enforces says nothing about the data and is ignored. One that Hive would enforce
+on every write (NOT NULL, DEFAULT and CHECK unless DISABLE follows) is refused: without it, hiveacid would accept
+rows that Hive refuses. Trino prints NOT NULL for columns of tables that it does not check itself either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hiveacid.spark.parser.lexer import Token
+from hiveacid.sql.grammar.cursor import Cursor
+
+_ENDS = frozenset(
+    {",", "COMMENT", "CONSTRAINT", "NOT", "ENABLE", "ENABLED", "DISABLE", "DISABLED", "ENFORCED", "VALIDATE"}
+    | {"NOVALIDATE", "RELY", "NORELY", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES"}
+)
+
+
+@dataclass
+class Constraints:
+    """The enforced constraints of a table: what they are and where they stand."""
+
+    enforced: list[tuple[str, Token]] = field(default_factory=list)
+
+    def refuse_enforced(self, cursor: Cursor) -> None:
+        """Raise ParseError for the first one."""
+        for kind, token in self.enforced:
+            cursor.refuse(
+                f"{kind} is not supported, as nothing here would enforce it: leave it out or add DISABLE NOVALIDATE",
+                token,
+            )
+
+
+def take_column_constraint(cursor: Cursor, constraints: Constraints) -> bool:
+    """Take one constraint behind a column's type; False if none comes next."""
+    token = cursor.next
+    if cursor.take("CONSTRAINT"):
+        cursor.name("the constraint's name")
+    if cursor.take("NOT", "NULL"):
+        kind = "NOT NULL"
+    elif cursor.take("DEFAULT"):
+        kind = "DEFAULT"
+        cursor.until(_ENDS, "a default value")
+    elif cursor.take("CHECK"):
+        kind = "CHECK"
+        _parenthesised(cursor)
+    elif cursor.take("PRIMARY", "KEY") or cursor.take("UNIQUE"):
+        kind = ""
+    elif cursor.take("REFERENCES"):
+        kind = ""
+        cursor.table()
+        cursor.names("a column name")
+    elif cursor.next is token:
+        return False
+    else:
+        cursor.fail("a constraint")
+    _options(cursor, constraints, kind, token)
+    return True
+
+
+def take_table_constraint(cursor: Cursor, constraints: Constraints) -> bool:
+    """Take one constraint among the columns; False if a column comes next."""
+    token = cursor.next
+    named = 2 if cursor.sees("CONSTRAINT") else 0
+    word, behind = cursor.ahead(named).keyword, cursor.ahead(named + 1).keyword
+    if (word, behind) not in {("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("UNIQUE", "("), ("CHECK", "(")}:
+        return False
+    for _ in range(named + 1):
+        cursor.advance()
+    if cursor.take("KEY") or word == "UNIQUE":
+        cursor.names("a column name")
+    else:
+        _parenthesised(cursor)
+    if cursor.take("REFERENCES"):
+        cursor.table()
+        cursor.names("a column name")
+    _options(cursor, constraints, "CHECK" if word == "CHECK" else "", token)
+    return True
+
+
+def _parenthesised(cursor: Cursor) -> None:
+    if not cursor.sees("("):
+        cursor.fail("'('")
+    cursor.skip_parentheses()
+
+
+def _options(cursor: Cursor, constraints: Constraints, kind: str, token: Token) -> None:
+    """Take ENABLE, DISABLE and the like; note the constraint if it is enforced.
+
+    Keys are informational unless ENABLE is written; NOT NULL, DEFAULT and CHECK are enforced unless DISABLE is.
+    """
+    disabled = enabled = False
+    while True:
+        if cursor.take_one("DISABLE", "DISABLED") or cursor.take("NOT", "ENFORCED"):
+            disabled = True
+        elif cursor.take_one("ENABLE", "ENABLED", "ENFORCED"):
+            enabled = True
+        elif not cursor.take_one("VALIDATE", "NOVALIDATE", "RELY", "NORELY"):
+            break
+    if enabled or (kind and not disabled):
+        constraints.enforced.append((kind or "an enforced key", token))

@@ -1,0 +1,308 @@
+"""CREATE TABLE in Hive's grammar (``HiveParser.g``, createTableStatement).
+
+Clauses may come in any order, each once. What SHOW CREATE TABLE of Hive 3 and 4 and of Trino prints parses as
+it stands. Clauses whose meaning this project cannot keep (STORED BY, SKEWED BY, enforced constraints,
+temporary tables) are refused, not dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.core.model import Bucketing, Column, StorageFormat
+from hiveacid.core.schema.storage_formats import ORC
+from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.spark.parser.lexer import Token
+from hiveacid.sql.grammar.constraints import Constraints, take_column_constraint, take_table_constraint
+from hiveacid.sql.grammar.cursor import Cursor
+from hiveacid.sql.grammar.storage import StorageClauses, take_storage_clause
+from hiveacid.sql.grammar.trino import TrinoProperties, take_trino_properties
+from hiveacid.sql.statements import CreateTable, CreateTableLike, Slice, TableRef
+from hiveacid.sql.statements.values import SPARK_CATALOG
+
+QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "("})
+
+
+@dataclass
+class _Draft:
+    """The clauses of a CREATE TABLE that are parsed already."""
+
+    columns: dict[str, tuple[Column, Token]] = field(default_factory=dict)
+    partitions: dict[str, tuple[Column, Token]] = field(default_factory=dict)
+    constraints: Constraints = field(default_factory=Constraints)
+    storage: StorageClauses = field(default_factory=StorageClauses)
+    bucketing: Bucketing | None = None
+    bucket_tokens: dict[str, Token] = field(default_factory=dict)
+    location: str | None = None
+    comment: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    query: Slice | None = None
+    like: TableRef | None = None
+    trino: TrinoProperties | None = None
+
+
+def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
+    """Parse behind CREATE, from the words before TABLE on."""
+    words: set[str] = set()
+    start = cursor.next
+    while not cursor.take("TABLE"):
+        words.add(cursor.expect_one("TABLE", "TRANSACTIONAL", "MANAGED", "EXTERNAL", "TEMPORARY"))
+    if "TEMPORARY" in words:
+        cursor.refuse("temporary tables are not supported: use a temporary view or DROP the table", start)
+    if {"TRANSACTIONAL", "EXTERNAL"} <= words or {"MANAGED", "EXTERNAL"} <= words:
+        cursor.refuse("a table is either external or managed", start)
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    name, catalog = _table_name(cursor)
+    draft = _Draft()
+    if cursor.sees("("):
+        _columns(cursor, draft)
+    _clauses(cursor, draft)
+    if "TRANSACTIONAL" in words:
+        _make_transactional(cursor, draft, start)
+    if catalog and draft.trino is None:
+        cursor.refuse("a table name has at most two parts, database.table", catalog)
+    external = "EXTERNAL" in words
+    if draft.like is not None:
+        if draft.columns or draft.partitions or draft.bucketing or draft.query or draft.comment is not None:
+            cursor.refuse(
+                "CREATE TABLE LIKE takes columns, partitions, buckets and comment from the other", start
+            )
+        return _like(draft, name, draft.like, external=external, if_not_exists=if_not_exists)
+    return _finish(cursor, draft, name, external=external, if_not_exists=if_not_exists)
+
+
+def _make_transactional(cursor: Cursor, draft: _Draft, start: Token) -> None:
+    """Add Hive's properties of CREATE TRANSACTIONAL TABLE: full ACID for unsorted ORC files, else insert-only.
+
+    A 'transactional' of the statement's own stays (``SemanticAnalyzer.validateAndAddDefaultProperties``, Hive 4).
+    """
+    named = {key.lower() for key in draft.properties}
+    if TRANSACTIONAL.name in named:
+        return
+    if TRANSACTIONAL_PROPERTIES.name in named:
+        cursor.refuse("'transactional_properties' needs 'transactional'='true' beside it", start)
+    draft.properties[TRANSACTIONAL.name] = "true"
+    storage = draft.storage.resolve() if draft.like is None else None
+    is_orc = storage is None or storage.input_format == ORC.input_format
+    if not is_orc or (draft.bucketing is not None and draft.bucketing.sort_columns):
+        draft.properties[TRANSACTIONAL_PROPERTIES.name] = "insert_only"
+
+
+def _table_name(cursor: Cursor) -> tuple[TableRef, Token | None]:
+    """Take the table's name; of three parts the first is Trino's catalog: its token is returned."""
+    first = cursor.next
+    parts = cursor.dotted("a table name", flexible=True)
+    if len(parts) > 3:  # noqa: PLR2004 - catalog, schema, table
+        cursor.refuse("a table name has at most two parts, database.table", first)
+    database = parts[-2] if len(parts) > 1 else None
+    catalog = first if len(parts) > 2 and parts[0] != SPARK_CATALOG else None  # noqa: PLR2004 - as above
+    return TableRef(database, parts[-1], first.line, first.column), catalog
+
+
+def _columns(cursor: Cursor, draft: _Draft) -> None:
+    def member() -> None:
+        if not take_table_constraint(cursor, draft.constraints):
+            _add(cursor, draft.columns, _column(cursor, draft.constraints))
+
+    cursor.list_of(member)
+
+
+def _column(cursor: Cursor, constraints: Constraints) -> tuple[Column, Token]:
+    token = cursor.next
+    name = cursor.flexible_name("a column name")
+    type_text = cursor.type()
+    comment: str | None = None
+    while cursor.next.keyword not in {",", ")"}:
+        if cursor.take("COMMENT"):
+            comment = cursor.string("a comment in quotes")
+        elif not take_column_constraint(cursor, constraints):
+            cursor.fail("',' or ')' or COMMENT")
+    return Column(name, type_text, comment), token
+
+
+def _add(cursor: Cursor, columns: dict[str, tuple[Column, Token]], new: tuple[Column, Token]) -> None:
+    if new[0].name in columns:
+        cursor.refuse(f"column {new[0].name} stands twice", new[1])
+    columns[new[0].name] = new
+
+
+def _clauses(cursor: Cursor, draft: _Draft) -> None:
+    seen: set[str] = set()
+    while not cursor.at_end:
+        token = cursor.next
+        clause = _clause(cursor, draft)
+        if clause in seen:
+            cursor.refuse(f"{clause} stands twice", token)
+        seen.add(clause)
+
+
+def _clause(cursor: Cursor, draft: _Draft) -> str:
+    """Take one clause; return its name."""
+    if clause := take_storage_clause(cursor, draft.storage):
+        return clause
+    word = cursor.take_one(
+        "COMMENT", "LOCATION", "TBLPROPERTIES", "PARTITIONED", "CLUSTERED", "AS", "LIKE", "WITH"
+    )
+    match word:
+        case "COMMENT":
+            draft.comment = cursor.string("a comment in quotes")
+        case "LOCATION":
+            draft.location = cursor.string("a path in quotes")
+        case "TBLPROPERTIES":
+            draft.properties |= dict(cursor.properties())
+        case "PARTITIONED":
+            cursor.expect("BY")
+            cursor.list_of(lambda: _partition_column(cursor, draft))
+        case "CLUSTERED":
+            _buckets(cursor, draft)
+        case "LIKE":
+            draft.like = cursor.table()
+        case "AS":
+            draft.query = query_of(cursor)
+        case "WITH":
+            draft.trino = take_trino_properties(cursor)
+        case _:
+            _refuse_clause(cursor)
+    return word
+
+
+def _refuse_clause(cursor: Cursor) -> None:
+    reasons = {
+        "SKEWED": "skewed tables are not supported",
+        "OPTIONS": "OPTIONS of Spark's data sources are not supported: use TBLPROPERTIES",
+    }
+    if reason := reasons.get(cursor.next.keyword):
+        cursor.refuse(reason)
+    cursor.fail(
+        "COMMENT, PARTITIONED BY, CLUSTERED BY, ROW FORMAT, STORED AS, LOCATION, TBLPROPERTIES or AS"
+        " (or the end of the statement)"
+    )
+
+
+def query_of(cursor: Cursor) -> Slice:
+    """Take the query behind AS."""
+    if not cursor.sees_any(QUERY_WORDS):
+        cursor.fail("a query")
+    return cursor.rest("a query")
+
+
+def _partition_column(cursor: Cursor, draft: _Draft) -> None:
+    """Take ``name type [COMMENT]``, or a name alone (CREATE TABLE AS, Spark's USING)."""
+    token = cursor.next
+    if cursor.ahead(1).keyword in {",", ")"}:
+        _add(cursor, draft.partitions, (Column(cursor.name("a column name"), ""), token))
+        return
+    _add(cursor, draft.partitions, _column(cursor, draft.constraints))
+
+
+def _buckets(cursor: Cursor, draft: _Draft) -> None:
+    cursor.expect("BY")
+
+    def member() -> str:
+        token, name = cursor.next, cursor.name("a column name")
+        draft.bucket_tokens.setdefault(name, token)
+        return name
+
+    columns = cursor.list_of(member)
+    sorting: dict[str, bool] = {}  # column -> descending
+    if cursor.take("SORTED"):
+        cursor.expect("BY")
+        cursor.list_of(lambda: sorting.update([(member(), _direction(cursor))]))
+    cursor.expect("INTO")
+    token, count = cursor.next, cursor.integer("the number of buckets")
+    if count < 1:
+        cursor.refuse("a table has at least one bucket", token)
+    cursor.expect("BUCKETS")
+    descending = tuple(name for name, falling in sorting.items() if falling)
+    draft.bucketing = Bucketing(columns, count, tuple(sorting), descending)
+
+
+def _direction(cursor: Cursor) -> bool:
+    """Take ``[ASC | DESC] [NULLS FIRST | LAST]``; tell whether it is DESC (the catalog keeps no null order)."""
+    falling = cursor.take_one("ASC", "DESC") == "DESC"
+    if cursor.take("NULLS"):
+        cursor.expect_one("FIRST", "LAST")
+    return falling
+
+
+def _like(
+    draft: _Draft, name: TableRef, source: TableRef, *, external: bool, if_not_exists: bool
+) -> CreateTableLike:
+    return CreateTableLike(
+        table=name,
+        source=source,
+        storage=draft.storage.resolve(),
+        using=draft.storage.using,
+        location=draft.location,
+        properties=tuple(sorted(draft.properties.items())),
+        external=external,
+        if_not_exists=if_not_exists,
+    )
+
+
+def _finish(
+    cursor: Cursor, draft: _Draft, name: TableRef, *, external: bool, if_not_exists: bool
+) -> CreateTable:
+    storage = draft.storage.resolve()
+    if draft.trino is not None:
+        storage = _apply_trino(cursor, draft, draft.trino)
+        external = external or draft.trino.external
+    else:
+        draft.constraints.refuse_enforced(cursor)
+    if not draft.columns and draft.query is None:
+        cursor.fail("columns in parentheses or AS and a query", cursor.next)
+    if draft.columns and draft.query is not None:
+        cursor.refuse(
+            "CREATE TABLE AS takes its columns from the query", next(iter(draft.columns.values()))[1]
+        )
+    _place_partitions(cursor, draft)
+    _check_buckets(cursor, draft)
+    return CreateTable(
+        table=name,
+        columns=tuple(column for column, _ in draft.columns.values()),
+        partition_columns=tuple(column for column, _ in draft.partitions.values()),
+        bucketing=draft.bucketing,
+        storage=storage,
+        using=draft.storage.using,
+        location=draft.location,
+        comment=draft.comment,
+        properties=tuple(sorted(draft.properties.items())),
+        external=external,
+        if_not_exists=if_not_exists,
+        query=draft.query,
+    )
+
+
+def _apply_trino(cursor: Cursor, draft: _Draft, trino: TrinoProperties) -> StorageFormat:
+    for name in trino.partitioned_by:
+        if name not in draft.columns and draft.query is None:
+            cursor.refuse(f"partitioned_by names {name}, which is not a column", trino.token)
+        draft.partitions[name] = (Column(name, ""), trino.token)
+    draft.bucketing = trino.bucketing()
+    draft.bucket_tokens = dict.fromkeys((*trino.bucketed_by, *trino.sorted_by), trino.token)
+    draft.location = trino.location or draft.location
+    draft.properties |= trino.properties
+    return trino.storage
+
+
+def _place_partitions(cursor: Cursor, draft: _Draft) -> None:
+    """Move partition columns that were named only out of the columns; a column is in one place."""
+    for name, (column, token) in list(draft.partitions.items()):
+        if not column.type and name in draft.columns:
+            draft.partitions[name] = draft.columns.pop(name)
+        elif name in draft.columns:
+            cursor.refuse(f"column {name} stands among the columns and the partition columns", token)
+        elif not column.type and draft.query is None:
+            cursor.refuse(f"partition column {name} has no type", token)
+        elif column.type and draft.query is not None:
+            cursor.refuse("CREATE TABLE AS names its partition columns without types", token)
+        type_text = draft.partitions[name][0].type
+        if type_text and not isinstance(parse_type(type_text), Primitive):
+            cursor.refuse("a partition column must be of a primitive type", token)
+
+
+def _check_buckets(cursor: Cursor, draft: _Draft) -> None:
+    for name, token in draft.bucket_tokens.items():
+        if draft.query is None and name not in draft.columns:
+            cursor.refuse(f"{name} is not one of the table's columns (partition columns excluded)", token)

@@ -1,0 +1,377 @@
+"""`Cursor`: the tokens of one statement and a position, with the elements that all grammars share."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeVar
+
+from hiveacid.core.model import Column
+from hiveacid.core.schema.types import Primitive, parse_type_at
+from hiveacid.errors import ParseError
+from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value, tokenize
+from hiveacid.sql.statements.values import (
+    SPARK_CATALOG,
+    Literal,
+    PartitionItem,
+    PartitionSpec,
+    Properties,
+    Slice,
+    TableRef,
+)
+
+T = TypeVar("T")
+
+# Words that end a name or an alias; back-quotes make names of them.
+RESERVED = frozenset(
+    {
+        "AND",
+        "AS",
+        "DELETE",
+        "FROM",
+        "INSERT",
+        "INTO",
+        "MERGE",
+        "NOT",
+        "NULL",
+        "ON",
+        "OR",
+        "PARTITION",
+        "SELECT",
+    }
+    | {"SET", "TABLE", "THEN", "UPDATE", "USING", "VALUES", "WHEN", "WHERE", "WITH"}
+)
+_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
+_PAIRS = {"(": ")", "[": "]"}
+_COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_MAX_DIGITS = 18  # of a whole number: any id or count fits
+
+
+class Cursor:
+    """The tokens of one statement and a place among them. Everything that fails raises ParseError there."""
+
+    def __init__(self, text: str, first_line: int = 1, tokens: Sequence[Token] | None = None) -> None:
+        """``tokens``: those of the text, where it is tokenised already."""
+        self.text = text
+        self.first_line = first_line
+        tokens = tokenize(text, first_line) if tokens is None else list(tokens)
+        end = tokens.pop()
+        while tokens and tokens[-1].keyword == ";":
+            end = tokens.pop()
+        self._tokens = tokens
+        self._end = Token(TokenKind.END, "", end.start, end.start, end.line, end.column)
+        self._at = 0
+        semicolon = next((token for token in tokens if token.text == ";"), None) if ";" in text else None
+        if semicolon is not None and is_script(tokens):
+            self.refuse_script(tokens[0])
+        if semicolon is not None:
+            self.fail("one statement", semicolon)
+
+    # ---- looking
+
+    def ahead(self, count: int = 0) -> Token:
+        """Return the token that comes ``count`` after the next one."""
+        place = self._at + count
+        return self._tokens[place] if place < len(self._tokens) else self._end
+
+    @property
+    def next(self) -> Token:
+        """The next token."""
+        return self.ahead()
+
+    @property
+    def at_end(self) -> bool:
+        """True at the end of the statement."""
+        return self.next.kind is TokenKind.END
+
+    @property
+    def last(self) -> Token:
+        """The token taken last (at the beginning: the first one)."""
+        return self._tokens[min(self._at, len(self._tokens)) - 1] if self._at and self._tokens else self.next
+
+    def sees(self, *words: str) -> bool:
+        """Tell whether these keywords or symbols come next, in this order."""
+        return all(self.ahead(count).keyword == word for count, word in enumerate(words))
+
+    def sees_any(self, words: frozenset[str]) -> bool:
+        """Tell whether one of the keywords comes next."""
+        return self.next.keyword in words
+
+    def fail(self, expected: str, token: Token | None = None) -> NoReturn:
+        """Raise ParseError that names ``expected`` and the token found instead."""
+        found = token or self.next
+        shown = "the end" if found.kind is TokenKind.END else found.text
+        shown = shown if len(shown) <= 40 else shown[:37] + "..."  # noqa: PLR2004 - enough to recognise it
+        self.refuse(f"expected {expected}, found {shown}", found)
+
+    def refuse(self, message: str, token: Token | None = None) -> NoReturn:
+        """Raise ParseError with the message, at the token (the next one if none is given)."""
+        found = token or self.next
+        raise ParseError(message, line=found.line, column=found.column)
+
+    def refuse_script(self, token: Token) -> NoReturn:
+        """Raise ParseError for Spark's BEGIN ... END."""
+        self.refuse(
+            "a script (BEGIN ... END) cannot hold statements on transactional tables: run them one by one; what must be "
+            "there together goes between START TRANSACTION and COMMIT",
+            token,
+        )
+
+    # ---- taking
+
+    def advance(self) -> Token:
+        """Take the next token, whatever it is."""
+        token = self.next
+        self._at += 1
+        return token
+
+    def take(self, *words: str) -> bool:
+        """Take these keywords or symbols if all of them come next."""
+        found = self.sees(*words)
+        if found:
+            self._at += len(words)
+        return found
+
+    def take_one(self, *words: str) -> str:
+        """Take one of the keywords and return it; '' if none comes next."""
+        return self.advance().keyword if self.next.keyword in words else ""
+
+    def expect(self, *words: str) -> None:
+        """Take these keywords or symbols, one after the other."""
+        for word in words:
+            if self.next.keyword != word:
+                self.fail(word if word[0].isalpha() else f"'{word}'")
+            self._at += 1
+
+    def expect_one(self, *words: str) -> str:
+        """Take one of the keywords and return it."""
+        return self.take_one(*words) or self.fail(" or ".join(words))
+
+    def expect_end(self) -> None:
+        """Raise unless the statement is over."""
+        if not self.at_end:
+            self.fail("the end of the statement")
+
+    # ---- names and constants
+
+    def name(self, what: str) -> str:
+        """Take a name; return it in lower case."""
+        if self.next.kind not in _NAMES:
+            self.fail(what)
+        return self.advance().name.lower()
+
+    def flexible_name(self, what: str) -> str:
+        """Take a name that may also be in double quotes, as Trino prints odd ones."""
+        if self.next.kind is TokenKind.STRING and self.next.text[0] == '"':
+            return self.advance().text[1:-1].replace('""', '"').lower()
+        return self.name(what)
+
+    def table(self, what: str = "a table name") -> TableRef:
+        """Take ``table`` or ``database.table``; Spark's name of the catalog may stand before both."""
+        first = self.next
+        parts = self.dotted(what)
+        if len(parts) == 3 and parts[0] == SPARK_CATALOG:  # noqa: PLR2004 - catalog first
+            del parts[0]
+        if len(parts) > 2:  # noqa: PLR2004 - database and table
+            self.refuse("a table name has at most two parts, database.table", first)
+        database = parts[0] if len(parts) > 1 else None
+        return TableRef(database, parts[-1], first.line, first.column)
+
+    def dotted(self, what: str, *, flexible: bool = False) -> list[str]:
+        """Take a name of one or more parts; ``flexible`` as in :meth:`flexible_name`."""
+        take_part = self.flexible_name if flexible else self.name
+        if self.next.keyword in RESERVED:
+            self.fail(what)
+        parts = [take_part(what)]
+        while self.take("."):
+            parts.append(take_part(f"the rest of {what}"))
+        return parts
+
+    def alias(self) -> str | None:
+        """Take ``[AS] alias`` if there is one."""
+        if self.take("AS"):
+            return self.name("an alias")
+        if self.next.kind in _NAMES and self.next.keyword not in RESERVED:
+            return self.name("an alias")
+        return None
+
+    def string(self, what: str) -> str:
+        """Take a string (several next to each other are one) and return its value."""
+        parts: list[str] = []
+        while self.next.kind is TokenKind.STRING:
+            parts.append(string_value(self.advance().text))
+        if not parts:
+            self.fail(what)
+        return "".join(parts)
+
+    def integer(self, what: str) -> int:
+        """Take a whole number."""
+        if self.next.kind is not TokenKind.NUMBER or not _is_whole(self.next.text):
+            self.fail(what)
+        return int(self.advance().text)
+
+    # ---- lists
+
+    def list_of(self, member: Callable[[], T]) -> tuple[T, ...]:
+        """Take ``(member, ...)``, at least one."""
+        self.expect("(")
+        members = [member()]
+        while self.take(","):
+            members.append(member())
+        if not self.take(")"):
+            self.fail("',' or ')'")
+        return tuple(members)
+
+    def names(self, what: str) -> tuple[str, ...]:
+        """Take ``(name, ...)``; the same name twice is refused."""
+        taken: set[str] = set()
+
+        def member() -> str:
+            token, name = self.next, self.name(what)
+            if name in taken:
+                self.refuse(f"{name} stands twice in the list", token)
+            taken.add(name)
+            return name
+
+        return self.list_of(member)
+
+    def properties(self) -> Properties:
+        """Take ``('key'='value', ...)``; sorted by key, the last of equal keys wins."""
+        return tuple(sorted(dict(self.list_of(self._property)).items()))
+
+    def _property(self) -> tuple[str, str]:
+        key = self.string("a property's name in quotes")
+        self.expect("=")
+        if self.next.kind is TokenKind.NUMBER or self.next.keyword in {"TRUE", "FALSE"}:
+            return key, self.advance().text.lower()
+        return key, self.string("a property's value in quotes")
+
+    def column(self) -> Column:
+        """Take ``name type [COMMENT 'text']``."""
+        name = self.flexible_name("a column name")
+        type_text = self.type()
+        return Column(name, type_text, self.string("a comment in quotes") if self.take("COMMENT") else None)
+
+    def type(self, *, primitive: bool = False) -> str:
+        """Take a type; return its normal text. With ``primitive`` a nested type is refused."""
+        token = self.next
+        found, end = parse_type_at(self.text, token.start, self.first_line)
+        if primitive and not isinstance(found, Primitive):
+            self.refuse("a partition column must be of a primitive type", token)
+        while not self.at_end and self.next.start < end:
+            self._at += 1
+        return str(found)
+
+    # ---- pieces of text
+
+    def rest(self, what: str) -> Slice:
+        """Take everything up to the end; parentheses must match."""
+        return self.until(frozenset(), what)
+
+    def raw_rest(self) -> str:
+        """Take everything up to the end, whatever it is, and return it as written."""
+        text = self.text[self.next.start : self._end.start].rstrip()
+        self._at = len(self._tokens)
+        return text
+
+    def until(self, stops: frozenset[str], what: str) -> Slice:
+        """Take everything up to one of the words or symbols, a closing parenthesis, or the end.
+
+        Only words outside of parentheses and of CASE ... END count, and not behind a dot. At least one token
+        must be there; parentheses inside must match.
+        """
+        first, last, previous, cases = self.next, self.next, "", 0
+        while not self.at_end:
+            word = "" if previous == "." else self.next.keyword
+            if word in {")", "]"} or (not cases and word in stops):
+                break
+            cases += (word == "CASE") - (word == "END" and cases > 0)
+            previous, last = word or self.next.text, self.next
+            if word in _PAIRS:
+                last = self.skip_parentheses()
+            else:
+                self._at += 1
+        if self.next is first:
+            self.fail(what)
+        if not stops:
+            self.expect_end()
+        return self.slice(first, last)
+
+    def skip_parentheses(self) -> Token:
+        """Take everything from an opening parenthesis to the one that closes it; return that one."""
+        opened: list[str] = []
+        while True:
+            token = self.advance()
+            if token.kind is TokenKind.END:
+                self.fail(f"'{opened[-1]}'", token)
+            if token.keyword in _PAIRS:
+                opened.append(_PAIRS[token.keyword])
+            elif token.keyword in {")", "]"}:
+                if token.keyword != opened.pop():
+                    self.fail("the parenthesis that matches", token)
+                if not opened:
+                    return token
+
+    def slice(self, first: Token, last: Token) -> Slice:
+        """Return the text from one token to another."""
+        begin = bisect_left(self._tokens, first.start, key=_start)
+        end = bisect_left(self._tokens, last.start, key=_start)
+        return Slice.of_tokens(self.text, self._tokens[begin : end + 1])
+
+    # ---- partitions
+
+    def partition(self, *, dynamic: bool = False, comparisons: bool = False) -> PartitionSpec:
+        """Take ``PARTITION (...)`` if it comes next, else return an empty specification."""
+        if not self.take("PARTITION"):
+            return ()
+        taken: set[str] = set()
+
+        def member() -> PartitionItem:
+            token = self.next
+            item = self._partition_item(dynamic=dynamic, comparisons=comparisons)
+            if item.column in taken and not comparisons:
+                self.refuse(f"partition column {item.column} stands twice", token)
+            taken.add(item.column)
+            return item
+
+        return self.list_of(member)
+
+    def _partition_item(self, *, dynamic: bool, comparisons: bool) -> PartitionItem:
+        token = self.next
+        name = self.name("a partition column")
+        operator = _COMPARISONS.get(self.next.keyword)
+        if operator is None or (operator != "=" and not comparisons):
+            if dynamic and self.next.keyword in {",", ")"}:
+                return PartitionItem(name, line=token.line, at_column=token.column)
+            self.fail("a comparison" if comparisons else "'='")
+        self._at += 1
+        before = self._at
+        expression = self.until(frozenset({","}), "a value")
+        literal = _literal(self._tokens[before : self._at])
+        return PartitionItem(name, expression, literal, operator, token.line, token.column)
+
+
+def _start(token: Token) -> int:
+    return token.start
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+
+
+def _literal(tokens: list[Token]) -> Literal | None:
+    """Return the constant that the tokens are, or None."""
+    kinds = {token.kind for token in tokens}
+    first = tokens[0].keyword
+    if kinds == {TokenKind.STRING}:
+        return Literal("".join(string_value(token.text) for token in tokens), "string")
+    if len(tokens) == 1 and first == "NULL":
+        return Literal(None, "null")
+    if len(tokens) == 1 and first in {"TRUE", "FALSE"}:
+        return Literal(first.lower(), "boolean")
+    if first in {"DATE", "TIMESTAMP"} and {token.kind for token in tokens[1:]} == {TokenKind.STRING}:
+        return Literal("".join(string_value(token.text) for token in tokens[1:]), first.lower())
+    sign = tokens[0].text if first in {"-", "+"} else ""
+    if len(tokens) == 1 + bool(sign) and tokens[-1].kind is TokenKind.NUMBER:
+        return Literal(sign.strip("+") + tokens[-1].text.upper().rstrip("BDLSYF"), "number")
+    return None

@@ -1,0 +1,238 @@
+"""CREATE, DROP, ALTER and TRUNCATE, but for CREATE TABLE itself (``HiveParser.g``, ``AlterClauseParser.g``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hiveacid.core.compaction.sort_order import format_sort_order, parse_sort_order
+from hiveacid.core.model import Column
+from hiveacid.errors import ParseError, StatementError
+from hiveacid.sql.grammar.create import create_table
+from hiveacid.sql.grammar.cursor import Cursor
+from hiveacid.sql.grammar.view import alter_view, create_view
+from hiveacid.sql.statements import (
+    AddColumns,
+    AddPartitions,
+    ChangeColumn,
+    Compact,
+    CreateDatabase,
+    DropDatabase,
+    DropPartitions,
+    DropTable,
+    DropView,
+    NewPartition,
+    PartitionSpec,
+    RenamePartition,
+    RenameTable,
+    ReplaceColumns,
+    SetDatabaseProperties,
+    SetTableProperties,
+    Statement,
+    TableRef,
+    TruncateTable,
+    UnsetTableProperties,
+)
+
+COMPACTIONS = frozenset({"minor", "major", "rebalance"})
+_DATABASE = ("DATABASE", "SCHEMA")
+_VIEW_WORDS = frozenset({"VIEW", "TEMPORARY", "TEMP", "GLOBAL"})
+
+
+def create(cursor: Cursor) -> Statement:
+    """Parse behind CREATE."""
+    if cursor.take_one(*_DATABASE):
+        return _create_database(cursor)
+    start = cursor.next
+    orred = cursor.take("OR", "REPLACE")
+    if orred and not cursor.sees_any(_VIEW_WORDS):
+        cursor.refuse("only views can be replaced", start)
+    is_view = cursor.sees_any(_VIEW_WORDS) and not cursor.sees("TEMPORARY", "TABLE")
+    if is_view:
+        return create_view(cursor, replace=orred)
+    return create_table(cursor)
+
+
+def _create_database(cursor: Cursor) -> CreateDatabase:
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    found = CreateDatabase(cursor.name("a database name"), if_not_exists)
+    while not cursor.at_end:
+        if cursor.take("COMMENT"):
+            found = replace(found, comment=cursor.string("a comment in quotes"))
+        elif cursor.take("LOCATION"):
+            found = replace(found, location=cursor.string("a path in quotes"))
+        else:
+            if not cursor.take("WITH", "DBPROPERTIES"):
+                cursor.fail("COMMENT, LOCATION or WITH DBPROPERTIES")
+            found = replace(found, properties=cursor.properties())
+    return found
+
+
+def drop(cursor: Cursor) -> Statement:
+    """Parse behind DROP."""
+    kind = cursor.expect_one("TABLE", "VIEW", *_DATABASE)
+    if_exists = cursor.take("IF", "EXISTS")
+    if kind == "TABLE":
+        return DropTable(cursor.table(), if_exists, cursor.take("PURGE"))
+    if kind == "VIEW":
+        return DropView(cursor.table("the view's name"), if_exists)
+    name = cursor.name("a database name")
+    return DropDatabase(name, if_exists, cursor.take_one("RESTRICT", "CASCADE") == "CASCADE")
+
+
+def truncate(cursor: Cursor) -> TruncateTable:
+    """Parse behind TRUNCATE."""
+    cursor.take("TABLE")
+    return TruncateTable(cursor.table(), cursor.partition())
+
+
+def alter(cursor: Cursor) -> Statement:
+    """Parse behind ALTER."""
+    kind = cursor.expect_one("TABLE", "VIEW", *_DATABASE)
+    if kind == "VIEW":
+        return alter_view(cursor)
+    if kind != "TABLE":
+        name = cursor.name("a database name")
+        cursor.expect("SET", "DBPROPERTIES")
+        return SetDatabaseProperties(name, cursor.properties())
+    table = cursor.table()
+    partition = cursor.partition()
+    if cursor.take("COMPACT"):
+        return _compact(cursor, table, partition)
+    if partition:
+        if not cursor.take("RENAME", "TO"):
+            cursor.fail("COMPACT or RENAME TO PARTITION")
+        return RenamePartition(table, partition, _required_partition(cursor))
+    actions: dict[str, Callable[[Cursor, TableRef], Statement]] = {
+        "ADD": _add,
+        "DROP": _drop_partitions,
+        "RENAME": _rename,
+        "REPLACE": _replace_columns,
+        "CHANGE": _change_column,
+        "SET": _set,
+        "UNSET": _unset,
+    }
+    action = actions.get(cursor.next.keyword)
+    if action is None:
+        cursor.fail(f"{', '.join(actions)}, COMPACT or PARTITION")
+    cursor.advance()
+    return action(cursor, table)
+
+
+def _rename(cursor: Cursor, table: TableRef) -> RenameTable:
+    cursor.expect("TO")
+    return RenameTable(table, cursor.table("the new name"))
+
+
+def _replace_columns(cursor: Cursor, table: TableRef) -> ReplaceColumns:
+    cursor.expect("COLUMNS")
+    return ReplaceColumns(table, _new_columns(cursor), _cascade(cursor))
+
+
+def _set(cursor: Cursor, table: TableRef) -> SetTableProperties:
+    cursor.expect("TBLPROPERTIES")
+    return SetTableProperties(table, cursor.properties())
+
+
+def _required_partition(cursor: Cursor) -> PartitionSpec:
+    return cursor.partition() or cursor.fail("PARTITION (...)")
+
+
+def _cascade(cursor: Cursor) -> bool:
+    return cursor.take_one("RESTRICT", "CASCADE") == "CASCADE"
+
+
+def _new_columns(cursor: Cursor) -> tuple[Column, ...]:
+    taken: set[str] = set()
+
+    def member() -> Column:
+        token, column = cursor.next, cursor.column()
+        if column.name in taken:
+            cursor.refuse(f"column {column.name} stands twice", token)
+        taken.add(column.name)
+        return column
+
+    return cursor.list_of(member)
+
+
+def _add(cursor: Cursor, table: TableRef) -> Statement:
+    if cursor.take_one("COLUMNS", "COLUMN"):
+        columns = _new_columns(cursor) if cursor.sees("(") else (cursor.column(),)
+        return AddColumns(table, columns, _cascade(cursor))
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    partitions: list[NewPartition] = []
+    while cursor.sees("PARTITION"):
+        spec = cursor.partition()
+        location = cursor.string("a path in quotes") if cursor.take("LOCATION") else None
+        partitions.append(NewPartition(spec, location))
+    if not partitions:
+        cursor.fail("PARTITION (...)" if if_not_exists else "COLUMNS or PARTITION (...)")
+    return AddPartitions(table, tuple(partitions), if_not_exists)
+
+
+def _drop_partitions(cursor: Cursor, table: TableRef) -> DropPartitions:
+    if_exists = cursor.take("IF", "EXISTS")
+    specs: list[PartitionSpec] = []
+    while not specs or cursor.take(","):
+        if not cursor.sees("PARTITION"):
+            cursor.fail("PARTITION (...)")
+        specs.append(cursor.partition(comparisons=True))
+    return DropPartitions(table, tuple(specs), if_exists, cursor.take("PURGE"))
+
+
+def _change_column(cursor: Cursor, table: TableRef) -> ChangeColumn:
+    cursor.take("COLUMN")
+    old_name = cursor.name("a column name")
+    found = ChangeColumn(table, old_name, cursor.column())
+    if cursor.take("FIRST"):
+        found = replace(found, first=True)
+    elif cursor.take("AFTER"):
+        found = replace(found, after=cursor.name("a column name"))
+    return replace(found, cascade=_cascade(cursor))
+
+
+def _unset(cursor: Cursor, table: TableRef) -> UnsetTableProperties:
+    cursor.expect("TBLPROPERTIES")
+    if_exists = cursor.take("IF", "EXISTS")
+    keys = cursor.list_of(lambda: cursor.string("a property's name in quotes"))
+    return UnsetTableProperties(table, keys, if_exists)
+
+
+def _compact(cursor: Cursor, table: TableRef, partition: PartitionSpec) -> Compact:
+    """Parse behind COMPACT; the clauses may come in any order, each once."""
+    token, kind = cursor.next, cursor.string("'minor', 'major' or 'rebalance'").lower()
+    if kind not in COMPACTIONS:
+        cursor.refuse(f"unknown compaction '{kind}': use 'minor', 'major' or 'rebalance'", token)
+    found = Compact(table, kind, partition)
+    seen: set[str] = set()
+    while not cursor.at_end:
+        token = cursor.next
+        if token.keyword in seen:
+            cursor.refuse(f"{token.keyword} stands twice", token)
+        seen.add(token.keyword)
+        found = _compact_clause(cursor, found)
+    return found
+
+
+def _compact_clause(cursor: Cursor, found: Compact) -> Compact:
+    if cursor.take("AND", "WAIT"):
+        return replace(found, wait=True)
+    if cursor.take("POOL"):
+        return replace(found, pool=cursor.string("a pool's name in quotes"))
+    if cursor.take("CLUSTERED", "INTO"):
+        token, count = cursor.next, cursor.integer("the number of buckets")
+        if count < 1:
+            cursor.refuse("at least one bucket is needed", token)
+        cursor.expect("BUCKETS")
+        return replace(found, buckets=count)
+    if cursor.take("ORDER", "BY"):
+        stops = frozenset({"AND", "POOL", "CLUSTERED", "WITH"})
+        clause = cursor.until(stops, "columns to order by")
+        words = " ".join(token.text for token in clause.tokens)  # without comments
+        try:
+            return replace(found, order_by=format_sort_order(parse_sort_order(words)))
+        except StatementError as error:
+            raise ParseError(str(error), line=clause.line, column=clause.column) from None
+    if not cursor.take("WITH", "OVERWRITE", "TBLPROPERTIES"):
+        cursor.fail("AND WAIT, POOL, CLUSTERED INTO, ORDER BY, WITH OVERWRITE TBLPROPERTIES or the end")
+    return replace(found, properties=cursor.properties())

@@ -1,0 +1,101 @@
+"""Text to statement: the first word selects the grammar of an area."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hiveacid.spark.parser.lexer import Token, TokenKind, split
+from hiveacid.sql.grammar import admin, ddl, dml
+from hiveacid.sql.grammar.create import QUERY_WORDS
+from hiveacid.sql.grammar.cursor import Cursor
+from hiveacid.sql.grammar.merge import merge
+from hiveacid.sql.grammar.show import describe, show
+from hiveacid.sql.statements import Explain, Query, Statement
+
+__all__ = ["parse", "split"]
+
+_EXPLAIN_OPTIONS = frozenset(
+    {
+        "EXTENDED",
+        "FORMATTED",
+        "DEPENDENCY",
+        "LOGICAL",
+        "AUTHORIZATION",
+        "AST",
+        "CBO",
+        "COST",
+        "JOINCOST",
+        "LOCKS",
+    }
+    | {"CODEGEN", "VECTORIZATION", "ONLY", "SUMMARY", "OPERATOR", "EXPRESSION", "DETAIL", "DEBUG", "DDL"}
+)
+
+
+def parse(text: str, first_line: int = 1, tokens: Sequence[Token] | None = None) -> Statement:
+    """Parse one statement; a ``;`` may follow.
+
+    ``first_line`` is the number of the text's first line, for statements of a script (:func:`split`).
+    ``tokens``: those of the text, where it is tokenised already.
+    Raises ParseError with line and column, and with what was expected there, for anything that is neither one
+    of the statements nor begins like a query.
+    """
+    cursor = Cursor(text, first_line, tokens)
+    statement = _statement(cursor)
+    cursor.expect_end()
+    return statement
+
+
+def _statement(cursor: Cursor) -> Statement:
+    if cursor.sees_any(QUERY_WORDS):
+        return dml.query(cursor)
+    grammars: dict[str, Callable[[Cursor], Statement]] = {
+        "CREATE": ddl.create,
+        "DROP": ddl.drop,
+        "ALTER": ddl.alter,
+        "TRUNCATE": ddl.truncate,
+        "INSERT": dml.insert,
+        "UPDATE": dml.update,
+        "DELETE": dml.delete,
+        "MERGE": merge,
+        "LOAD": dml.load,
+        "SHOW": show,
+        "DESCRIBE": describe,
+        "DESC": describe,
+        "EXPLAIN": _explain,
+        "USE": admin.use,
+        "SET": admin.set_option,
+        "RESET": admin.reset_option,
+        "START": admin.start_transaction,
+        "BEGIN": admin.start_transaction,
+        "COMMIT": admin.commit,
+        "ROLLBACK": admin.rollback,
+        "ABORT": admin.abort,
+        "REFRESH": admin.refresh,
+        "MSCK": admin.repair,
+        "ANALYZE": admin.analyze,
+    }
+    grammar = grammars.get(cursor.next.keyword)
+    if grammar is None:
+        cursor.fail(f"a statement ({', '.join(grammars)}) or a query")
+    if grammar is describe and _describes_query(cursor):
+        return Query(cursor.rest("a query"))
+    cursor.advance()
+    return grammar(cursor)
+
+
+def _describes_query(cursor: Cursor) -> bool:
+    """Tell DESCRIBE [QUERY] SELECT … from DESCRIBE t, where a table may have such a name."""
+    at = 2 if cursor.ahead(1).keyword == "QUERY" else 1
+    words = QUERY_WORDS if at == 2 else QUERY_WORDS - {"TABLE", "MAP", "REDUCE"}  # noqa: PLR2004
+    return cursor.ahead(at).keyword in words and cursor.ahead(at + 1).kind is not TokenKind.END
+
+
+def _explain(cursor: Cursor) -> Explain:
+    options: list[str] = []
+    while cursor.sees_any(_EXPLAIN_OPTIONS) or (
+        cursor.sees("ANALYZE") and not cursor.sees("ANALYZE", "TABLE")
+    ):
+        options.append(cursor.advance().keyword)
+    if cursor.sees("EXPLAIN"):
+        cursor.refuse("EXPLAIN cannot explain itself")
+    return Explain(_statement(cursor), tuple(options))

@@ -1,0 +1,149 @@
+"""SHOW and DESCRIBE (``HiveParser.g``, showStatement and descStatement)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hiveacid.spark.parser.lexer import TokenKind
+from hiveacid.sql.grammar.cursor import Cursor
+from hiveacid.sql.statements import (
+    DescribeDatabase,
+    DescribeHistory,
+    DescribeTable,
+    ShowColumns,
+    ShowCompactions,
+    ShowConf,
+    ShowCreateTable,
+    ShowDatabases,
+    ShowLocks,
+    ShowPartitions,
+    ShowTableProperties,
+    ShowTables,
+    ShowTransactions,
+    ShowViews,
+    Statement,
+)
+
+_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
+_FILTERS = frozenset({"POOL", "TYPE", "STATUS", "ORDER", "LIMIT"})
+
+
+def show(cursor: Cursor) -> Statement:
+    """Parse behind SHOW."""
+    kinds: dict[str, Callable[[Cursor], Statement]] = {
+        "DATABASES": lambda inner: ShowDatabases(_pattern(inner)),
+        "SCHEMAS": lambda inner: ShowDatabases(_pattern(inner)),
+        "TABLES": _tables,
+        "VIEWS": _views,
+        "PARTITIONS": lambda inner: ShowPartitions(inner.table(), inner.partition()),
+        "CREATE": _create_table,
+        "TBLPROPERTIES": _table_properties,
+        "COLUMNS": _columns,
+        "TRANSACTIONS": lambda _: ShowTransactions(),
+        "LOCKS": _locks,
+        "COMPACTIONS": _compactions,
+        "CONF": lambda inner: ShowConf(inner.string("a setting in quotes")),
+    }
+    kind = kinds.get(cursor.next.keyword)
+    if kind is None:
+        cursor.fail(", ".join(kinds))
+    cursor.advance()
+    return kind(cursor)
+
+
+def _pattern(cursor: Cursor) -> str | None:
+    """Take ``[LIKE] 'pattern'``; a bare name is a pattern too."""
+    like = cursor.take("LIKE")
+    if cursor.next.kind in _NAMES:
+        return cursor.name("a pattern")
+    if like or cursor.next.kind is TokenKind.STRING:
+        return cursor.string("a pattern in quotes")
+    return None
+
+
+def _tables(cursor: Cursor) -> ShowTables:
+    database = cursor.name("a database name") if cursor.take_one("IN", "FROM") else None
+    return ShowTables(database, _pattern(cursor))
+
+
+def _views(cursor: Cursor) -> ShowViews:
+    found = _tables(cursor)
+    return ShowViews(found.database, found.pattern)
+
+
+def _create_table(cursor: Cursor) -> ShowCreateTable:
+    cursor.expect("TABLE")
+    return ShowCreateTable(cursor.table())
+
+
+def _table_properties(cursor: Cursor) -> ShowTableProperties:
+    table = cursor.table()
+    key = cursor.list_of(lambda: cursor.string("a property's name in quotes")) if cursor.sees("(") else ()
+    if len(key) > 1:
+        cursor.refuse("SHOW TBLPROPERTIES takes one property's name")
+    return ShowTableProperties(table, key[0] if key else None)
+
+
+def _columns(cursor: Cursor) -> ShowColumns:
+    cursor.expect_one("IN", "FROM")
+    table = cursor.table()
+    if cursor.take_one("IN", "FROM"):
+        if table.database is not None:
+            cursor.refuse("the database is named twice")
+        table = replace(table, database=cursor.name("a database name"))
+    return ShowColumns(table, _pattern(cursor))
+
+
+def _locks(cursor: Cursor) -> ShowLocks:
+    if cursor.take_one("DATABASE", "SCHEMA"):
+        return ShowLocks(database=cursor.name("a database name"), extended=cursor.take("EXTENDED"))
+    if cursor.at_end or cursor.sees("EXTENDED"):
+        return ShowLocks(extended=cursor.take("EXTENDED"))
+    return ShowLocks(cursor.table(), cursor.partition(), extended=cursor.take("EXTENDED"))
+
+
+def _compactions(cursor: Cursor) -> ShowCompactions:
+    found = ShowCompactions()
+    if cursor.take("COMPACTIONID"):
+        cursor.take("=")
+        return replace(found, compaction_id=cursor.integer("the number of a compaction"))
+    if cursor.take_one("DATABASE", "SCHEMA"):
+        found = replace(found, database=cursor.name("a database name"))
+    elif not cursor.at_end and not cursor.sees_any(_FILTERS):
+        found = replace(found, table=cursor.table(), partition=cursor.partition())
+    while not cursor.at_end:
+        match cursor.take_one(*_FILTERS):
+            case "POOL":
+                found = replace(found, pool=cursor.string("a pool's name in quotes"))
+            case "TYPE":
+                found = replace(found, kind=cursor.string("a type in quotes").lower())
+            case "STATUS":
+                found = replace(found, status=cursor.string("a state in quotes").lower())
+            case "ORDER":
+                cursor.expect("BY")
+                found = replace(found, order_by=cursor.until(frozenset({"LIMIT"}), "columns to order by"))
+            case "LIMIT":
+                found = replace(found, limit=cursor.integer("a number of rows"))
+            case _:
+                cursor.fail("POOL, TYPE, STATUS, ORDER BY, LIMIT or the end of the statement")
+    return found
+
+
+def describe(cursor: Cursor) -> Statement:
+    """Parse behind DESCRIBE or DESC."""
+    if cursor.ahead(1).kind is not TokenKind.END and cursor.take_one("DATABASE", "SCHEMA"):
+        extended = cursor.ahead(1).kind is not TokenKind.END and cursor.take("EXTENDED")
+        return DescribeDatabase(cursor.name("a database name"), extended)
+    if cursor.sees("HISTORY") and cursor.ahead(1).kind in _NAMES:
+        cursor.expect("HISTORY")
+        table = cursor.table()
+        return DescribeHistory(table, cursor.integer("a number of rows") if cursor.take("LIMIT") else None)
+    style = ""
+    if cursor.ahead(1).kind in _NAMES:
+        style = cursor.take_one("EXTENDED", "FORMATTED").lower()
+    cursor.take("TABLE")
+    table = cursor.table()
+    partition = cursor.partition()
+    column = None if cursor.at_end else ".".join(cursor.dotted("a column name"))
+    return DescribeTable(table, style, partition, column)

@@ -1,0 +1,145 @@
+"""The WITH (...) clause of CREATE TABLE as Trino's SHOW CREATE TABLE prints it (its Hive connector)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from hiveacid.config.table_properties import (
+    BUCKETING_VERSION,
+    ESCAPE_DELIMITER,
+    FIELD_DELIMITER,
+    NULL_FORMAT,
+    SERIALIZATION_FORMAT,
+    SKIP_FOOTER_LINES,
+    SKIP_HEADER_LINES,
+    TRANSACTIONAL,
+)
+from hiveacid.core.model import Bucketing, StorageFormat
+from hiveacid.core.schema.storage_formats import ORC, storage_format
+from hiveacid.spark.parser.lexer import Token, TokenKind
+from hiveacid.sql.grammar.cursor import Cursor
+
+Value: TypeAlias = str | int | float | bool | tuple[str, ...]
+
+_TABLE_PROPERTIES = {
+    "transactional": TRANSACTIONAL.name,
+    "bucketing_version": BUCKETING_VERSION.name,
+    "auto_purge": "auto.purge",
+    "null_format": NULL_FORMAT.name,
+    "skip_header_line_count": SKIP_HEADER_LINES.name,
+    "skip_footer_line_count": SKIP_FOOTER_LINES.name,
+    "orc_bloom_filter_columns": "orc.bloom.filter.columns",
+    "orc_bloom_filter_fpp": "orc.bloom.filter.fpp",
+    "parquet_bloom_filter_columns": "parquet.bloom.filter.columns",
+}
+_SERDE_PROPERTIES = {
+    "textfile_field_separator": (FIELD_DELIMITER.name, SERIALIZATION_FORMAT.name),
+    "textfile_field_separator_escape": (ESCAPE_DELIMITER.name,),
+}
+_LISTS = frozenset({"partitioned_by", "bucketed_by", "sorted_by"})
+
+
+@dataclass
+class TrinoProperties:
+    """Properties of the clause in Hive's terms; ``token`` is its first one."""
+
+    token: Token
+    storage: StorageFormat = ORC
+    partitioned_by: tuple[str, ...] = ()
+    bucketed_by: tuple[str, ...] = ()
+    sorted_by: tuple[str, ...] = ()
+    descending: tuple[str, ...] = ()
+    bucket_count: int = 0
+    location: str | None = None
+    external: bool = False
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def bucketing(self) -> Bucketing | None:
+        """Return how the table is bucketed, None if it is not."""
+        if not self.bucketed_by:
+            return None
+        return Bucketing(self.bucketed_by, self.bucket_count, self.sorted_by, self.descending)
+
+
+def take_trino_properties(cursor: Cursor) -> TrinoProperties:
+    """Parse behind WITH."""
+    found = TrinoProperties(cursor.next)
+
+    def member() -> None:
+        token, name = cursor.next, cursor.flexible_name("a property")
+        cursor.expect("=")
+        _apply(cursor, found, name, token)
+
+    cursor.list_of(member)
+    if bool(found.bucketed_by) != bool(found.bucket_count):
+        cursor.refuse("bucketed_by and bucket_count go together", found.token)
+    return found
+
+
+def _apply(cursor: Cursor, found: TrinoProperties, name: str, token: Token) -> None:
+    if name in _LISTS:
+        _apply_list(found, name, _names(cursor))
+        return
+    value = _value(cursor)
+    match name, value:
+        case "format", str(text):
+            known = storage_format(text)
+            if known is None:
+                cursor.refuse(f"unknown format {text}: ORC, PARQUET, TEXTFILE and AVRO are known", token)
+            found.storage = replace(known, serde_properties=found.storage.serde_properties)
+        case "bucket_count", int(count):
+            found.bucket_count = count
+        case "external_location", str(location):
+            found.location, found.external = location, True
+        case _ if name in _TABLE_PROPERTIES:
+            found.properties[_TABLE_PROPERTIES[name]] = _text(value)
+        case _ if name in _SERDE_PROPERTIES:
+            added = dict(found.storage.serde_properties) | dict.fromkeys(
+                _SERDE_PROPERTIES[name], _text(value)
+            )
+            found.storage = replace(found.storage, serde_properties=tuple(sorted(added.items())))
+        case _:
+            cursor.refuse(f"Trino's table property {name} is not supported", token)
+
+
+def _apply_list(found: TrinoProperties, name: str, names: tuple[str, ...]) -> None:
+    if name == "partitioned_by":
+        found.partitioned_by = names
+    elif name == "bucketed_by":
+        found.bucketed_by = names
+    else:
+        pairs = [
+            entry.rpartition(" ") if entry.endswith((" asc", " desc")) else (entry, "", "") for entry in names
+        ]
+        found.sorted_by = tuple(column for column, _, _ in pairs)
+        found.descending = tuple(column for column, _, direction in pairs if direction == "desc")
+
+
+def _names(cursor: Cursor) -> tuple[str, ...]:
+    """Take ``ARRAY['a','b']``, which may be empty."""
+    cursor.expect("ARRAY", "[")
+    names: list[str] = []
+    while not cursor.take("]"):
+        if names:
+            cursor.expect(",")
+        names.append(cursor.string("a name in quotes").lower())
+    return tuple(names)
+
+
+def _value(cursor: Cursor) -> Value:
+    if cursor.sees("ARRAY"):
+        return _names(cursor)
+    if word := cursor.take_one("TRUE", "FALSE"):
+        return word == "TRUE"
+    if cursor.next.kind is TokenKind.NUMBER and not cursor.next.text.isdigit():
+        return cursor.advance().text
+    if cursor.next.kind is TokenKind.NUMBER:
+        return cursor.integer("a number")
+    return cursor.string("a value")
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,90 @@
+"""CREATE VIEW and ALTER VIEW (``HiveParser.g``, createViewStatement; ``AlterClauseParser.g``, alterViewStatementSuffix)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiveacid.sql.grammar.create import QUERY_WORDS, query_of
+from hiveacid.sql.statements.ddl import CreateTemporaryView
+from hiveacid.sql.statements.view import (
+    AlterView,
+    CreateView,
+    RenameView,
+    SetViewProperties,
+    UnsetViewProperties,
+    ViewColumn,
+)
+
+if TYPE_CHECKING:
+    from hiveacid.sql.grammar.cursor import Cursor
+    from hiveacid.sql.statements.values import Properties, TableRef
+
+
+def create_view(cursor: Cursor, *, replace: bool) -> CreateTemporaryView | CreateView:
+    """Parse behind CREATE [OR REPLACE], from GLOBAL, TEMPORARY or VIEW on."""
+    shared = cursor.take("GLOBAL")
+    if cursor.take_one("TEMPORARY", "TEMP"):
+        cursor.expect("VIEW")
+        name = cursor.table("the view's name")
+        columns = cursor.names("a column name") if cursor.sees("(") else ()
+        cursor.expect("AS")
+        return CreateTemporaryView(name, query_of(cursor), columns, replace, shared)
+    if shared:
+        cursor.fail("TEMPORARY")
+    cursor.expect("VIEW")
+    start = cursor.next
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    if if_not_exists and replace:
+        cursor.refuse("a view is either replaced or left as it is", start)
+    name = cursor.table("the view's name")
+    named = _columns(cursor) if cursor.sees("(") else ()
+    comment, properties = _clauses(cursor)
+    cursor.expect("AS")
+    return CreateView(name, query_of(cursor), named, comment, properties, if_not_exists, replace)
+
+
+def _columns(cursor: Cursor) -> tuple[ViewColumn, ...]:
+    taken: set[str] = set()
+
+    def member() -> ViewColumn:
+        token, name = cursor.next, cursor.name("a column name")
+        if name in taken:
+            cursor.refuse(f"{name} stands twice in the list", token)
+        taken.add(name)
+        return ViewColumn(name, cursor.string("a comment in quotes") if cursor.take("COMMENT") else None)
+
+    return cursor.list_of(member)
+
+
+def _clauses(cursor: Cursor) -> tuple[str | None, Properties]:
+    comment: str | None = None
+    properties: Properties | None = None
+    while not cursor.sees("AS"):
+        token = cursor.next
+        if cursor.take("COMMENT"):
+            if comment is not None:
+                cursor.refuse("COMMENT stands twice", token)
+            comment = cursor.string("a comment in quotes")
+            continue
+        if not cursor.take("TBLPROPERTIES"):
+            cursor.fail("COMMENT, TBLPROPERTIES or AS")
+        if properties is not None:
+            cursor.refuse("TBLPROPERTIES stands twice", token)
+        properties = cursor.properties()
+    return comment, properties or ()
+
+
+def alter_view(cursor: Cursor) -> AlterView | RenameView | SetViewProperties | UnsetViewProperties:
+    """Parse behind ALTER VIEW."""
+    view: TableRef = cursor.table("the view's name")
+    if cursor.take("RENAME", "TO"):
+        return RenameView(view, cursor.table("the new name"))
+    if cursor.take("SET", "TBLPROPERTIES"):
+        return SetViewProperties(view, cursor.properties())
+    if cursor.take("UNSET", "TBLPROPERTIES"):
+        if_exists = cursor.take("IF", "EXISTS")
+        keys = cursor.list_of(lambda: cursor.string("a property's name in quotes"))
+        return UnsetViewProperties(view, keys, if_exists)
+    if not cursor.take("AS") and not cursor.sees_any(QUERY_WORDS):
+        cursor.fail("AS, RENAME TO, SET TBLPROPERTIES or UNSET TBLPROPERTIES")
+    return AlterView(view, query_of(cursor))

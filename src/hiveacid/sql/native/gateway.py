@@ -1,0 +1,190 @@
+"""`Gateway`: the state that all native sessions of an application share, and the routing of statements."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.spark.parser.catalyst import parser_of
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.classic_session import create_database, has_database, has_tables
+from hiveacid.sql import statements
+from hiveacid.sql.binding.ownership import Owner, Ownership, decide_owner
+from hiveacid.sql.binding.virtual_columns import VirtualColumns
+from hiveacid.sql.execute import store_rows
+from hiveacid.sql.execute.dispatch import execute
+from hiveacid.sql.execute.small_results import small_frame
+from hiveacid.sql.native.connection import NativeConnection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hiveacid.sql.binding.bind import Binder
+    from hiveacid.sql.session import AcidSession
+    from hiveacid.sql.statements import Slice
+    from hiveacid.transactions.transaction import Transaction
+
+# Sessions come and go (a stream clones its own); only one that was made this moment is asked for.
+_MOST_PARSERS = 100
+# How long the views of a plan that Spark analyses after we are done stay at least, in seconds.
+_VIEW_SECONDS = 60.0
+_SHOW_TABLES_COLUMNS = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
+
+
+@dataclass
+class Gateway:
+    """Shared connection, Spark's parsers, views of running plans, and texts whose owner is decided already.
+
+    ``root``: the connection whose store all share. ``open``: False lets every statement through to Spark.
+    """
+
+    root: AcidSession
+    open: bool = True
+    _parsers: list[tuple[Any, Any]] = field(default_factory=list)
+    _passing: Counter[tuple[int, str]] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _connections: list[weakref.ref[NativeConnection]] = field(default_factory=list)
+    _left: deque[Transaction] = field(default_factory=deque)
+    _views: list[tuple[float, ExitStack]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Let the heartbeat end transactions of threads that are gone, and drop old views."""
+        self.root.context.transactions.heartbeats.on_turn(self.sweep)
+
+    def connection(self, spark: SparkSession, parser: Any) -> NativeConnection:
+        """Return a connection on the shared store for one thread of a Spark session; ``parser``: Spark's own."""
+        context = replace(self.root.context, facts=SparkFacts(spark, parser=parser))
+        made = NativeConnection(context, left=self._left)
+        with self._lock:
+            alive = [held for held in self._connections if held() is not None]
+            self._connections = [*alive, weakref.ref(made)]
+        return made
+
+    def keep_views(self, views: ExitStack) -> None:
+        """Leave views to a plan that Spark is going to analyse; `sweep` drops them when that must be over."""
+        with self._lock:
+            self._views.append((time.monotonic(), views))
+
+    def sweep(self, kept: float = _VIEW_SECONDS) -> None:
+        """Drop the views that are older than ``kept`` seconds; end the transactions of threads that are gone."""
+        until = time.monotonic() - kept
+        with self._lock:
+            old = [views for made, views in self._views if made <= until]
+            self._views = [(made, views) for made, views in self._views if made > until]
+        while self._left:
+            self._left.popleft().abort("its thread ended without COMMIT or ROLLBACK")
+        with ExitStack() as ending:  # all of them, whatever one of them raises
+            for views in old:
+                ending.callback(views.close)
+
+    def close(self) -> None:
+        """Let every statement through to Spark from now on; end all connections, then the store's."""
+        self.open = False
+        with ExitStack() as ending:
+            ending.callback(self.root.close)
+            for held in self._connections:
+                connection = held()
+                if connection is not None:
+                    ending.callback(connection.close)
+            ending.callback(self.sweep, 0.0)
+
+    def remember(self, session: Any, parser: Any) -> None:
+        """Note the parser that a session of the JVM had before ours."""
+        with self._lock:
+            self._parsers = [*self._parsers[-_MOST_PARSERS:], (session, parser)]
+
+    def parser_of(self, session: Any) -> Any:
+        """Return the parser that a session of the JVM had before ours."""
+        session.sessionState()  # makes both if they are not there yet
+        with self._lock:
+            return next(parser for held, parser in reversed(self._parsers) if held.equals(session))
+
+    @contextmanager
+    def passing(self, session: Any, text: str) -> Iterator[None]:
+        """Let the parser inside of a session of the JVM leave a text alone that was judged already."""
+        key = (session.hashCode(), text)  # Java's own, of the object
+        with self._lock:
+            self._passing[key] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._passing -= Counter([key])
+
+    def passes(self, session: int, text: str) -> bool:
+        """Tell whether the parser inside of a session (by its ``hashCode``) is to leave a text alone."""
+        return not self.open or (session, text) in self._passing
+
+
+def mirror_databases(session: AcidSession) -> None:
+    """Make our databases known to Spark, so that USE takes their names."""
+    for name in session.context.catalog.list_databases():
+        create_database(session.context.facts, name)
+
+
+def bind_for_spark(binder: Binder, source: Slice) -> str:
+    """Return a statement that Spark is to carry out, with our tables bound. Raises UnsupportedFeatureError."""
+    VirtualColumns(source).refuse_star()
+    return binder.bind(source).text
+
+
+def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
+    """Tell whose statement a text is, in Spark's current database; see `ownership.judge`.
+
+    Of a statement that both have a part in, ours is done.
+    """
+    context = session.context
+    session.follow()
+    found = decide_owner(session.context, source)
+    match found.statement:
+        case (
+            statements.CreateTable(table=table)
+            | statements.CreateTableLike(table=table)
+            | statements.CreateView(view=table)
+        ) if found.owner is Owner.OURS:
+            database = table.resolve(context.database).database
+            if context.catalog.get_database(database) is None and has_database(context.facts, database):
+                execute(session.execution(), statements.CreateDatabase(database, if_not_exists=True))
+        case statements.CreateDatabase(name=name) if context.catalog.get_database(name) is None:
+            parser_of(context.facts).parsePlan(
+                source.text
+            )  # raises what Spark will not take: then neither side has it
+            execute(session.execution(), found.statement)
+        case statements.DropDatabase(name=name, cascade=cascade) if (
+            context.catalog.get_database(name) is not None
+            and (cascade or not has_tables(context.facts, name))  # else Spark refuses: then both keep it
+        ):
+            execute(session.execution(), found.statement)
+            create_database(context.facts, name)
+        case statements.ResetOption(key=None):
+            execute(session.execution(), found.statement)
+        case statements.ShowDatabases():
+            mirror_databases(session)
+        case (
+            statements.UseDatabase(name=name)
+            | statements.ShowTables(database=str(name))
+            | statements.ShowViews(database=str(name))
+        ) if context.catalog.get_database(name) is not None:
+            create_database(context.facts, name)
+    return found
+
+
+def with_our_tables(
+    session: AcidSession, statement: statements.ShowTables | statements.ShowViews, theirs: DataFrame
+) -> DataFrame:
+    """Return what SHOW TABLES or SHOW VIEWS of Spark says, with our tables, or views, in it."""
+    database = statement.database or session.context.database
+    if session.context.catalog.get_database(database) is None:
+        return theirs
+    rows_of = store_rows.view_rows if isinstance(statement, statements.ShowViews) else store_rows.table_rows
+    names = [row[0] for row in rows_of(session.context.catalog, database, statement.pattern)]
+    known = {(row[0], row[1]) for row in theirs.collect()}
+    rows = [(database, name, "false") for name in names if (database, name) not in known]
+    ours = small_frame(session.context.facts, _SHOW_TABLES_COLUMNS, rows)
+    return theirs.union(ours).orderBy(*theirs.columns[:2])

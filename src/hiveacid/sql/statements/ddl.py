@@ -1,0 +1,254 @@
+"""Statements that define databases, tables, partitions and views, and ask for compaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, TableName
+from hiveacid.sql.statements.values import PartitionSpec, Properties, Slice, TableRef
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """CREATE TABLE, as users write it and as Hive's and Trino's SHOW CREATE TABLE print it.
+
+    ``storage`` is None where the text says nothing about it. ``query`` is set for CREATE TABLE AS; then
+    ``columns`` is empty and ``partition_columns`` may have the empty type (PARTITIONED BY names only).
+    ``properties`` hold what was written, ``transactional`` included for CREATE TRANSACTIONAL TABLE and Trino.
+    ``using``: the format is named as Spark does it (USING orc), which beside Spark's own tables makes one of those.
+    """
+
+    table: TableRef
+    columns: tuple[Column, ...] = ()
+    partition_columns: tuple[Column, ...] = ()
+    bucketing: Bucketing | None = None
+    storage: StorageFormat | None = None
+    location: str | None = None
+    comment: str | None = None
+    properties: Properties = ()
+    external: bool = False
+    if_not_exists: bool = False
+    query: Slice | None = None
+    using: bool = False
+
+    def definition(
+        self, name: TableName, *, location: str, storage: StorageFormat, owner: str = "", created_at: int = 0
+    ) -> TableDefinition:
+        """Return the catalog's value; ``location`` and ``storage`` serve where the statement has none."""
+        return TableDefinition(
+            name=name,
+            columns=self.columns,
+            storage=self.storage or storage,
+            location=self.location or location,
+            partition_columns=self.partition_columns,
+            bucketing=self.bucketing,
+            properties=self.properties,
+            external=self.external,
+            comment=self.comment,
+            owner=owner,
+            created_at=created_at,
+        )
+
+    def with_columns(self, columns: tuple[Column, ...]) -> CreateTable:
+        """Return a copy with the columns that a query gave; partition columns are taken out by name."""
+        by_name = {column.name: column for column in columns}
+        partitions = tuple(by_name.get(column.name, column) for column in self.partition_columns)
+        names = {column.name for column in partitions}
+        kept = tuple(column for column in columns if column.name not in names)
+        return replace(self, columns=kept, partition_columns=partitions)
+
+
+@dataclass(frozen=True)
+class CreateTableLike:
+    """CREATE TABLE t LIKE source."""
+
+    table: TableRef
+    source: TableRef
+    storage: StorageFormat | None = None
+    location: str | None = None
+    properties: Properties = ()
+    external: bool = False
+    if_not_exists: bool = False
+    using: bool = False
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """DROP TABLE."""
+
+    table: TableRef
+    if_exists: bool = False
+    purge: bool = False
+
+
+@dataclass(frozen=True)
+class TruncateTable:
+    """TRUNCATE [TABLE] t [PARTITION (...)]; a partial specification names several partitions."""
+
+    table: TableRef
+    partition: PartitionSpec = ()
+
+
+@dataclass(frozen=True)
+class CreateTemporaryView:
+    """CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query."""
+
+    name: TableRef
+    query: Slice
+    columns: tuple[str, ...] = ()
+    replace: bool = False
+    shared: bool = False  # GLOBAL
+
+
+@dataclass(frozen=True)
+class DropView:
+    """DROP VIEW."""
+
+    name: TableRef
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AddColumns:
+    """ALTER TABLE t ADD COLUMNS (...)."""
+
+    table: TableRef
+    columns: tuple[Column, ...]
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class ReplaceColumns:
+    """ALTER TABLE t REPLACE COLUMNS (...)."""
+
+    table: TableRef
+    columns: tuple[Column, ...]
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class ChangeColumn:
+    """ALTER TABLE t CHANGE [COLUMN] old new type [COMMENT ''] [FIRST | AFTER other].
+
+    ``comment`` of ``new`` is None where the statement has none (the old one stays).
+    """
+
+    table: TableRef
+    old_name: str
+    new: Column
+    first: bool = False
+    after: str | None = None
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class SetTableProperties:
+    """ALTER TABLE t SET TBLPROPERTIES (...)."""
+
+    table: TableRef
+    properties: Properties
+
+
+@dataclass(frozen=True)
+class UnsetTableProperties:
+    """ALTER TABLE t UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)."""
+
+    table: TableRef
+    keys: tuple[str, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class RenameTable:
+    """ALTER TABLE t RENAME TO u."""
+
+    table: TableRef
+    new_name: TableRef
+
+
+@dataclass(frozen=True)
+class NewPartition:
+    """One PARTITION (...) [LOCATION ''] of ALTER TABLE ADD."""
+
+    spec: PartitionSpec
+    location: str | None = None
+
+
+@dataclass(frozen=True)
+class AddPartitions:
+    """ALTER TABLE t ADD [IF NOT EXISTS] PARTITION (...) [LOCATION ''] ..."""
+
+    table: TableRef
+    partitions: tuple[NewPartition, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropPartitions:
+    """ALTER TABLE t DROP [IF EXISTS] PARTITION (...), ... [PURGE]: each specification may match several."""
+
+    table: TableRef
+    specs: tuple[PartitionSpec, ...]
+    if_exists: bool = False
+    purge: bool = False
+
+
+@dataclass(frozen=True)
+class RenamePartition:
+    """ALTER TABLE t PARTITION (...) RENAME TO PARTITION (...)."""
+
+    table: TableRef
+    old: PartitionSpec
+    new: PartitionSpec
+
+
+@dataclass(frozen=True)
+class Compact:
+    """ALTER TABLE t [PARTITION (...)] COMPACT 'kind' ...; ``kind`` is minor, major or rebalance.
+
+    ``order_by`` is in the spelling of `format_sort_order`.
+    """
+
+    table: TableRef
+    kind: str
+    partition: PartitionSpec = ()
+    wait: bool = False
+    buckets: int | None = None
+    order_by: str | None = None
+    pool: str | None = None
+    properties: Properties = ()
+
+
+@dataclass(frozen=True)
+class CreateDatabase:
+    """CREATE DATABASE | SCHEMA."""
+
+    name: str
+    if_not_exists: bool = False
+    comment: str | None = None
+    location: str | None = None
+    properties: Properties = ()
+
+
+@dataclass(frozen=True)
+class DropDatabase:
+    """DROP DATABASE | SCHEMA [CASCADE]."""
+
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class SetDatabaseProperties:
+    """ALTER DATABASE d SET DBPROPERTIES (...)."""
+
+    name: str
+    properties: Properties
+
+
+@dataclass(frozen=True)
+class UseDatabase:
+    """USE d."""
+
+    name: str

@@ -1,0 +1,144 @@
+"""Statements that change rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hiveacid.sql.statements.values import PartitionSpec, Slice, TableRef
+
+
+@dataclass(frozen=True)
+class Insert:
+    """INSERT INTO | OVERWRITE; ``query`` is a SELECT, VALUES, FROM, TABLE or WITH text.
+
+    ``ctes`` is a WITH clause that stood before INSERT: put it before ``query``. ``columns`` is None where the
+    statement has no list.
+    """
+
+    table: TableRef
+    query: Slice
+    overwrite: bool = False
+    partition: PartitionSpec = ()
+    if_not_exists: bool = False
+    columns: tuple[str, ...] | None = None
+    ctes: Slice | None = None
+
+    @property
+    def full_query(self) -> str:
+        """The query with its leading WITH clause."""
+        return self.query.text if self.ctes is None else f"{self.ctes.text} {self.query.text}"
+
+
+@dataclass(frozen=True)
+class MultiInsert:
+    """FROM source INSERT ... SELECT ... INSERT ... SELECT ...
+
+    Each leg's ``query`` begins at its SELECT; :meth:`leg_query` puts ``source`` before it.
+    """
+
+    source: Slice  # what stands between FROM and the first INSERT
+    legs: tuple[Insert, ...]
+    ctes: Slice | None = None
+
+    def leg_query(self, leg: Insert) -> str:
+        """Return the whole query of a leg, in the spelling ``FROM source SELECT ...``."""
+        with_clause = "" if self.ctes is None else f"{self.ctes.text} "
+        return f"{with_clause}FROM {self.source.text} {leg.query.text}"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """``column = expression``."""
+
+    column: str
+    expression: Slice
+    line: int = field(default=1, compare=False)
+    at_column: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True)
+class Update:
+    """UPDATE t [AS alias] SET ... [WHERE condition]."""
+
+    table: TableRef
+    assignments: tuple[Assignment, ...]
+    where: Slice | None = None
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Delete:
+    """DELETE FROM t [AS alias] [WHERE condition]."""
+
+    table: TableRef
+    where: Slice | None = None
+    alias: str | None = None
+
+
+class WhenClause(StrEnum):
+    """Action of a WHEN clause of MERGE."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+class MergeMatch(StrEnum):
+    """Rows that a WHEN clause of MERGE applies to."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not_matched"  # source rows without a target row
+    NOT_MATCHED_BY_SOURCE = "not_matched_by_source"  # target rows without a source row
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """One WHEN clause; of those of the same ``match`` the first whose ``condition`` holds wins.
+
+    UPDATE has ``assignments``; INSERT has ``columns`` (None: all, in order) and ``values``; ``star`` stands for
+    ``UPDATE SET *`` and ``INSERT *`` (columns by name).
+    """
+
+    match: MergeMatch
+    action: WhenClause
+    condition: Slice | None = None
+    assignments: tuple[Assignment, ...] = ()
+    columns: tuple[str, ...] | None = None
+    values: tuple[Slice, ...] = ()
+    star: bool = False
+    line: int = field(default=1, compare=False)
+    column: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """MERGE INTO target USING source ON condition WHEN ...
+
+    ``source`` is a table name or a query in parentheses, without its alias. ``source_columns`` are those of
+    ``AS s (a, b)``. An alias is None where none was written (a table's own name then serves).
+    """
+
+    table: TableRef
+    source: Slice
+    condition: Slice
+    clauses: tuple[MergeClause, ...]
+    alias: str | None = None
+    source_alias: str | None = None
+    source_columns: tuple[str, ...] = ()
+
+    @property
+    def inserts(self) -> bool:
+        """Tell whether it may insert rows."""
+        return any(clause.action is WhenClause.INSERT for clause in self.clauses)
+
+
+@dataclass(frozen=True)
+class LoadData:
+    """LOAD DATA [LOCAL] INPATH 'path' [OVERWRITE] INTO TABLE t [PARTITION (...)]."""
+
+    path: str
+    table: TableRef
+    partition: PartitionSpec = ()
+    local: bool = False
+    overwrite: bool = False

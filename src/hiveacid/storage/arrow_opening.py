@@ -1,0 +1,137 @@
+"""Arrow's file systems, opened with the settings of Hadoop that Spark reads the same places with.
+
+Credentials come from those settings where they are there; else Arrow looks where the stores' own tools do
+(``AWS_…`` variables, profiles, roles of the machine; Google's default credentials). None is ever logged.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+from hiveacid.errors import StorageError, UnsupportedFeatureError
+from hiveacid.storage.arrow import ArrowFileSystem
+from hiveacid.storage.paths import S3, StorageUri, parse_uri
+
+Lookup = Callable[[str], str | None]
+"""Gives the value of a setting of Hadoop (``fs.s3a.endpoint``), None where it is not set."""
+_AMAZON = re.compile(r"\.amazonaws\.com(\.cn)?\Z")
+_REGION = re.compile(r"(?:^|[.-])([a-z]{2}(?:-[a-z]+)+-\d)(?=\.(?:vpce\.)?amazonaws\.com)")
+# Hosts that Arrow makes of a region by itself, or can't use (accelerated ones take no bucket in the path).
+_USUAL = re.compile(
+    r"s3(?:[.-][a-z]{2}(?:-[a-z]+)+-\d|-external-1|-accelerate(?:\.dualstack)?)?\.amazonaws\.com(\.cn)?"
+)
+_ENCRYPTION = ("encryption.algorithm", "server-side-encryption-algorithm")
+_DELAYED_OPEN = 19  # Arrow's version from which on small objects take one request instead of three
+
+
+def from_environment(name: str) -> str | None:
+    """Return what the environment says instead of a setting: where the store is. Arrow asks it for the rest itself."""
+    if name != "fs.s3a.endpoint":
+        return None
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def open_arrow(uri: StorageUri, lookup: Lookup) -> ArrowFileSystem:
+    """Open the file system of a URI. Raises UnsupportedFeatureError, StorageError."""
+    try:
+        if uri.scheme in S3:
+            return ArrowFileSystem(_s3(uri.authority, lookup), in_bucket)
+        if uri.scheme == "gs":
+            return ArrowFileSystem(_google(), in_bucket)
+        if uri.scheme in ("abfs", "abfss"):
+            return ArrowFileSystem(_azure(uri, lookup), in_bucket)
+        if uri.scheme in ("hdfs", "viewfs"):
+            return ArrowFileSystem(_hadoop(uri), path_only, renames=True)
+    except ImportError as error:
+        raise UnsupportedFeatureError(f"{uri}: this pyarrow was built without it: {error}") from error
+    except OSError as error:
+        raise StorageError(f"cannot open {uri.scheme}://{uri.authority}: {error}") from error
+    raise UnsupportedFeatureError(
+        f"{uri}: without a JVM in reach no file system {uri.scheme}:// can be opened"
+    )
+
+
+def in_bucket(path: str) -> str:
+    """Return ``bucket/key`` of a URI of an object store (of Azure: the container, without the account)."""
+    uri = parse_uri(path)
+    return f"{uri.authority.partition('@')[0]}{uri.path}"
+
+
+def path_only(path: str) -> str:
+    """Return the path of a URI without scheme and host."""
+    return parse_uri(path).path or "/"
+
+
+def s3_options(bucket: str, lookup: Lookup) -> dict[str, Any]:
+    """Return what ``pyarrow.fs.S3FileSystem`` is to be made with, after ``fs.s3a.*`` and ``fs.s3a.bucket.NAME.*``.
+
+    Raises UnsupportedFeatureError where objects are to be encrypted in a way that Arrow can't ask for.
+    """
+
+    def get(name: str) -> str:
+        return (lookup(f"fs.s3a.bucket.{bucket}.{name}") or lookup(f"fs.s3a.{name}") or "").strip()
+
+    encryption = next((get(name) for name in _ENCRYPTION if get(name)), "")
+    if encryption and encryption != "AES256":
+        raise UnsupportedFeatureError(
+            f"s3a://{bucket}: fs.s3a.encryption.algorithm={encryption} can't be asked for by Arrow; make it the "
+            "bucket's own default encryption instead, and leave the setting out"
+        )
+    options: dict[str, Any] = {}
+    access, secret = get("access.key"), get("secret.key")
+    provider = get("aws.credentials.provider")
+    if "Anonymous" in provider:
+        options["anonymous"] = True
+    elif access and secret:
+        options |= {"access_key": access, "secret_key": secret, "session_token": get("session.token") or None}
+    elif get("assumed.role.arn") and "AssumedRole" in provider:
+        options["role_arn"] = get("assumed.role.arn")
+    if get("endpoint.region"):
+        options["region"] = get("endpoint.region")
+    endpoint = get("endpoint")
+    bare = (endpoint.partition("://")[2] or endpoint).rstrip("/")
+    host = bare.partition("/")[0].partition(":")[0].lower()
+    region = _REGION.search(host)
+    if region:
+        options.setdefault("region", region[1])
+    if endpoint and not _USUAL.fullmatch(host):
+        insecure = endpoint.startswith("http://") or (
+            "://" not in endpoint and get("connection.ssl.enabled").lower() == "false"
+        )
+        options |= {"endpoint_override": bare, "scheme": "http" if insecure else "https"}
+        if not _AMAZON.search(host):
+            options.setdefault("region", "us-east-1")
+    return options
+
+
+def _s3(bucket: str, lookup: Lookup) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - Arrow only when it is needed
+    from pyarrow import fs  # noqa: PLC0415
+
+    options = s3_options(bucket, lookup)
+    if int(pa.__version__.partition(".")[0]) >= _DELAYED_OPEN:
+        options["allow_delayed_open"] = True
+    return fs.S3FileSystem(**options)
+
+
+def _google() -> Any:
+    from pyarrow.fs import GcsFileSystem  # noqa: PLC0415 - Arrow only when it is needed
+
+    return GcsFileSystem()
+
+
+def _azure(uri: StorageUri, lookup: Lookup) -> Any:
+    from pyarrow.fs import AzureFileSystem  # noqa: PLC0415 - Arrow only when it is needed
+
+    host = uri.authority.rpartition("@")[2]
+    return AzureFileSystem(host.partition(".")[0], account_key=lookup(f"fs.azure.account.key.{host}"))
+
+
+def _hadoop(uri: StorageUri) -> Any:
+    from pyarrow.fs import HadoopFileSystem  # noqa: PLC0415 - Arrow only when it is needed
+
+    host, _, port = uri.authority.partition(":")
+    return HadoopFileSystem(host or "default", int(port or 0))

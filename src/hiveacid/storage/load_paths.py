@@ -1,0 +1,76 @@
+"""The files that a path of LOAD DATA names (``LoadSemanticAnalyzer.matchFilesOrDir``)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hiveacid.errors import InvalidPathError, MissingDirectoryError
+from hiveacid.ports.file_system import FileEntry, FileSystem
+
+_PATTERN = re.compile(r"[*?\[{]")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file to be loaded: absolute path, bytes."""
+
+    path: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """Return the last component of the path."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Files of a path in the order of their names; ``nested``: some lie in sub-directories."""
+
+    files: tuple[SourceFile, ...]
+    nested: bool
+
+
+def find_sources(fs: FileSystem, path: str) -> Sources:
+    """Find the files of a path: a file, a directory, or a pattern for files in one (``*``, ``?``, ``[…]``).
+
+    Hidden ones (``_x``, ``.x``), pipes, sockets and devices are passed over. Raises InvalidPathError where nothing is left.
+    """
+    folder, _, last = path.rstrip("/").rpartition("/")
+    if _PATTERN.search(folder):
+        raise InvalidPathError(f"{path}: patterns may stand in the last part of the path only")
+    try:
+        entries = fs.list_tree(path)
+        root = path.rstrip("/")
+    except MissingDirectoryError:
+        entries = tuple(_matching(fs, folder, last, path))
+        root = folder
+    files = [
+        entry for entry in entries if not entry.is_dir and not entry.is_special and not _is_hidden(entry.path)
+    ]
+    if not files:
+        raise InvalidPathError(f"no files matching path {path}")
+    found = tuple(SourceFile(f"{root}/{entry.path}", entry.size) for entry in files)
+    return Sources(found, any("/" in entry.path for entry in files))
+
+
+def _matching(fs: FileSystem, folder: str, last: str, path: str) -> list[FileEntry]:
+    try:
+        entries = fs.list_directory(folder or "/")
+    except MissingDirectoryError:
+        raise InvalidPathError(f"no files matching path {path}") from None
+    pattern = re.compile(_regular(last)) if _PATTERN.search(last) else re.compile(re.escape(last))
+    return [entry for entry in entries if pattern.fullmatch(entry.path.partition("/")[0])]
+
+
+def _regular(pattern: str) -> str:
+    """Return the regular expression of a pattern of one name."""
+    text = re.escape(pattern)
+    for sign, means in ((r"\*", "[^/]*"), (r"\?", "[^/]"), (r"\[", "["), (r"\]", "]")):
+        text = text.replace(sign, means)
+    return text
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(("_", ".")) for part in path.split("/"))

@@ -1,0 +1,55 @@
+"""Final names of staged files, with their corrected tail."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from hiveacid.errors import MissingDirectoryError, StorageError
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.arrow import blocks
+
+
+@dataclass(frozen=True)
+class FinalNames:
+    """Gives files their final names, which no reader sees before the commit. Several threads may share it.
+
+    Where files can be changed, a file gets its end and is moved. Elsewhere (object stores, HDFS) it is written anew,
+    once, straight to its final name, and the staged one goes with its directory. No name is given twice: an object
+    store would replace the first file.
+    """
+
+    fs: FileSystem
+    _taken: dict[str, set[str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def finish(self, source: str, target: str, start: int, tail: bytes) -> None:
+        """Give a file the bytes ``tail`` from ``start`` on, and the name ``target``. Raises StorageError."""
+        if self.fs.changes_files(target):
+            self.fs.replace_tail(source, start, tail)
+            self.fs.move_file(source, target)
+            return
+        self._take(target)
+        self.fs.write_pieces(target, _then(blocks(self.fs, source, 0, start), tail))
+
+    def _take(self, target: str) -> None:
+        folder, _, name = target.rpartition("/")
+        with self._lock:
+            if folder not in self._taken:
+                self._taken[folder] = _names(self.fs, folder)
+            if name in self._taken[folder]:
+                raise StorageError(f"cannot write {target}: there is a file of that name")
+            self._taken[folder].add(name)
+
+
+def _names(fs: FileSystem, folder: str) -> set[str]:
+    try:
+        return {entry.path for entry in fs.list_directory(folder)}
+    except MissingDirectoryError:
+        return set()
+
+
+def _then(pieces: Iterable[bytes], last: bytes) -> Iterator[bytes]:
+    yield from pieces
+    yield last

@@ -1,0 +1,131 @@
+"""One file system for all locations: a path's scheme and host (or bucket) choose the file system behind it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from hiveacid.errors import StorageError
+from hiveacid.ports.file_system import FileEntry, FileSystem
+from hiveacid.storage.arrow import blocks
+from hiveacid.storage.arrow_opening import from_environment, open_arrow
+from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.paths import StorageUri, is_local, parse_uri, spark_path
+
+Opener = Callable[[StorageUri], FileSystem]
+
+
+def open_by_arrow(uri: StorageUri) -> FileSystem:
+    """Open a place with what the environment says (no Spark, no settings)."""
+    return open_arrow(uri, from_environment)
+
+
+@dataclass(frozen=True)
+class AnyFileSystem:
+    """``ports.FileSystem`` on local disks and every other place that ``opener`` opens, once each."""
+
+    opener: Opener = open_by_arrow
+    local: FileSystem = field(default_factory=LocalFileSystem)
+    _opened: dict[tuple[str, str], FileSystem] = field(default_factory=dict, compare=False, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
+
+    def at(self, path: str) -> FileSystem:
+        """Return the file system that a path lies in. Raises UnsupportedFeatureError, StorageError."""
+        if is_local(path):
+            return self.local
+        uri = parse_uri(path)
+        key = uri.scheme, uri.authority
+        with self._lock:
+            if key not in self._opened:
+                self._opened[key] = self.opener(uri)
+            return self._opened[key]
+
+    def renames_directories(self, path: str) -> bool:
+        """See `ports.FileSystem`."""
+        return self.at(path).renames_directories(path)
+
+    def changes_files(self, path: str) -> bool:
+        """See `ports.FileSystem`."""
+        return self.at(path).changes_files(path)
+
+    def list_tree(self, root: str) -> tuple[FileEntry, ...]:
+        """See `ports.FileSystem`."""
+        return self.at(root).list_tree(root)
+
+    def list_directory(self, root: str) -> tuple[FileEntry, ...]:
+        """See `ports.FileSystem`."""
+        return self.at(root).list_directory(root)
+
+    def exists(self, path: str) -> bool:
+        """See `ports.FileSystem`."""
+        return self.at(path).exists(path)
+
+    def make_directory(self, path: str) -> None:
+        """See `ports.FileSystem`."""
+        self.at(path).make_directory(path)
+
+    def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """See `ports.FileSystem`."""
+        return self.at(path).read_bytes(path, start, length)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """See `ports.FileSystem`."""
+        self.at(path).write_bytes(path, data)
+
+    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
+        """See `ports.FileSystem`."""
+        self.at(path).write_pieces(path, pieces)
+
+    def replace_tail(self, path: str, start: int, tail: bytes) -> None:
+        """See `ports.FileSystem`."""
+        self.at(path).replace_tail(path, start, tail)
+
+    def move_file(self, source: str, target: str) -> None:
+        """See `ports.FileSystem`; between two file systems the file is copied through this process."""
+        fs = self.at(target)
+        if self.at(source) is fs:
+            fs.move_file(source, target)
+            return
+        self.copy_file(source, target)
+        self.delete_tree(source)
+
+    def copy_file(self, source: str, target: str, length: int | None = None) -> None:
+        """See `ports.FileSystem`."""
+        fs, other = self.at(target), self.at(source)
+        if other is fs:
+            fs.copy_file(source, target, length)
+            return
+        if fs.exists(target):
+            raise StorageError(f"cannot copy {source} to {target}: there is something of that name")
+        size = length if length is not None else size_of(other, source)
+        fs.write_pieces(target, blocks(other, source, 0, size))
+
+    def link_file(self, source: str, target: str) -> None:
+        """See `ports.FileSystem`."""
+        fs = self.at(target)
+        if self.at(source) is fs:
+            fs.link_file(source, target)
+        else:
+            self.copy_file(source, target)
+
+    def move_directory(self, source: str, target: str) -> None:
+        """See `ports.FileSystem`; both are in one place."""
+        self.at(target).move_directory(source, target)
+
+    def delete_tree(self, path: str) -> None:
+        """See `ports.FileSystem`."""
+        self.at(path).delete_tree(path)
+
+    def spark_path(self, path: str) -> str:
+        """See `ports.FileSystem`."""
+        return spark_path(path)
+
+
+def size_of(fs: FileSystem, path: str) -> int:
+    """Return a file's length in bytes; StorageError where it is not there."""
+    folder, _, name = path.rpartition("/")
+    found = next((one.size for one in fs.list_directory(folder) if one.path == name and not one.is_dir), None)
+    if found is None:
+        raise StorageError(f"cannot read {path}: no such file")
+    return found

@@ -1,0 +1,278 @@
+"""Conversion of a metastore's tables, partitions, databases and views; unknown fields survive the way back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from hiveacid.config.table_properties import LAST_DDL_TIME
+from hiveacid.core.model import (
+    DEFAULT_PARTITION,
+    Bucketing,
+    Column,
+    DatabaseDefinition,
+    Partition,
+    StorageFormat,
+    TableDefinition,
+    TableName,
+    ViewDefinition,
+)
+from hiveacid.core.schema.storage_formats import TEXTFILE
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.stores.hms.thrift import protocol
+
+MANAGED, EXTERNAL, VIRTUAL = "MANAGED_TABLE", "EXTERNAL_TABLE", "VIRTUAL_VIEW"
+ACCURATE = "COLUMN_STATS_ACCURATE"
+_OF_METASTORE = frozenset(
+    {
+        LAST_DDL_TIME.name.lower(),
+        "numfiles",
+        "numrows",
+        "rawdatasize",
+        "totalsize",
+        "numpartitions",
+        "numfileserasurecoded",
+        "stats_generated_via_stats_task",
+        "do_not_update_stats",
+        "external",
+        "comment",
+        ACCURATE.lower(),
+    }
+)
+"""Properties of the metastore itself, or of other fields of a definition: hidden as table properties, and never set."""
+_LOCAL = re.compile(r"file:/+")
+_NAMED = re.compile(
+    r"SELECT (?:`[^`]+` AS `[^`]+`(?:, )?)+ FROM \((?P<query>.*)\) (?!`hiveacid_query`)`[^`]+`",
+    re.DOTALL,
+)
+"""What Hive makes of a view's query where the view names its columns: `_c0` in it is Hive's, not Spark's, for no name."""
+_NAMESPACE = "view.catalogAndNamespace.{}"
+_DATABASE = _NAMESPACE.format("part.1")
+"""Where a view's text was written, as Spark says it (``CatalogTable.viewCatalogAndNamespace``)."""
+_ASCENDING = 1
+
+
+def local(location: str | None) -> str:
+    """Return a location as our file systems name it: ``file:/x`` is ``/x``."""
+    return _LOCAL.sub("/", location or "", count=1).rstrip("/") or "/"
+
+
+def sent_location(location: str) -> str:
+    """Return a location as a metastore keeps it, with its scheme."""
+    return f"file:{location}" if location.startswith("/") else location
+
+
+def table_of(raw: Any) -> TableDefinition:
+    """Return a ``Table`` of the metastore as a definition."""
+    parameters = dict(raw.parameters or {})
+    storage = raw.sd
+    return TableDefinition(
+        name=TableName(raw.dbName, raw.tableName),
+        columns=tuple(_column(one) for one in storage.cols or ()),
+        storage=StorageFormat(
+            storage.serdeInfo.serializationLib or "",
+            storage.inputFormat or "",
+            storage.outputFormat or "",
+            tuple(sorted((storage.serdeInfo.parameters or {}).items())),
+        ),
+        location=local(storage.location),
+        partition_columns=tuple(_column(one) for one in raw.partitionKeys or ()),
+        bucketing=_bucketing(storage),
+        properties=_shown(parameters),
+        external=raw.tableType == EXTERNAL,
+        comment=parameters.get("comment"),
+        owner=raw.owner or "",
+        created_at=raw.createTime or 0,
+    )
+
+
+def view_of(raw: Any) -> ViewDefinition:
+    """Return a view of the metastore: Hive's, whose text names all in full, or Spark's, which says in properties how."""
+    parameters = dict(raw.parameters or {})
+    text = raw.viewExpandedText or raw.viewOriginalText or ""
+    wrapped = _NAMED.fullmatch(text)
+    outputs = int(parameters.get("view.query.out.numCols", "0"))
+    return ViewDefinition(
+        name=TableName(raw.dbName, raw.tableName),
+        columns=tuple(_column(one) for one in raw.sd.cols or ()),
+        text=text if wrapped is None else wrapped["query"],
+        original=raw.viewOriginalText or "",
+        outputs=tuple(parameters[f"view.query.out.col.{place}"] for place in range(outputs)),
+        database=parameters.get(_DATABASE, raw.dbName),
+        properties=tuple((k, v) for k, v in _shown(parameters) if not k.startswith("view.")),
+        comment=parameters.get("comment"),
+        owner=raw.owner or "",
+        created_at=raw.createTime or 0,
+    )
+
+
+def raw_view(view: ViewDefinition, old: Any = None) -> Any:
+    """Return a view as a ``Table`` that Hive reads: its expanded text gives each column by name, whatever comes below.
+
+    Raises UnsupportedFeatureError for a query with columns that have no name, or the same one.
+    """
+    same = old is not None and view_of(old).text == view.text
+    kept = old.viewExpandedText if same else view.text  # Hive's names for its columns stay around its query
+    outputs = view.outputs or tuple(column.name for column in view.columns)
+    if "" in outputs or len({name.lower() for name in outputs}) < len(outputs):
+        raise UnsupportedFeatureError(
+            f"view {view.name}: in a metastore each column of a view's query has a name of its own: say AS name"
+        )
+    made = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
+    made.dbName, made.tableName, made.tableType = view.name.database, view.name.name, VIRTUAL
+    made.owner, made.createTime, made.partitionKeys = view.owner or made.owner, view.created_at, []
+    made.parameters = dict(view.properties) | ({} if view.comment is None else {"comment": view.comment})
+    if (
+        view.database != view.name.database
+    ):  # t.history and table_changes('t', 1) are looked for where it was made
+        made.parameters |= {_NAMESPACE.format("numParts"): "2", _NAMESPACE.format("part.0"): "spark_catalog"}
+        made.parameters[_DATABASE] = view.database
+    made.viewOriginalText, made.viewExpandedText = view.original, kept
+    if view.outputs:
+        named = ", ".join(
+            f"{quote_name(own)} AS {quote_name(column.name)}"
+            for own, column in zip(outputs, view.columns, strict=True)
+        )
+        made.viewExpandedText = f"SELECT {named} FROM ({view.text}) `hiveacid_query`"
+    made.sd = protocol.StorageDescriptor(
+        cols=[_raw_column(one) for one in view.columns],
+        inputFormat=TEXTFILE.input_format,
+        outputFormat=TEXTFILE.output_format,
+        compressed=False,
+        numBuckets=-1,
+        serdeInfo=protocol.SerDeInfo(parameters={}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+        storedAsSubDirectories=False,
+    )
+    return made
+
+
+def _column(one: Any) -> Column:
+    return Column(one.name, one.type, one.comment)
+
+
+def _bucketing(storage: Any) -> Bucketing | None:
+    if not storage.bucketCols or (storage.numBuckets or 0) < 1:
+        return None
+    orders = storage.sortCols or ()
+    return Bucketing(
+        tuple(storage.bucketCols),
+        storage.numBuckets,
+        tuple(one.col for one in orders),
+        tuple(one.col for one in orders if one.order != _ASCENDING),
+    )
+
+
+def _shown(parameters: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((k, v) for k, v in parameters.items() if k.lower() not in _OF_METASTORE))
+
+
+def raw_table(table: TableDefinition, old: Any = None) -> Any:
+    """Return a definition as a ``Table``; what it does not say stays as it is in ``old``."""
+    made = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
+    made.dbName, made.tableName = table.name.database, table.name.name
+    made.owner, made.createTime = table.owner or made.owner, table.created_at
+    kept = {k: v for k, v in (made.parameters or {}).items() if k.lower() in _OF_METASTORE}
+    for gone in ("comment", "EXTERNAL", ACCURATE):  # a changed definition makes no statistics exact
+        kept.pop(gone, None)
+    made.parameters = kept | dict(table.properties)
+    if table.comment is not None:
+        made.parameters["comment"] = table.comment
+    made.tableType = MANAGED
+    if table.external:
+        made.tableType = EXTERNAL
+        made.parameters["EXTERNAL"] = "TRUE"
+    made.partitionKeys = [_raw_column(one) for one in table.partition_columns]
+    made.sd = _raw_storage(table, made.sd)
+    return made
+
+
+def _raw_storage(table: TableDefinition, old: Any) -> Any:
+    made = (
+        old if old is not None else protocol.StorageDescriptor(compressed=False, storedAsSubDirectories=False)
+    )
+    made.cols = [_raw_column(one) for one in table.columns]
+    made.location = sent_location(table.location)
+    made.inputFormat, made.outputFormat = table.storage.input_format, table.storage.output_format
+    made.serdeInfo = made.serdeInfo or protocol.SerDeInfo(name=table.name.name)
+    made.serdeInfo.serializationLib = table.storage.serde
+    made.serdeInfo.parameters = dict(table.storage.serde_properties)
+    made.parameters = made.parameters or {}
+    bucketing = table.bucketing
+    made.numBuckets = bucketing.count if bucketing else -1
+    made.bucketCols = list(bucketing.columns) if bucketing else []
+    made.sortCols = [
+        protocol.Order(col=one, order=0 if bucketing and one in bucketing.descending else _ASCENDING)
+        for one in (bucketing.sort_columns if bucketing else ())
+    ]
+    return made
+
+
+def _raw_column(one: Column) -> Any:
+    return protocol.FieldSchema(name=one.name, type=one.type, comment=one.comment)
+
+
+def partition_of(raw: Any) -> Partition:
+    """Return a ``Partition`` of the metastore."""
+    return Partition(
+        tuple(None if value == DEFAULT_PARTITION else value for value in raw.values),
+        local(raw.sd.location),
+        _shown(raw.parameters or {}),
+    )
+
+
+def raw_values(partition: Partition) -> list[str]:
+    """Return a partition's values as a metastore spells them; none and empty are the default partition."""
+    return [value or DEFAULT_PARTITION for value in partition.values]
+
+
+def raw_partition(table: Any, partition: Partition, now: int) -> Any:
+    """Return a partition of a table (``Table``) as the metastore takes it; ``now`` in milliseconds."""
+    of_table = table.sd
+    storage = protocol.StorageDescriptor(
+        **{field[2]: getattr(of_table, field[2]) for field in of_table.thrift_spec if field is not None}
+    )
+    storage.location = sent_location(partition.location)
+    return protocol.Partition(
+        values=raw_values(partition),
+        dbName=table.dbName,
+        tableName=table.tableName,
+        createTime=now // 1000,
+        lastAccessTime=0,
+        sd=storage,
+        parameters=dict(partition.properties),
+        catName=table.catName,
+    )
+
+
+def database_of(raw: Any, managed: str | None = None) -> DatabaseDefinition:
+    """Return a ``Database``; ``managed``: where its transactional tables go, if that is another place."""
+    return DatabaseDefinition(
+        raw.name,
+        local(raw.managedLocationUri or managed or raw.locationUri),
+        raw.description or None,
+        tuple(sorted((raw.parameters or {}).items())),
+    )
+
+
+def raw_database(database: DatabaseDefinition, owner: str) -> Any:
+    """Return a database as the metastore takes it."""
+    return protocol.Database(
+        name=database.name,
+        description=database.comment or "",
+        locationUri=sent_location(database.location),
+        parameters=dict(database.properties),
+        ownerName=owner,
+        ownerType=1,
+    )
+
+
+QUIET: Mapping[str, str] = MappingProxyType({"DO_NOT_UPDATE_STATS": "true"})
+"""Environment of changes that say nothing about the number of rows."""
+CASCADE: Mapping[str, str] = MappingProxyType({**QUIET, "CASCADE": "true"})
+"""The same, and columns change in all partitions as well: Hive reads each partition by its own columns."""

@@ -1,0 +1,391 @@
+"""The catalog port on a metastore: databases, tables, views and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.core.model import (
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableName,
+    ViewDefinition,
+    WriteId,
+)
+from hiveacid.core.schema.constraints import Constraint
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    CommitStateUnknownError,
+    NoSuchDatabaseError,
+    UnsupportedFeatureError,
+)
+from hiveacid.stores import checks
+from hiveacid.stores.hms.capabilities import PROCESSOR
+from hiveacid.stores.hms.catalog import constraints, definitions, statistics
+from hiveacid.stores.hms.catalog.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, VIRTUAL, local
+from hiveacid.stores.hms.catalog.names import plain_database, plain_table
+from hiveacid.stores.hms.catalog.partitions import (
+    add_missing_partitions,
+    fetch_partitions,
+    fetch_partitions_by_name,
+    require_in_place,
+)
+from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.refusals import (
+    database_exists,
+    database_not_empty,
+    no_database,
+    no_table,
+    no_view,
+    table_exists,
+)
+
+if TYPE_CHECKING:
+    from hiveacid.ports.clock import Clock
+    from hiveacid.stores.hms.capabilities import Capabilities
+    from hiveacid.stores.hms.thrift.client import MetastoreClient
+
+_INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables are hidden from us
+_WHO = "hiveacid"
+_MOST_ALTERED = 500  # partitions of one request, each with its definition
+_VIEWS = (VIRTUAL, "MATERIALIZED_VIEW")
+
+
+class MetastoreCatalog:
+    """Implements :class:`hiveacid.ports.catalog.Catalog`. ``owner``: of new databases and tables."""
+
+    def __init__(self, client: MetastoreClient, capabilities: Capabilities, clock: Clock, owner: str) -> None:
+        self.client = client
+        self.capabilities = capabilities
+        self.clock = clock
+        self.owner = owner
+
+    def create_database(self, database: DatabaseDefinition) -> None:
+        """Raise AlreadyExistsError if it exists."""
+        checks.database(database)
+        plain_database(database.name)
+        try:
+            self.client.call("create_database", definitions.raw_database(database, self.owner))
+        except AlreadyExistsError:
+            raise database_exists(database.name) from None
+
+    def drop_database(self, name: str) -> None:
+        """Drop an empty database; its directory stays."""
+        plain_database(name)
+        self._require_database(name)
+        tables = self._all_names(name)
+        if tables:
+            raise database_not_empty(name, len(tables))
+        self.client.call("drop_database", name, False, False)  # noqa: FBT003 - neither data nor tables
+
+    def get_database(self, name: str) -> DatabaseDefinition | None:
+        """Return it or None."""
+        plain_database(name)
+        try:
+            raw = self.client.call("get_database", name)
+        except CatalogError:
+            return None
+        return definitions.database_of(raw, self._managed(raw))
+
+    def _managed(self, raw: Any) -> str | None:
+        """Return where transactional tables go that a metastore of Hive 4 keeps apart from external ones."""
+        if not self.capabilities.requests or raw.managedLocationUri:
+            return None
+        external = local(self._setting("metastore.warehouse.external.dir"))
+        root = local(self._setting("metastore.warehouse.dir"))
+        place = local(raw.locationUri)
+        return root + place.removeprefix(external) if f"{place}/".startswith(f"{external}/") else None
+
+    def _setting(self, name: str) -> str:
+        return str(self.client.call("get_config_value", name, "") or "")
+
+    def list_databases(self) -> tuple[str, ...]:
+        """Names, sorted."""
+        return tuple(sorted(self.client.call("get_all_databases")))
+
+    def create_table(self, table: TableDefinition) -> None:
+        """Raise AlreadyExistsError or NoSuchDatabaseError."""
+        checks.table(table)
+        plain_table(table.name)
+        self._require_database(table.name.database)
+        self._create(definitions.raw_table(table), table.name, table.created_at)
+
+    def _create(self, raw: Any, name: TableName, created_at: int | None) -> None:
+        raw.owner = raw.owner or self.owner
+        raw.createTime = created_at or self.clock.now() // 1000
+        try:
+            if self.capabilities.requests:
+                self.client.call(
+                    "create_table_req",
+                    protocol.CreateTableRequest(
+                        table=raw,
+                        envContext=_environment(QUIET),
+                        processorCapabilities=list(PROCESSOR),
+                        processorIdentifier=_WHO,
+                    ),
+                )
+            else:
+                self.client.call("create_table_with_environment_context", raw, _environment(QUIET))
+        except AlreadyExistsError:
+            raise table_exists(name) from None
+
+    def drop_table(self, name: TableName) -> None:
+        """Drop the definition, its partitions and its transaction state; files are the caller's."""
+        plain_table(name)
+        _require_table_kind(self._require_raw(name))
+        self._drop(name)
+
+    def _drop(self, name: TableName) -> None:
+        self.client.call(
+            "drop_table_with_environment_context",
+            name.database,
+            name.name,
+            False,  # noqa: FBT003 - deleteData
+            _environment({}),
+        )
+
+    def get_table(self, name: TableName) -> TableDefinition | None:
+        """Return it or None, for views too."""
+        plain_table(name)
+        raw = self._raw(name)
+        return (
+            None if raw is None or raw.tableType in _VIEWS else definitions.table_of(_require_table_kind(raw))
+        )
+
+    def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:
+        """Return what Hive enforces on new rows; not cached, because constraints change without the table."""
+        plain_table(name)
+        return constraints.enabled_constraints(self.client, self.capabilities, name)
+
+    def list_tables(self, database: str) -> tuple[str, ...]:
+        """Names of tables, sorted; views are not among them."""
+        plain_database(database)
+        self._require_database(database)
+        return tuple(sorted(self._names(database, MANAGED) + self._names(database, EXTERNAL)))
+
+    def get_view(self, name: TableName) -> ViewDefinition | None:
+        """Return a view; of a materialized one its text, too: that is right, if slower."""
+        plain_table(name)
+        raw = self._raw(name)
+        if raw is None or raw.tableType not in _VIEWS:
+            return None
+        return definitions.view_of(raw)
+
+    def list_views(self, database: str) -> tuple[str, ...]:
+        """Names, sorted."""
+        plain_database(database)
+        self._require_database(database)
+        return tuple(sorted(name for kind in _VIEWS for name in self._names(database, kind)))
+
+    def create_view(self, view: ViewDefinition) -> None:
+        """Raise AlreadyExistsError or NoSuchDatabaseError; UnsupportedFeatureError for columns without a name."""
+        checks.view(view)
+        plain_table(view.name)
+        self._require_database(view.name.database)
+        self._create(definitions.raw_view(view), view.name, view.created_at)
+
+    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+        """Replace a view; a new name renames it."""
+        checks.view(view)
+        plain_table(name)
+        plain_table(view.name)
+        self._require_database(view.name.database)
+        raw = self._require_view(name)
+        if view.name != name and self._raw(view.name) is not None:
+            raise table_exists(view.name)
+        self._alter(name, definitions.raw_view(view, raw), QUIET)
+
+    def drop_view(self, name: TableName) -> None:
+        """Raise NoSuchTableError where there is no view of that name."""
+        plain_table(name)
+        self._require_view(name)
+        self._drop(name)
+
+    def _require_view(self, name: TableName) -> Any:
+        raw = self._raw(name)
+        if raw is None or raw.tableType not in _VIEWS:
+            raise no_view(name)
+        if raw.tableType != VIRTUAL:
+            raise UnsupportedFeatureError(
+                f"{name} is a materialized view of Hive, which only Hive changes or drops"
+            )
+        return raw
+
+    def alter_table(self, name: TableName, table: TableDefinition) -> None:
+        """Replace a definition; new columns go to the partitions, too. Files stay where they are."""
+        plain_table(name)
+        checks.table(table)
+        plain_table(table.name)
+        self._require_database(table.name.database)
+        raw = _require_table_kind(self._require_raw(name))
+        if table.name != name and self._raw(table.name) is not None:
+            raise table_exists(table.name)
+        columns = _columns(raw)
+        made = definitions.raw_table(table, raw)
+        self._alter(name, made, CASCADE if made.partitionKeys and columns != _columns(made) else QUIET)
+
+    def _alter(
+        self, name: TableName, raw: Any, environment: Mapping[str, str], write_id: WriteId | None = None
+    ) -> None:
+        if self.capabilities.requests:
+            request = protocol.AlterTableRequest(
+                dbName=name.database,
+                tableName=name.name,
+                table=raw,
+                environmentContext=_environment(environment),
+                writeId=write_id,
+                validWriteIdList=statistics.own_write_id_list(name, write_id),
+                processorCapabilities=list(PROCESSOR),
+                processorIdentifier=_WHO,
+            )
+            self.client.call("alter_table_req", request)
+            return
+        self.client.call(
+            "alter_table_with_environment_context", name.database, name.name, raw, _environment(environment)
+        )
+
+    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Add those that do not exist yet; one that another client adds at the same time stays as it is."""
+        plain_table(name)
+        checks.partitions(partitions)
+        add_missing_partitions(self.client, self._require_raw(name), partitions, self.clock.now())
+
+    def add_written_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Add those that do not exist yet, with rows in them; WriteConflictError where one came to be elsewhere."""
+        plain_table(name)
+        checks.partitions(partitions)
+        there = add_missing_partitions(self.client, self._require_raw(name), partitions, self.clock.now())
+        require_in_place(name, partitions, there)
+
+    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Drop by values; files are the caller's."""
+        plain_table(name)
+        self._require_raw(name)
+        wanted = {tuple(value or None for value in one.values) for one in partitions}
+        for one in self.list_partitions(name) if wanted else ():
+            if one.values not in wanted:
+                continue
+            self.client.call(
+                "drop_partition_with_environment_context",
+                name.database,
+                name.name,
+                definitions.raw_values(one),
+                False,  # noqa: FBT003 - deleteData
+                _environment({}),
+            )
+
+    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
+        """All partitions, sorted by values."""
+        plain_table(name)
+        self._require_raw(name)
+        found = map(definitions.partition_of, fetch_partitions(self.client, name))
+        return tuple(sorted(found, key=lambda one: [(value is None, value or "") for value in one.values]))
+
+    def forget_statistics(
+        self,
+        name: TableName,
+        partitions: Sequence[str] | None,
+        write_id: Callable[[], WriteId] | None = None,
+    ) -> None:
+        """Take back that counts are exact, where rows are about to be added or removed.
+
+        Hive answers ``count(*)`` from them otherwise. ``partitions``: Hive's names of those written to; None: all.
+        ``write_id``: the writer's, for a transactional table; it is asked for where a metastore keeps it (Hive 4).
+        """
+        raw = self._raw(name)
+        if raw is None:
+            return
+        own = write_id() if write_id is not None and self.capabilities.requests else None
+        # Of a partitioned table Hive keeps counts, and who changed them, by partition.
+        if statistics.remove_counts(raw, None if raw.partitionKeys else own):
+            _retry_once(lambda: self._alter(name, raw, QUIET, own))
+        if raw.partitionKeys:
+            found = self._raw_partitions(name, partitions)
+            changed = [one for one in found if statistics.remove_counts(one, own)]
+            self._alter_partitions(name, changed, own)
+
+    def _alter_partitions(self, name: TableName, raws: Sequence[Any], write_id: WriteId | None) -> None:
+        if not self.capabilities.requests:
+            for raw in raws:
+                _retry_once(partial(self._alter_partition, name, raw))
+            return
+        for start in range(0, len(raws), _MOST_ALTERED):
+            request = protocol.AlterPartitionsRequest(
+                dbName=name.database,
+                tableName=name.name,
+                partitions=list(raws[start : start + _MOST_ALTERED]),
+                environmentContext=_environment(QUIET),
+                writeId=write_id,
+                validWriteIdList=statistics.own_write_id_list(name, write_id),
+            )
+            _retry_once(partial(self.client.call, "alter_partitions_req", request))
+
+    def _alter_partition(self, name: TableName, raw: Any) -> None:
+        self.client.call(
+            "alter_partition_with_environment_context", name.database, name.name, raw, _environment(QUIET)
+        )
+
+    def _raw_partitions(self, name: TableName, partitions: Sequence[str] | None) -> Iterable[Any]:
+        if partitions is None:
+            return fetch_partitions(self.client, name)
+        return fetch_partitions_by_name(self.client, name, partitions)
+
+    def _names(self, database: str, kind: str) -> list[str]:
+        return list(self.client.call("get_tables_by_type", database, "*", kind) or ())
+
+    def _all_names(self, database: str) -> list[str]:
+        return [name for kind in (MANAGED, EXTERNAL, *_VIEWS) for name in self._names(database, kind)]
+
+    def _require_database(self, name: str) -> None:
+        if self.get_database(name) is None:
+            raise no_database(name)
+
+    def _require_raw(self, name: TableName) -> Any:
+        raw = self._raw(name)
+        if raw is None:
+            raise no_table(name)
+        return raw
+
+    def _raw(self, name: TableName) -> Any:
+        request = protocol.GetTableRequest(
+            dbName=name.database,
+            tblName=name.name,
+            capabilities=protocol.ClientCapabilities(values=[_INSERT_ONLY]),
+        )
+        if self.capabilities.requests:
+            request.processorCapabilities, request.processorIdentifier = list(PROCESSOR), _WHO
+        return _none_if_missing(lambda: self.client.call("get_table_req", request).table)
+
+
+def _none_if_missing(ask: Callable[[], Any]) -> Any:
+    """Return an answer; None where the database or table does not exist."""
+    try:
+        return ask()
+    except (NoSuchDatabaseError, CatalogError):
+        return None
+
+
+def _require_table_kind(raw: Any) -> Any:
+    if raw.tableType not in (MANAGED, EXTERNAL):
+        kind = (raw.tableType or "thing").lower().replace("_", " ")
+        raise UnsupportedFeatureError(f"{raw.dbName}.{raw.tableName} is a {kind} of Hive, not a table")
+    return raw
+
+
+def _columns(raw: Any) -> list[tuple[str, str, str | None]]:
+    return [(one.name, one.type, one.comment) for one in raw.sd.cols or ()]
+
+
+def _retry_once(change: Callable[[], None]) -> None:
+    """Make a change; a second time if the first answer was lost: it says the same twice."""
+    try:
+        change()
+    except CommitStateUnknownError:
+        change()
+
+
+def _environment(properties: Mapping[str, str]) -> Any:
+    return protocol.EnvironmentContext(properties=dict(properties))

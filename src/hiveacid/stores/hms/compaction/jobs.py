@@ -1,0 +1,213 @@
+"""The compaction queue port on a metastore; the tasks of Hive's own initiator and cleaner are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hiveacid.core.compaction.queue import (
+    DEFAULT_POOL,
+    OWN_POOLS,
+    ChangedPartition,
+    Compaction,
+    CompactionRequest,
+    Service,
+)
+from hiveacid.core.transactions.states import CompactionState
+from hiveacid.errors import TransactionStateError, UnsupportedFeatureError
+from hiveacid.stores.hms.compaction import queue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
+    from hiveacid.stores.hms.capabilities import Capabilities
+    from hiveacid.stores.hms.thrift.client import MetastoreClient
+
+_OURS = "~"
+"""Begins the names of our workers in the queue. A metastore that starts takes the jobs from all workers whose names
+begin with its own host's name: they were threads of it."""
+_REBALANCE = "rebalance compactions of a metastore's tables are left to Hive's workers (let them have a pool: POOL '...')"
+
+
+class MetastoreCompactionQueue:
+    """Implements :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`; jobs come from Hive 4 metastores only."""
+
+    client: MetastoreClient
+    capabilities: Capabilities
+
+    owner: str
+    get_table: Callable[[TableName], TableDefinition | None]
+    _running_jobs: dict[TxnId, Compaction]  # at work in this process; the queue decides who owns them
+    _claimed: dict[
+        int, CompactionRequest
+    ]  # as the queue gave them, which shows neither buckets nor properties
+
+    def maintained_by_hiveacid(self) -> bool:
+        """Tell that Hive's initiator and cleaner look after the tables."""
+        return False
+
+    def require_claimable_jobs(self) -> None:
+        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        if not self.capabilities.remote_workers:
+            raise UnsupportedFeatureError(
+                "a metastore of Hive 3 gives compactions to its own workers only: see hive.compactor.worker.threads"
+            )
+
+    def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
+        """Return nothing: the metastore's own initiator looks."""
+        del since
+        return ()
+
+    def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
+        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        return queue.enqueue_job(self.client, self.capabilities, request, initiator)
+
+    def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
+        """Refuse: the initiator is Hive's."""
+        del initiator, error
+        raise UnsupportedFeatureError(f"{request.table}: a Hive Metastore has an initiator of its own")
+
+    def claim_compaction(
+        self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
+    ) -> Compaction | None:
+        """Take the next job of a pool; a certain one only from a pool that holds no other (``OWN_POOLS``).
+
+        None with a metastore of Hive 3: its jobs are its own workers'. There are no priorities.
+        """
+        if not self.capabilities.remote_workers:
+            return None
+        if compaction_id is not None:
+            wanted = queue.find_job(self.client, compaction_id)
+            if (
+                wanted is None
+                or wanted.state != CompactionState.INITIATED
+                or not wanted.request.pool.startswith(OWN_POOLS)
+            ):
+                return None
+            pool = wanted.request.pool
+        job = queue.next_job(self.client, _OURS + worker, pool)
+        if job is not None and job.request.kind == "rebalance":
+            queue.mark_job(self.client, "mark_refused", queue.job_struct(job), _REBALANCE)
+            return None
+        if job is not None:
+            self._claimed[job.id] = job.request
+        return job
+
+    def start_compaction(
+        self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
+    ) -> None:
+        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        job = self._job_of_worker(compaction_id, worker)
+        self._running_jobs[txn_id] = job
+        user = owner_of(self.get_table(job.request.table)) or self.owner
+        queue.start_job(self.client, job, txn_id, high_watermark, user)
+
+    def _job_of_worker(self, compaction_id: int, worker: str | None) -> Compaction:
+        """Return a working job, as the queue has it now. Raises TransactionStateError if another worker has it."""
+        job = queue.find_job(self.client, compaction_id)
+        if (
+            job is None
+            or job.state != CompactionState.WORKING
+            or (worker is not None and job.worker != _OURS + worker)
+        ):
+            now = "is gone" if job is None else f"is {job.state!r} and {job.worker or 'nobody'}'s"
+            raise TransactionStateError(f"compaction {compaction_id} {now}: it was taken from {worker}")
+        return job
+
+    def _mark_job_compacted(self, txn_id: TxnId) -> None:
+        """Mark a job as ready for cleaning, just before its transaction commits, as Hive's worker does.
+
+        The cleaner takes nothing before that commit, and after it not before all have ended who began earlier.
+        Raises TransactionStateError where the job was given to another worker, whose result counts then.
+        """
+        job = self._running_jobs.get(txn_id)
+        if job is not None:
+            self._job_of_worker(job.id, (job.worker or "").removeprefix(_OURS))
+            queue.mark_job(self.client, "mark_compacted", queue.job_struct(job))
+            self._claimed.pop(job.id, None)
+
+    def _forget_job(self, txn_id: TxnId) -> None:
+        self._running_jobs.pop(txn_id, None)
+
+    def note_compaction(self, compaction_id: int, details: str) -> None:
+        """Do nothing: the queue has no place for it."""
+
+    def release_compaction(self, compaction_id: int, worker: str) -> None:
+        """Queue the same job anew; no call gives one back, so that this one counts as failed."""
+        job = self._job_of_worker(compaction_id, worker)
+        asked = self._claimed.pop(compaction_id, job.request)
+        queue.mark_job(
+            self.client, "mark_failed", queue.job_struct(job), "its worker was stopped; queued again"
+        )
+        pool = DEFAULT_POOL if asked.pool.startswith(OWN_POOLS) else asked.pool
+        queue.enqueue_job(self.client, self.capabilities, replace(asked, pool=pool), job.initiator or worker)
+
+    def end_compaction(
+        self,
+        compaction_id: int,
+        state: str,
+        error: str | None = None,
+        next_txn_id: TxnId | None = None,  # noqa: ARG002 - the cleaner asks who is there
+        worker: str | None = None,
+    ) -> None:
+        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`. Raises UnsupportedFeatureError for cleaning."""
+        if state == CompactionState.ABORTED and self.capabilities.remote_workers:
+            queue.abort_job(self.client, compaction_id)
+            return
+        calls: dict[str, str] = {
+            CompactionState.READY_FOR_CLEANING: "mark_compacted",
+            CompactionState.FAILED: "mark_failed",
+            CompactionState.REFUSED: "mark_refused",
+        }
+        if state not in calls or not self.capabilities.remote_workers:
+            raise _hive_services_only(compaction_id)
+        self._claimed.pop(compaction_id, None)
+        job = self._job_of_worker(compaction_id, worker)
+        queue.mark_job(self.client, calls[state], queue.job_struct(job), error)
+
+    def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
+        """Return nothing: the metastore's own cleaner looks."""
+        del delay
+        return ()
+
+    def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
+        """Refuse: the cleaner is Hive's."""
+        del error, wait
+        raise _hive_services_only(compaction_id)
+
+    def show_compactions(self) -> tuple[Compaction, ...]:
+        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
+        return queue.list_jobs(self.client)
+
+    def announce_service(self, service: Service) -> None:
+        """Do nothing: a metastore knows of its own services only."""
+
+    def withdraw_service(self, name: str) -> None:
+        """Do nothing: none was announced."""
+
+    def show_services(self, within: float) -> tuple[Service, ...]:
+        """Return nothing: none can be announced."""
+        del within
+        return ()
+
+
+def _hive_services_only(compaction_id: int) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"compaction {compaction_id} of a Hive Metastore is the business of Hive's own services"
+    )
+
+
+def owner_of(table: TableDefinition | None) -> str | None:
+    """Return who cleans a table: the owner of its directory, else the table's (Hive's ``TxnUtils.findUserToRunAs``)."""
+    if table is None:
+        return None
+    try:
+        return Path(table.location).owner()
+    except (
+        KeyError,
+        OSError,
+        NotImplementedError,
+    ):  # unknown owner, missing directory, or a system without owners
+        return table.owner or None

@@ -1,0 +1,232 @@
+"""Calls about the metastore's compaction queue: requests, lists, and those of a remote worker (Hive 4)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.core.compaction.queue import DEFAULT_POOL, OWN_POOLS, Compaction, CompactionRequest
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.transactions.states import CompactionState
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    CompactionRefusedError,
+    StoreError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
+from hiveacid.stores import checks
+from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
+from hiveacid.stores.hms.thrift import queue_protocol
+
+if TYPE_CHECKING:
+    from hiveacid.stores.hms.capabilities import Capabilities
+    from hiveacid.stores.hms.thrift.client import MetastoreClient
+
+_KINDS = {"minor": 1, "major": 2, "rebalance": 3}  # CompactionType
+_NAMES = {number: name for name, number in _KINDS.items()}
+_LENGTH = re.compile(r"(\d+):")
+_LONGEST_ERROR = 500  # characters
+_LOST = "the answer that gave it to a worker was lost, and with it buckets and properties: ask for it again"
+_JOB_OF_OURS = "hiveacid"
+"""What SHOW COMPACTIONS says in place of a Hadoop job."""
+
+
+def enqueue_job(
+    client: MetastoreClient, capabilities: Capabilities, request: CompactionRequest, initiator: str
+) -> Compaction:
+    """Queue a job; CompactionRefusedError while the same one waits or runs.
+
+    Raises UnsupportedFeatureError for what a queue of Hive 3 has no place for: it would be done without a word of it.
+    """
+    checks.compaction(request)
+    plain_table(request.table)
+    asked = queue_protocol.CompactionRequest(
+        dbname=request.table.database,
+        tablename=request.table.name,
+        partitionname=plain_partition(request.partition),
+        type=_KINDS[request.kind],
+        initiatorId=initiator,
+        properties=dict(request.properties) or None,
+    )
+    if capabilities.remote_workers:
+        asked.poolName = None if request.pool == DEFAULT_POOL else request.pool
+        asked.numberOfBuckets, asked.orderByClause = request.buckets, request.order_by
+    else:
+        _refuse_hive4_options(request)
+    answer = client.call("compact2", asked)
+    # Hive 3 says so only by the state of the request that was there before
+    if answer.accepted is False:
+        partition = "" if request.partition is None else f"/{request.partition}"
+        raise CompactionRefusedError(
+            answer.errormessage
+            or f"Compaction is already scheduled with state='{answer.state}' and id={answer.id} "
+            f"for {request.table}{partition}"
+        )
+    return find_job(client, answer.id) or Compaction(answer.id, request, answer.state)
+
+
+def _refuse_hive4_options(request: CompactionRequest) -> None:
+    if request.pool.startswith(OWN_POOLS):
+        raise UnsupportedFeatureError(
+            f"COMPACT of {request.table} here: the queue of a Hive 3 metastore gives jobs to Hive's own workers only; "
+            "leave out hiveacid.compactor.here, and they do it"
+        )
+    if request.kind == "rebalance" or request.pool != DEFAULT_POOL:
+        raise UnsupportedFeatureError(
+            f"COMPACT of {request.table}: a Hive 3 metastore knows neither 'rebalance' nor pools"
+        )
+
+
+def list_jobs(client: MetastoreClient) -> tuple[Compaction, ...]:
+    """List queue and history by id."""
+    rows = client.call("show_compact", queue_protocol.ShowCompactRequest()).compacts or ()
+    found = [_job_from_row(one) for one in rows if one.type in _NAMES]
+    return tuple(sorted(found, key=lambda one: one.id))
+
+
+def find_job(client: MetastoreClient, compaction_id: int) -> Compaction | None:
+    """Return a job of the queue or its history."""
+    return next((one for one in list_jobs(client) if one.id == compaction_id), None)
+
+
+def abort_job(client: MetastoreClient, compaction_id: int) -> None:
+    """End a job that waits; TransactionStateError if it does not."""
+    answer = client.call(
+        "abort_Compactions", queue_protocol.AbortCompactionRequest(compactionIds=[compaction_id])
+    )
+    said = (answer.abortedcompacts or {}).get(compaction_id)
+    if said is None or said.status != "Success":
+        raise TransactionStateError(f"compaction {compaction_id}: {said.message if said else 'is not known'}")
+
+
+def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | None:
+    """Take the next job of a pool: initiated -> working."""
+    request = queue_protocol.FindNextCompactRequest(
+        workerId=worker, workerVersion=_JOB_OF_OURS, poolName=None if pool == DEFAULT_POOL else pool
+    )
+    try:
+        found = client.call("find_next_compact2", request).ci
+    except CommitStateUnknownError:
+        _fail_lost_job(client, worker)
+        return None
+    if found is None or not found.id:
+        return None
+    if found.type not in _NAMES:
+        mark_job(
+            client, "mark_failed", _numbered_struct(found.id, found), "not a compaction that hiveacid knows"
+        )
+        return None
+    return Compaction(
+        id=found.id,
+        request=CompactionRequest(
+            TableName(found.dbname, found.tablename),
+            found.partitionname,
+            _NAMES[found.type],
+            pool=found.poolname or DEFAULT_POOL,
+            buckets=found.numberOfBuckets or None,
+            order_by=found.orderByClause or None,
+            properties=parse_properties(found.properties),
+        ),
+        state=CompactionState.WORKING,
+        worker=worker,
+        claims=1,
+    )
+
+
+def _fail_lost_job(client: MetastoreClient, worker: str) -> None:
+    """Fail a job whose answer was lost: the queue's list does not show its buckets and properties."""
+    for job in list_jobs(client):
+        if job.state == CompactionState.WORKING and job.worker == worker:
+            mark_job(client, "mark_failed", job_struct(job), _LOST)
+
+
+def start_job(
+    client: MetastoreClient, job: Compaction, txn_id: TxnId, high_watermark: WriteId, user: str
+) -> None:
+    """Record, before a file is written, the transaction whose directories the cleaner has to look after.
+
+    The cleaner deletes as ``user``; without one it fails at every turn (``CompactorUtil.runJobAsSelf`` of 4.0.1).
+    """
+    info = job_struct(job)
+    info.highestWriteId, info.runas = high_watermark, user
+    client.call("update_compactor_state", info, txn_id)
+    client.call("set_hadoop_jobid", _JOB_OF_OURS, job.id)
+
+
+def mark_job(client: MetastoreClient, call: str, info: Any, error: str | None = None) -> None:
+    """End a job; one whose end was told before, and whose answer was lost, is no error."""
+    info.errorMessage = None if error is None else error[:_LONGEST_ERROR]
+    before = find_job(client, info.id)
+    try:
+        client.call(call, info)
+    except StoreError:
+        now = find_job(client, info.id)
+        if now is None or before is None or now.state == before.state:
+            raise
+
+
+def job_struct(job: Compaction) -> Any:
+    """Return a job as the metastore's struct."""
+    return _numbered_struct(job.id, _job_fields(job))
+
+
+def _job_fields(job: Compaction) -> Any:
+    return queue_protocol.CompactionInfo(
+        dbname=job.request.table.database,
+        tablename=job.request.table.name,
+        partitionname=job.request.partition,
+        type=_KINDS[job.request.kind],
+        workerId=job.worker,
+        highestWriteId=job.high_watermark or 0,
+    )
+
+
+def _numbered_struct(number: int, raw: Any) -> Any:
+    made = queue_protocol.CompactionInfo(
+        **{field[2]: getattr(raw, field[2]) for field in raw.thrift_spec if field is not None}
+    )
+    made.id = number
+    return made
+
+
+def parse_properties(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Parse Hive's text of WITH OVERWRITE TBLPROPERTIES (``StringableMap``): ``2:3:key5:value…``."""
+    if not text:
+        return ()
+    words: list[str] = []
+    place, wanted = 0, 1
+    while len(words) < wanted and (found := _LENGTH.match(text, place)):
+        place, length = found.end(), int(found.group(1))
+        if wanted == 1 and not words:
+            wanted = 1 + 2 * length
+            words.append("")
+            continue
+        words.append(text[place : place + length])
+        place += length
+    pairs = words[1:]
+    return tuple(sorted(zip(pairs[::2], pairs[1::2], strict=False)))
+
+
+def _job_from_row(one: Any) -> Compaction:
+    state = one.state or CompactionState.INITIATED
+    return Compaction(
+        id=one.id or 0,
+        request=CompactionRequest(
+            TableName(one.dbname, one.tablename),
+            one.partitionname,
+            _NAMES[one.type],
+            pool=one.poolName or DEFAULT_POOL,
+        ),
+        state=CompactionState.DID_NOT_INITIATE if state == "attempted" else state,  # Hive 3's word
+        worker=one.workerid,
+        enqueued=one.enqueueTime or None,
+        started=one.start or None,
+        ended=one.endTime or None,
+        error=one.errorMessage or one.metaInfo or None,
+        initiator=one.initiatorId,
+        txn_id=TxnId(one.txnId) if one.txnId else None,
+        next_txn_id=TxnId(one.nextTxnId) if one.nextTxnId else None,
+        commit_time=one.commitTime or None,
+        high_watermark=WriteId(one.hightestWriteId) if one.hightestWriteId else None,
+    )

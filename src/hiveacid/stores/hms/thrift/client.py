@@ -1,0 +1,165 @@
+"""Client of several metastores: connection pool, fail-over, retries with back-off, and hiveacid's errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+from typing import Any
+
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    StoreError,
+    StoreUnavailableError,
+    UnsupportedFeatureError,
+)
+from hiveacid.ports.clock import Clock
+from hiveacid.stores.hms.address import MetastoreAddress
+from hiveacid.stores.hms.thrift.connection import (
+    LostAnswer,
+    Refusal,
+    ThriftConnection,
+    UnknownMethod,
+    Unreachable,
+    require_library,
+)
+from hiveacid.stores.hms.thrift.error_translation import as_error
+from hiveacid.stores.hms.thrift.methods import METHODS
+
+logger = logging.getLogger(__name__)
+
+ROUNDS = 3
+"""How often all servers are tried before a call fails; with the pauses about two seconds.
+
+Once more for each further server: one that is there, and does not answer, keeps the others from their turn.
+"""
+_PAUSE, _LONGEST = 0.5, 4  # seconds, doubled at each round; at most so many times
+_MOST_IDLE = 4
+_SHORT = frozenset(
+    {"getVersion", "get_config_value", "heartbeat_txn_range"}
+)  # a healthy server answers at once
+_LONGEST_SHORT = 30.0  # seconds
+
+
+class MetastoreClient:
+    """Thread-safe: every call has a connection for itself. Nothing is connected before the first call.
+
+    Raises ConfigError where the Thrift library is missing.
+    """
+
+    def __init__(self, address: MetastoreAddress, clock: Clock) -> None:
+        require_library()
+        self._address = address
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._idle: list[ThriftConnection] = []
+        self.patience = min(address.timeout, _LONGEST_SHORT)  # for the answers of short calls, in seconds
+        self._first = 0  # the server that answered last
+
+    def __str__(self) -> str:
+        """Return the URL."""
+        return str(self._address)
+
+    def call(self, method: str, *values: Any) -> Any:
+        """Call a method of ``methods.METHODS``; return its answer.
+
+        A refusal of the metastore becomes an error of hiveacid (``error_translation``). A call that may not be repeated is
+        sent once: CommitStateUnknownError if its answer was lost. StoreUnavailableError where no server answers;
+        StoreError where all of them, or Kerberos, refuse a connection; UnsupportedFeatureError for a call that the
+        metastore does not know.
+        """
+        retryable = METHODS[method].retryable
+        trouble: Exception | None = None
+        for turn in range(ROUNDS + len(self._address.servers) - 1):
+            if turn:
+                self._clock.sleep(_PAUSE * min(2 ** (turn - 1), _LONGEST) * random.uniform(0.5, 1.0))  # noqa: S311 - a pause
+            try:
+                return self._once(method, values)
+            except Unreachable as error:
+                trouble = error
+            except LostAnswer as error:
+                if not retryable:
+                    raise CommitStateUnknownError(
+                        f"the metastore {self} did not answer to {method} ({error}); it may have carried it "
+                        "out: look before you try again"
+                    ) from error
+                trouble = error
+            logger.debug("%s of the metastore %s is tried again: %s", method, self, trouble)
+        raise StoreUnavailableError(
+            f"the metastore {self} does not answer to {method}: {trouble}"
+        ) from trouble
+
+    def _once(self, method: str, values: tuple[Any, ...]) -> Any:
+        wire = self._borrow()
+        try:
+            answer = wire.call(method, *values, within=self.patience if method in _SHORT else None)
+        except Refusal as refusal:
+            self._return(wire)
+            raise as_error(refusal) from None
+        except UnknownMethod:
+            self._return(wire)
+            raise UnsupportedFeatureError(
+                f"the metastore {self} does not know the call {method}: it is of another version"
+            ) from None
+        except LostAnswer:
+            wire.close()
+            self._avoid_server(wire.server)
+            raise
+        except BaseException:  # an answer may still arrive, and must not be read as that of another call
+            wire.close()
+            raise
+        self._return(wire)
+        return answer
+
+    def _borrow(self) -> ThriftConnection:
+        """Return a connection that is alive: an idle one, else a new one to the first server that is there."""
+        while (idle := self._take_idle()) is not None:
+            if idle.process == os.getpid() and idle.alive():
+                return idle
+            idle.close()
+        return self._connected()
+
+    def _avoid_server(self, server: tuple[str, int]) -> None:
+        """Close the idle connections to a server that did not answer, and try other servers first."""
+        with self._lock:
+            left = [one for one in self._idle if one.server == server]
+            self._idle = [one for one in self._idle if one.server != server]
+            if self._address.servers[self._first] == server:
+                self._first = (self._first + 1) % len(self._address.servers)
+        for one in left:
+            one.close()
+
+    def _take_idle(self) -> ThriftConnection | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _connected(self) -> ThriftConnection:
+        servers = self._address.servers
+        failures: list[Unreachable | StoreError] = []
+        for place in range(len(servers)):
+            number = (self._first + place) % len(servers)
+            try:
+                wire = ThriftConnection(servers[number], self._address)
+            except (Unreachable, StoreError) as error:  # a refusal: another server may have another principal
+                failures.append(error)
+                continue
+            self._first = number
+            return wire
+        if all(isinstance(one, StoreError) for one in failures):  # then it is of no use to try again
+            raise failures[-1]
+        raise Unreachable("; ".join(map(str, failures)))
+
+    def _return(self, wire: ThriftConnection) -> None:
+        with self._lock:
+            if len(self._idle) < _MOST_IDLE:
+                self._idle.append(wire)
+                return
+        wire.close()
+
+    def close(self) -> None:
+        """Close the idle connections; a later call opens new ones."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for wire in idle:
+            wire.close()

@@ -1,0 +1,164 @@
+"""Kerberos below Thrift: SASL's GSSAPI mechanism (RFC 4752) in the frames of Thrift's SASL transport.
+
+The library ``gssapi`` (extra ``kerberos``) is loaded here, when a connection is made. Credentials are those of the
+process: a ticket of ``kinit`` (``KRB5CCNAME``), or a keytab (``KRB5_CLIENT_KTNAME``).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from hiveacid.stores.hms.thrift.transport import TimedSocket
+
+MECHANISM = b"GSSAPI"
+_START, _OK, _COMPLETE = 1, 2, 5  # a negotiation message's status; others are failures
+_PLAIN, _INTEGRITY, _PRIVACY = (
+    1,
+    2,
+    4,
+)  # security layers, as bits: what the server's hadoop.rpc.protection offers
+_HEAD = struct.Struct(">BI")
+_LENGTH = struct.Struct(">I")
+_LARGEST_FRAME = 512 * 1024 * 1024  # bytes
+_OUR_BUFFER = 0xFFFFFF  # the largest that the negotiation can name
+
+
+class NotSentError(OSError):
+    """Nothing went out: the security context takes no more (its ticket has expired, say)."""
+
+
+def _gssapi() -> Any:
+    """Return the library. Raises ConfigError where it is not installed."""
+    try:
+        import gssapi  # noqa: PLC0415 - only who talks to a metastore with Kerberos needs it
+    except ImportError as error:
+        raise ConfigError(
+            "a metastore with Kerberos needs the package gssapi: pip install 'hiveacid[kerberos]' "
+            "(it is built with MIT Kerberos' headers, libkrb5-dev on Debian)"
+        ) from error
+    return gssapi
+
+
+class SaslTransport:
+    """A socket whose other end knows who we are; what Thrift's buffered transport lies upon.
+
+    ``principal``: the metastore's, ``hive/_HOST@REALM`` with the host filled in. Making one raises StoreError where
+    Kerberos or the metastore refuses. Everything raises OSError and EOFError as sockets do. ``layer``: 1 plain, 2 signed, 4 encrypted; the server's
+    ``hadoop.rpc.protection`` decides, and of several the strongest is taken.
+    """
+
+    def __init__(self, plain: TimedSocket, principal: str) -> None:
+        gssapi = _gssapi()
+        self._refused: type[Exception] = gssapi.exceptions.GSSError
+        self._socket = plain
+        self._in = b""
+        self._out: list[bytes] = []
+        self.layer = _PLAIN
+        self._context: Any = None
+        try:
+            self._negotiate(gssapi, principal)
+        except gssapi.exceptions.GSSError as error:
+            raise StoreError(
+                f"Kerberos refused a ticket for {principal}: {error}; run kinit, or name a keytab by KRB5_CLIENT_KTNAME"
+            ) from error
+
+    def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
+        """Tell whether it was not closed."""
+        return self._socket.fileno() >= 0
+
+    def read(self, size: int) -> bytes:
+        """Return at most ``size`` bytes of what came, at least one."""
+        while not self._in:
+            frame = self._exactly(self._length())
+            try:
+                self._in = frame if self.layer == _PLAIN else self._context.unwrap(frame).message
+            except self._refused as error:
+                raise ConnectionError(f"the answer is not of our security context: {error}") from error
+        given, self._in = self._in[:size], self._in[size:]
+        return given
+
+    def write(self, data: bytes) -> None:
+        """Keep until :meth:`flush`."""
+        self._out.append(data)
+
+    def flush(self) -> None:
+        """Send what was written, as one frame. Raises NotSentError before anything has gone out."""
+        data, self._out = b"".join(self._out), []
+        try:
+            if self.layer != _PLAIN:
+                data = self._context.wrap(data, self.layer == _PRIVACY).message
+        except self._refused as error:
+            raise NotSentError(f"Kerberos took no more: {error}") from error
+        self._socket.sendall(_LENGTH.pack(len(data)) + data)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def _negotiate(self, gssapi: Any, principal: str) -> None:
+        name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
+        self._context = gssapi.SecurityContext(
+            name=name,
+            usage="initiate",
+            flags=gssapi.RequirementFlag.mutual_authentication | _layers(gssapi.RequirementFlag),
+        )
+        first = self._context.step() or b""
+        self._say(_START, MECHANISM)
+        self._say(_OK, first)
+        while not self._context.complete:
+            self._say(_OK, self._context.step(self._heard()[1]) or b"")
+        self._choose_layer()
+
+    def _choose_layer(self) -> None:
+        """Choose the strongest security layer that the server offers; request no other authorisation identity."""
+        offer = self._context.unwrap(self._heard()[1]).message
+        offered = offer[0] if offer else 0
+        self.layer = next((one for one in (_PRIVACY, _INTEGRITY, _PLAIN) if offered & one), 0)
+        if not self.layer:
+            raise StoreError(
+                f"the metastore offers no security layer that is known (its offer: {offer.hex()})"
+            )
+        largest = 0 if self.layer == _PLAIN else _OUR_BUFFER
+        answer = _LENGTH.pack(self.layer << 24 | largest)
+        self._say(_COMPLETE, self._context.wrap(answer, False).message)  # noqa: FBT003 - not encrypted, as RFC 4752 says
+        if self._heard()[0] != _COMPLETE:
+            raise StoreError("the metastore did not end the SASL negotiation")
+
+    def _say(self, status: int, payload: bytes) -> None:
+        self._socket.sendall(_HEAD.pack(status, len(payload)) + payload)
+
+    def _heard(self) -> tuple[int, bytes]:
+        status, length = _HEAD.unpack(self._exactly(_HEAD.size))
+        payload = self._exactly(_checked(length))
+        if status not in (_OK, _COMPLETE):
+            raise StoreError(
+                f"the metastore refused the SASL negotiation: {payload.decode(errors='replace')}"
+            )
+        return status, payload
+
+    def _length(self) -> int:
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        return _checked(length)
+
+    def _exactly(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            part = self._socket.recv(min(size - len(parts), 1 << 20))
+            if not part:
+                raise EOFError("the metastore hung up: it may want another kind of authentication")
+            parts += part
+        return bytes(parts)
+
+
+def _layers(flags: Any) -> Any:
+    return flags.integrity | flags.confidentiality | flags.out_of_sequence_detection
+
+
+def _checked(length: int) -> int:
+    if length > _LARGEST_FRAME:
+        raise ConnectionError(f"the metastore sent a frame of {length} bytes: it may speak without SASL")
+    return int(length)

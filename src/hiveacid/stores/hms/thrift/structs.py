@@ -1,0 +1,145 @@
+"""Thrift structs as data: names, numbers and types of their fields. The Thrift library is not needed to declare them.
+
+Types have the numbers of the binary protocol; structs have the tuples that the Apache library's encoder reads
+(``thrift_spec``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hiveacid.stores.hms.thrift.required_fields import REQUIRED
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type: its number in the protocol, and what the encoder wants to know beside it."""
+
+    code: int
+    arguments: Any = None
+
+
+_STRUCT, _LIST = 12, 15
+BOOL = Kind(2)
+BYTE = Kind(3)
+I16 = Kind(6)
+I32 = Kind(8)  # enumerations too
+I64 = Kind(10)
+TEXT = Kind(11, "UTF8")
+BYTES = Kind(11, "BINARY")
+
+
+def list_of(item: Kind) -> Kind:
+    """Return the type of a list."""
+    return Kind(_LIST, (item.code, item.arguments, False))
+
+
+def key_list_of(item: Kind) -> Kind:
+    """Return the type of a list that is a map's key: a tuple, because Python takes no list there."""
+    return Kind(15, (item.code, item.arguments, True))
+
+
+def set_of(item: Kind) -> Kind:
+    """Return the type of a set."""
+    return Kind(14, (item.code, item.arguments, False))
+
+
+def map_of(key: Kind, value: Kind) -> Kind:
+    """Return the type of a map."""
+    return Kind(13, (key.code, key.arguments, value.code, value.arguments, False))
+
+
+class Struct:
+    """A value on the wire: an attribute a field, None where it is absent. Its fields are those of the subclass."""
+
+    thrift_spec: ClassVar[tuple[Any, ...]] = ()
+    required: ClassVar[tuple[str, ...]] = ()
+    nested: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, **values: Any) -> None:
+        """Set fields by name; the others are absent: None is their class's, which keeps long answers small."""
+        for name, value in values.items():
+            if name not in type(self).__dict__:
+                raise TypeError(f"{type(self).__name__} has no field {name}")
+            setattr(self, name, value)
+
+    def read(self, protocol: Any) -> None:
+        """Read the fields; undeclared ones are skipped."""
+        fast = getattr(protocol, "_fast_decode", None)  # the library's compiled half, where it is installed
+        if fast is not None:
+            fast(self, protocol, [type(self), self.thrift_spec])
+        else:
+            protocol.readStruct(self, self.thrift_spec)
+
+    def write(self, protocol: Any) -> None:
+        """Write the fields."""
+        fast = getattr(protocol, "_fast_encode", None)
+        if fast is not None:
+            protocol.trans.write(fast(self, [type(self), self.thrift_spec]))
+        else:
+            protocol.writeStruct(self, self.thrift_spec)
+
+    def __repr__(self) -> str:
+        """Return the fields that are there."""
+        fields = {field[2]: getattr(self, field[2]) for field in self.thrift_spec if field is not None}
+        shown = ", ".join(f"{name}={value!r}" for name, value in fields.items() if value is not None)
+        return f"{type(self).__name__}({shown})"
+
+
+def struct(name: str, *fields: tuple[int, str, Kind], required: tuple[str, ...] | None = None) -> Any:
+    """Declare a struct by its fields: number, name, type. Returns a class below :class:`Struct`.
+
+    ``required``: fields without which an answer is of no use (`missing_required_field`); by default those of ``required_fields``.
+    """
+    numbered = {number: (number, kind.code, field, kind.arguments, None) for number, field, kind in fields}
+    spec = tuple(numbered.get(number) for number in range(max(numbered, default=-1) + 1))
+    nested = tuple(field for _, field, kind in fields if _has_required(kind))
+    absent = {field: None for _, field, _ in fields}
+    needed = REQUIRED.get(name, ()) if required is None else required
+    own = {"thrift_spec": spec, "required": needed, "nested": nested}
+    return type(name, (Struct,), {**absent, **own, "__doc__": f"``{name}`` of the metastore."})
+
+
+def missing_required_field(value: Struct) -> str | None:
+    """Return the first required field that a struct, or one inside of it, lacks."""
+    for name in value.required:
+        if getattr(value, name) is None:
+            return f"{type(value).__name__}.{name}"
+    for name in value.nested:
+        held = getattr(value, name)
+        for one in held if isinstance(held, (list, tuple)) else () if held is None else (held,):
+            found = missing_required_field(one)
+            if found is not None:
+                return found
+    return None
+
+
+def is_empty(kind: Kind) -> bool:
+    """Tell whether a type is a struct without fields."""
+    return kind.code == _STRUCT and not any(kind.arguments[1])
+
+
+def _has_required(kind: Kind) -> bool:
+    """Tell whether values of a type are structs, or lists of structs, with required fields."""
+    arguments = kind.arguments[1] if kind.code == _LIST else kind.arguments if kind.code == _STRUCT else None
+    return isinstance(arguments, list) and bool(arguments[0].required or arguments[0].nested)
+
+
+def struct_of(declared: type[Struct]) -> Kind:
+    """Return the type of a struct as a field."""
+    return Kind(_STRUCT, [declared, declared.thrift_spec])
+
+
+@dataclass(frozen=True)
+class Method:
+    """A call: its arguments, its answer, and the errors that it may raise by their number in the answer.
+
+    ``retryable``: it does no harm to ask once more if the answer was lost.
+    """
+
+    arguments: type[Struct]
+    answer: type[Struct]
+    errors: Mapping[int, str]
+    retryable: bool

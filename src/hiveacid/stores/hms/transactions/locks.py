@@ -1,0 +1,172 @@
+"""Locks of a metastore. A lock request also announces the writes: without that, no conflict is looked for.
+
+A lock's component names the operation, and the metastore records it (``TXN_COMPONENTS``) when the request is queued.
+The record also keeps an aborted transaction's write id from being forgotten while its files may lie somewhere. It has
+to be there before the first file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId
+from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.errors import StoreError, TransactionStateError
+from hiveacid.ports.locks import LockAnswer, LockRow
+from hiveacid.ports.transactions import Client
+from hiveacid.stores import checks
+from hiveacid.stores.hms.catalog.names import plain_database, plain_partition, plain_table
+from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.refusals import lock_in_use, request_gone
+
+if TYPE_CHECKING:
+    from hiveacid.stores.hms.capabilities import Capabilities
+    from hiveacid.stores.hms.thrift.client import MetastoreClient
+
+OPERATIONS = {"i": 2, "u": 3, "d": 4}  # DataOperationType
+_SELECT, _NO_TXN = 1, 6
+_DATABASE, _TABLE, _PARTITION = 1, 2, 3  # LockLevel
+_STATES = {1: LockState.ACQUIRED, 2: LockState.WAITING, 4: LockState.NOT_ACQUIRED}
+_TYPE_NAMES = {1: "SHARED_READ", 2: "SHARED_WRITE", 3: "EXCLUSIVE", 4: "EXCL_WRITE"}
+
+FindTable = Callable[[TableName], TableDefinition | None]
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Builder of lock requests, for one generation of metastores and with the tables' definitions."""
+
+    capabilities: Capabilities
+    find: FindTable
+
+    def component(self, one: LockComponent) -> Any:
+        """Return a component as the metastore takes it."""
+        plain_database(one.database)
+        if one.table is None:
+            return protocol.LockComponent(
+                type=self.capabilities.locks[one.type],
+                level=_DATABASE,
+                dbname=one.database,
+                operationType=_NO_TXN,
+                isTransactional=False,
+                isDynamicPartitionWrite=False,
+            )
+        name = plain_table(TableName(one.database, one.table))
+        made = protocol.LockComponent(
+            type=self.capabilities.locks[one.type],
+            level=_TABLE if one.partition is None else _PARTITION,
+            dbname=one.database,
+            tablename=one.table,
+            partitionname=plain_partition(one.partition),
+            operationType=_SELECT if one.type is LockType.SHARED_READ else _NO_TXN,
+            isTransactional=False,
+            isDynamicPartitionWrite=False,
+        )
+        if one.operation is not None:
+            self._writing(made, one, self.find(name))
+        return made
+
+    def _writing(self, made: Any, one: LockComponent, table: TableDefinition | None) -> None:
+        # A table that is not there yet is about to be made (CREATE TABLE AS): transactional, or it would not say so.
+        if table is not None and table.kind is TableKind.PLAIN:
+            return
+        made.isTransactional = True
+        made.operationType = OPERATIONS[one.operation or "u"]
+        partitioned = table is not None and bool(table.partition_columns)
+        if partitioned and one.partition is None:
+            if self.capabilities.dynamic_rows:
+                made.isDynamicPartitionWrite = True
+            else:  # a record that conflicts with none; those of the partitions come before the commit
+                made.operationType = OPERATIONS["i"]
+        if self.capabilities.shared_inserts and one.operation == "i" and one.type is LockType.SHARED_WRITE:
+            made.type = self.capabilities.locks[LockType.SHARED_READ]
+
+
+def lock(
+    client: MetastoreClient,
+    requests: Requests,
+    who: Client,
+    txn_id: TxnId,
+    components: Sequence[LockComponent],
+) -> LockAnswer:
+    """Queue a request and check it."""
+    checks.components(components)
+    request = protocol.LockRequest(
+        component=[requests.component(one) for one in components],
+        txnid=txn_id,
+        user=who.user,
+        hostname=who.host,
+        agentInfo=who.agent,
+    )
+    answer = client.call("lock", request)
+    return _answered(client, answer)
+
+
+def check_lock(client: MetastoreClient, lock_id: LockId) -> LockAnswer:
+    """Check a waiting request again."""
+    try:
+        answer = client.call("check_lock", protocol.CheckLockRequest(lockid=lock_id))
+    except TransactionStateError as error:
+        raise request_gone(lock_id) from error
+    return _answered(client, answer)
+
+
+def unlock(client: MetastoreClient, lock_id: LockId) -> None:
+    """Withdraw a waiting request; one that is gone is no error. An acquired one ends with its transaction."""
+    try:
+        client.call("unlock", protocol.UnlockRequest(lockid=lock_id))
+    except TransactionStateError as error:
+        held = [row for row in show_locks(client) if row.lock_id.startswith(f"{lock_id}.")]
+        if held and held[0].txn_id is not None:
+            raise lock_in_use(lock_id, held[0].txn_id) from error
+
+
+def _answered(client: MetastoreClient, answer: Any) -> LockAnswer:
+    lock_id = LockId(answer.lockid)
+    state = _STATES.get(answer.state)
+    if state is None:
+        raise StoreError(f"the metastore gave up lock request {lock_id}")
+    blocked_by = _blocker(client, lock_id) if state is LockState.WAITING else None
+    return LockAnswer(lock_id, state, blocked_by)
+
+
+def _blocker(client: MetastoreClient, lock_id: LockId) -> str | None:
+    """Name the lock that a request waits for."""
+    rows = {row.lock_id: row for row in show_locks(client)}
+    mine = next((row for key, row in rows.items() if key.startswith(f"{lock_id}.") and row.blocked_by), None)
+    if mine is None or mine.blocked_by is None:
+        return None
+    other = rows.get(mine.blocked_by)
+    if other is None:
+        return f"lock {mine.blocked_by}"
+    place = ".".join(part for part in (other.database, other.table) if part)
+    partition = f"/{other.partition}" if other.partition else ""
+    return f"lock {mine.blocked_by} ({other.type} on {place}{partition}, transaction {other.txn_id})"
+
+
+def show_locks(client: MetastoreClient) -> tuple[LockRow, ...]:
+    """List locks by request."""
+    answer = client.call("show_locks", protocol.ShowLocksRequest(isExtended=True))
+    rows = sorted(answer.locks or (), key=lambda one: (one.lockid, one.lockIdInternal or 0))
+    return tuple(_row(one) for one in rows)
+
+
+def _row(one: Any) -> LockRow:
+    blocked = f"{one.blockedByExtId}.{one.blockedByIntId}" if one.blockedByExtId else None
+    return LockRow(
+        lock_id=f"{one.lockid}.{one.lockIdInternal or 1}",
+        database=one.dbname,
+        table=one.tablename or None,
+        partition=one.partname or None,
+        state=_STATES.get(one.state, LockState.WAITING).value,
+        blocked_by=blocked,
+        type=_TYPE_NAMES.get(one.type, str(one.type)),
+        txn_id=TxnId(one.txnid) if one.txnid else None,
+        last_heartbeat=one.lastheartbeat or 0,
+        acquired_at=one.acquiredat or None,
+        user=one.user or "",
+        host=one.hostname or "",
+        agent=one.agentInfo or "",
+    )

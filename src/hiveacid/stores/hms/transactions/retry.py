@@ -1,0 +1,69 @@
+"""Retries of steps before a commit whose answer may be lost: nothing is committed yet, so that they are repeatable."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hiveacid.core.schema.locations import is_same_location
+from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
+from hiveacid.stores.hms.thrift.client import ROUNDS
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
+
+logger = logging.getLogger(__name__)
+
+
+def retry_lost_answer(step: Callable[[], object]) -> None:
+    """Run a repeatable step again after a lost answer. Raises StoreUnavailableError after the last attempt."""
+    for turn in range(1, ROUNDS + 1):
+        try:
+            step()
+        except CommitStateUnknownError as lost:
+            if turn == ROUNDS:
+                said = str(lost).rpartition(";")[0] or str(lost)
+                raise StoreUnavailableError(f"{said}; nothing was committed: try again") from lost
+        else:
+            return
+
+
+def create_table(catalog: MetastoreCatalog, table: TableDefinition, made: list[TableDefinition]) -> None:
+    """Create a table whose name is locked; one that is there after a lost answer is the same table.
+
+    ``made`` gets it as soon as it may exist: for :func:`drop_created_tables`.
+    """
+
+    def create() -> None:
+        if table in made and _is_made(catalog, table):
+            return
+        try:
+            catalog.create_table(table)
+        except CommitStateUnknownError:
+            made.append(table)
+            raise
+
+    retry_lost_answer(create)
+    made.append(table)
+
+
+def drop_created_tables(catalog: MetastoreCatalog, tables: list[TableDefinition]) -> None:
+    """Drop the tables that :func:`create_table` made, or may have made, as far as the metastore can be reached."""
+    for table in tables:
+        try:
+            retry_lost_answer(partial(_drop, catalog, table))
+        except HiveAcidError:  # what went wrong before is what there is to say
+            logger.warning("%s may be left without rows: drop it", table.name, exc_info=True)
+
+
+def _drop(catalog: MetastoreCatalog, table: TableDefinition) -> None:
+    if _is_made(catalog, table):
+        catalog.drop_table(table.name)
+
+
+def _is_made(catalog: MetastoreCatalog, table: TableDefinition) -> bool:
+    found = catalog.get_table(table.name)
+    return found is not None and is_same_location(found.location, table.location)

@@ -1,0 +1,151 @@
+"""Seeding: the first write ids and transaction ids of a table that comes from another store."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.core.format.write_id_lists import NO_OPEN_ID
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.errors import StoreError, UnsupportedFeatureError
+from hiveacid.ports.store import WarehouseStore
+from hiveacid.ports.transactions import Operation
+from hiveacid.ports.write_ids import STAND_IN_PREFIX
+from hiveacid.stores import checks
+from hiveacid.stores.hms.catalog.names import plain_table
+from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.hms.transactions import transactions
+from hiveacid.stores.refusals import ids_given
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.ports.clock import Clock
+    from hiveacid.ports.transactions import Client
+    from hiveacid.stores.hms.capabilities import Capabilities
+    from hiveacid.stores.hms.thrift.client import MetastoreClient
+
+MOST_SINGLY = 20_000
+"""So many write ids are given out one by one, from the lowest aborted one up."""
+_BATCH = 500
+_TURNS, _PAUSE = 40, 0.25  # ten seconds until skipped ids count as ended
+
+
+class SeededStore(WarehouseStore, Protocol):
+    """The parts of the metastore's store that seeding needs: the verbs of the ports, and the connection."""
+
+    client: MetastoreClient
+    capabilities: Capabilities
+    clock: Clock
+
+
+def seed_write_ids(
+    store: SeededStore, who: Client, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]
+) -> None:
+    """Continue the write ids of another store.
+
+    Ids below the lowest aborted one take a single call (that of Hive's replication, which both versions have). From there
+    on each id gets a transaction, and the aborted ones a record of a write: without it the metastore would soon forget
+    them, and readers would believe their files. Raises TransactionStateError if the table has write ids,
+    UnsupportedFeatureError for too many.
+    """
+    ids = checks.seed(high_watermark, aborted)
+    plain_table(table)
+    if _top(store, table) > 0:
+        raise ids_given(table)
+    first = int(min(ids, default=WriteId(high_watermark + 1)))
+    if high_watermark - first >= MOST_SINGLY:
+        raise UnsupportedFeatureError(
+            f"{table}: write id {first} was aborted, and {high_watermark - first} came after it; a metastore can be told "
+            f"of {MOST_SINGLY} at most: compact the table and let the cleaner do its work first"
+        )
+    if first > 1:
+        request = protocol.ReplTblWriteIdStateRequest(
+            validWriteIdlist=f"{table}:{first - 1}:{NO_OPEN_ID}::",
+            user=who.user,
+            hostName=who.host,
+            dbName=table.database,
+            tableName=table.name,
+        )
+        store.client.call("repl_tbl_writeid_state", request)
+    lost = set(ids)
+    for start in range(first, int(high_watermark) + 1, _BATCH):
+        _spend(store, who, table, range(start, min(start + _BATCH, int(high_watermark) + 1)), lost)
+    if _top(store, table) != high_watermark:
+        raise StoreError(
+            f"the metastore gives write ids of {table} from {_top(store, table)} on, not {high_watermark}"
+        )
+
+
+def restart_write_ids(store: SeededStore, table: TableDefinition, mark: tuple[str, str]) -> None:
+    """Make write ids begin at 1 again for a name that is about to get a table.
+
+    A metastore of Hive 4 keeps the write ids of a table that was dropped without its files, but forgets which of them
+    were aborted. A stand-in table of the same name on an empty directory, dropped with its files, removes them. The
+    property ``mark`` identifies a stand-in that an interrupted call left behind.
+    """
+    name = table.name
+    if _top(store, name) == 0:
+        return
+    database = store.get_database(name.database)
+    place = f"{database.location if database else table.location}/{STAND_IN_PREFIX}{secrets.token_hex(8)}"
+    store.create_table(
+        replace(
+            table,
+            location=place,
+            partition_columns=(),
+            bucketing=None,
+            properties=((TRANSACTIONAL.name, "true"), (TRANSACTIONAL_PROPERTIES.name, "insert_only"), mark),
+        )
+    )
+    environment = protocol.EnvironmentContext(properties={})
+    call = "drop_table_with_environment_context"
+    store.client.call(call, name.database, name.name, True, environment)  # noqa: FBT003 - deleteData
+    if _top(store, name) > 0:
+        raise ids_given(name)
+
+
+def _top(store: SeededStore, table: TableName) -> int:
+    return int(store.valid_write_ids(store.valid_txns(), [table])[table].high_watermark)
+
+
+def _spend(store: SeededStore, who: Client, table: TableName, ids: range, lost: set[WriteId]) -> None:
+    opened = store.open_txns(who, len(ids))
+    given = store.allocate_write_ids(opened, table)
+    if list(given) != list(ids):
+        store.abort_txns(opened, "write ids came from somewhere else")
+        raise StoreError(f"write ids of {table} were taken by somebody else while they were seeded")
+    for txn_id, write_id in zip(opened, given, strict=True):
+        if write_id not in lost:
+            store.commit_txn(txn_id)
+            continue
+        component = LockComponent(
+            LockType.SHARED_READ, table.database, table.name, operation=Operation.INSERT
+        )
+        store.lock(txn_id, [component])
+        store.abort_txns([txn_id], "aborted where the table comes from")
+
+
+def seed_txns(store: SeededStore, who: Client, high_watermark: TxnId) -> None:
+    """Make later transaction ids higher, and wait until those in between count as ended.
+
+    A metastore of Hive 4 takes ids that are missing for open as long as they might come (a second). Raises
+    UnsupportedFeatureError with Hive 3, which has no call for it (nor names that hold transaction ids).
+    """
+    checks.seedable(high_watermark)
+    if store.valid_txns().high_watermark >= high_watermark:
+        return
+    if not store.capabilities.txn_types:
+        raise UnsupportedFeatureError(
+            f"transaction ids up to {high_watermark} cannot be taken over by a Hive 3 metastore: it gives its own"
+        )
+    store.client.call("seed_txn_id", protocol.SeedTxnIdRequest(seedTxnId=high_watermark))
+    (first,) = store.open_txns(who)
+    transactions.commit_txn(store.client, first, wrote=False)
+    for _ in range(_TURNS):
+        if not any(one <= high_watermark for one in store.valid_txns().open):
+            return
+        store.clock.sleep(_PAUSE)

@@ -1,0 +1,264 @@
+"""Calls about transactions and write ids of a metastore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.transactions.states import TransactionState
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    HiveAcidError,
+    NoSuchTransactionError,
+    StoreError,
+    TransactionAbortedError,
+    TransactionStateError,
+)
+from hiveacid.ports.transactions import Client, HeartbeatAnswer, TransactionRow, TxnKind
+from hiveacid.stores import checks
+from hiveacid.stores.hms.catalog.names import plain_table
+from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.hms.transactions.snapshots import checked_id, format_txn_list, txn_list, write_id_list
+from hiveacid.stores.refusals import not_open
+
+if TYPE_CHECKING:
+    from hiveacid.stores.hms.capabilities import Capabilities
+    from hiveacid.stores.hms.thrift.client import MetastoreClient
+    from hiveacid.stores.limits import Limits
+
+# TxnType. Not READ_ONLY (2): ``get_open_txns`` leaves those out, and a reader has to be able to ask for itself.
+_TYPES = {TxnKind.COMPACTION: 3}
+_STATES = {2: "ABORTED", 3: "OPEN"}  # TxnState
+_MOST_TABLES = 500  # of one request
+
+
+def open_txns(
+    client: MetastoreClient,
+    capabilities: Capabilities,
+    limits: Limits,
+    who: Client,
+    count: int,
+    kind: TxnKind,
+) -> tuple[TxnId, ...]:
+    """Open transactions; a metastore of Hive 3 does not hear what they are for."""
+    checks.client(who)
+    checks.open_count(count, limits)
+    request = protocol.OpenTxnRequest(num_txns=count, user=who.user, hostname=who.host, agentInfo=who.agent)
+    if capabilities.txn_types:
+        request.txn_type = _TYPES.get(kind)
+    answer = client.call("open_txns", request)
+    return tuple(TxnId(checked_id(one)) for one in sorted(answer.txn_ids))
+
+
+def valid_txns(client: MetastoreClient) -> ValidTxnList:
+    """Return who is committed now."""
+    return txn_list(client.call("get_open_txns"))
+
+
+def take_snapshot(client: MetastoreClient, txn_id: TxnId) -> ValidTxnList:
+    """Return who is committed now as seen by an open transaction."""
+    txns = valid_txns(client)
+    state = _state(txns, txn_id)
+    if state != TransactionState.OPEN:
+        raise not_open(txn_id, state)
+    return txns
+
+
+def txn_state(client: MetastoreClient, txn_id: TxnId) -> str:
+    """Return open, aborted, committed or unknown.
+
+    A metastore forgets aborted transactions that wrote nothing: those appear as committed.
+    """
+    return _state(valid_txns(client), txn_id)
+
+
+def _state(txns: ValidTxnList, txn_id: TxnId) -> str:
+    if txn_id in txns.open:
+        return TransactionState.OPEN
+    if txns.is_aborted(txn_id):
+        return TransactionState.ABORTED
+    return TransactionState.COMMITTED if 1 <= txn_id <= txns.high_watermark else TransactionState.UNKNOWN
+
+
+def min_open_txn_id(client: MetastoreClient) -> TxnId:
+    """Return the lowest open transaction id, or the next one."""
+    txns = valid_txns(client)
+    return txns.open[0] if txns.open else TxnId(txns.high_watermark + 1)
+
+
+def valid_write_ids(
+    client: MetastoreClient, txns: ValidTxnList, tables: Sequence[TableName]
+) -> Mapping[TableName, ValidWriteIdList]:
+    """Return the tables' lists as of a snapshot.
+
+    A metastore forgets ids of transactions that were opened after the snapshot, where an older transaction took a
+    higher one since: they would count as committed. Those that are still open or aborted are added.
+    """
+    lists = _fetch_write_id_lists(client, txns, tables)
+    now = valid_txns(client)
+    if now.high_watermark == txns.high_watermark or not lists:
+        return lists
+    later = _fetch_write_id_lists(client, now, tables)
+    return {name: _with_later_ids(found, later[name]) for name, found in lists.items()}
+
+
+def _with_later_ids(found: ValidWriteIdList, later: ValidWriteIdList) -> ValidWriteIdList:
+    known = {*found.open, *found.aborted}
+    young = [one for one in (*later.open, *later.aborted) if one <= found.high_watermark and one not in known]
+    return ValidWriteIdList(found.table, found.high_watermark, (*found.open, *young), found.aborted)
+
+
+def _fetch_write_id_lists(
+    client: MetastoreClient, txns: ValidTxnList, tables: Sequence[TableName]
+) -> dict[TableName, ValidWriteIdList]:
+    found: dict[TableName, ValidWriteIdList] = {}
+    wanted = list(dict.fromkeys(plain_table(name) for name in tables))
+    for start in range(0, len(wanted), _MOST_TABLES):
+        names = {str(name): name for name in wanted[start : start + _MOST_TABLES]}
+        request = protocol.GetValidWriteIdsRequest(
+            fullTableNames=list(names), validTxnList=format_txn_list(txns)
+        )
+        for one in client.call("get_valid_write_ids", request).tblValidWriteIds:
+            table = names.get(one.fullTableName.lower())
+            if table is not None:
+                found[table] = write_id_list(table, one)
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise StoreError(f"the metastore gave no write ids of {missing[0]}")
+    return found
+
+
+def record_read_write_ids(
+    client: MetastoreClient, capabilities: Capabilities, txn_id: TxnId, lists: Sequence[ValidWriteIdList]
+) -> None:
+    """Record in a metastore of Hive 4 the lowest write id of each table that a transaction does not see for certain.
+
+    With ``metastore.txn.use.minhistorywriteid`` its cleaner waits for that and not for open transactions; without, the
+    call does nothing. Hive does the same (``DbTxnManager.addWriteIdsToMinHistory``).
+    """
+    if not capabilities.txn_types or not lists:
+        return
+    lowest = {str(one.table): int(one.min_open or one.high_watermark + 1) for one in lists}
+    client.call("add_write_ids_to_min_history", txn_id, lowest)
+
+
+def allocate_write_ids(
+    client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableName
+) -> tuple[WriteId, ...]:
+    """Give each open transaction its write id, the same one if asked again."""
+    plain_table(table)
+    if not txn_ids:
+        return ()
+    wanted = sorted(set(txn_ids))
+    try:
+        given = _allocate(client, wanted, table)
+    except (
+        HiveAcidError
+    ):  # for one that has ended, and for some that have their ids, no version has good words
+        txns = valid_txns(client)
+        for txn_id in wanted:
+            state = _state(txns, txn_id)
+            if state != TransactionState.OPEN:
+                raise not_open(txn_id, state) from None
+        if len(wanted) == 1:
+            raise
+        given = {}
+        for txn_id in wanted:
+            given |= _allocate(client, [txn_id], table)
+    return tuple(given[one] for one in txn_ids)
+
+
+def _allocate(client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableName) -> dict[int, WriteId]:
+    request = protocol.AllocateTableWriteIdsRequest(
+        dbName=table.database, tableName=table.name, txnIds=list(txn_ids)
+    )
+    answer = client.call("allocate_table_write_ids", request)
+    given = {int(one.txnId): WriteId(checked_id(one.writeId)) for one in answer.txnToWriteIds}
+    if not set(given).issuperset(txn_ids):
+        raise StoreError(
+            f"the metastore gave write ids of {table} to {sorted(given)}, not to {list(txn_ids)}"
+        )
+    return given
+
+
+def heartbeat(client: MetastoreClient, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
+    """Send a heartbeat, one call per run of consecutive ids, so that no other client's transactions are kept alive."""
+    aborted: set[int] = set()
+    missing: set[int] = set()
+    for low, high in _runs(sorted(set(txn_ids))):
+        answer = client.call("heartbeat_txn_range", protocol.HeartbeatTxnRangeRequest(min=low, max=high))
+        aborted |= answer.aborted or set()
+        missing |= answer.nosuch or set()
+    return HeartbeatAnswer(tuple(map(TxnId, sorted(aborted))), tuple(map(TxnId, sorted(missing))))
+
+
+def _runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
+    low = high = None
+    for one in ids:
+        if low is None or high is None or one != high + 1:
+            if low is not None and high is not None:
+                yield low, high
+            low = one
+        high = one
+    if low is not None and high is not None:
+        yield low, high
+
+
+def commit_txn(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
+    """Commit. After a lost answer the call is repeated: a metastore confirms a commit that it has already made.
+
+    Conflicts are always looked for, so that a writer that waited for a lock may be refused although it saw everything, and
+    tries again. ``exclWriteEnabled`` asks for the check where a metastore knows it: Hive 4, and vendors' builds that call
+    themselves 3.1. Hive 3.1 itself always checks, and skips fields that it does not know.
+    ``wrote``: whether there is anything to lose. A metastore that has forgotten the transaction may have aborted it and
+    cleaned up.
+    """
+    request = protocol.CommitTxnRequest(txnid=txn_id, exclWriteEnabled=False)
+    try:
+        client.call("commit_txn", request)
+    except CommitStateUnknownError as lost:
+        try:
+            client.call("commit_txn", request)
+        except NoSuchTransactionError:
+            if wrote:
+                raise lost from None
+        except StoreError:  # "not there", or "no ticket", would say that nothing happened
+            if wrote:
+                raise lost from None
+            raise
+    except NoSuchTransactionError as error:
+        if wrote or txn_state(client, txn_id) != TransactionState.COMMITTED:
+            raise NoSuchTransactionError(
+                f"transaction {txn_id} is not known: it was never opened, or ended long ago"
+            ) from error
+
+
+def abort_txns(client: MetastoreClient, txn_ids: Sequence[TxnId]) -> tuple[TxnId, ...]:
+    """Abort those that are open; return them. One by one: an answer about many would not say which."""
+    running = set(valid_txns(client).open)
+    ended = []
+    for txn_id in sorted(set(txn_ids) & running):
+        try:
+            client.call("abort_txn", protocol.AbortTxnRequest(txnid=txn_id))
+        except (NoSuchTransactionError, TransactionAbortedError, TransactionStateError):
+            continue  # it ended meanwhile
+        ended.append(txn_id)
+    return tuple(ended)
+
+
+def show_transactions(client: MetastoreClient) -> tuple[TransactionRow, ...]:
+    """List open and aborted transactions by id."""
+    rows = client.call("get_open_txns_info").open_txns
+    return tuple(
+        TransactionRow(
+            TxnId(one.id),
+            _STATES.get(one.state, "OPEN"),
+            one.startedTime or 0,
+            one.lastHeartbeatTime or 0,
+            one.user or "",
+            one.hostname or "",
+        )
+        for one in sorted(rows, key=lambda one: int(one.id))
+    )

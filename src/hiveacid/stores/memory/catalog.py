@@ -1,0 +1,263 @@
+"""Catalog of the reference store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hiveacid.core.model import (
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableKind,
+    TableName,
+    ViewDefinition,
+    WriteId,
+)
+from hiveacid.core.schema.constraints import Constraint
+from hiveacid.core.schema.locations import is_same_location, overlap
+from hiveacid.core.transactions.commits import CommitRecord, OperationSummary
+from hiveacid.ports.catalog import CatalogChanges
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.memory.state import MemoryBase, partition_key, synchronized
+
+
+class MemoryCatalog(MemoryBase):
+    """Implements :class:`hiveacid.ports.catalog.Catalog`."""
+
+    @synchronized
+    def create_database(self, database: DatabaseDefinition) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        checks.database(database)
+        if database.name in self._state.databases:
+            raise refusals.database_exists(database.name)
+        self._state.databases[database.name] = database
+
+    @synchronized
+    def drop_database(self, name: str) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError, or CatalogError if it has tables."""
+        checks.database_name(name)
+        if name not in self._state.databases:
+            raise refusals.no_database(name)
+        tables = [one for one in (*self._state.tables, *self._state.views) if one.database == name]
+        if tables:
+            raise refusals.database_not_empty(name, len(tables))
+        del self._state.databases[name]
+
+    @synchronized
+    def get_database(self, name: str) -> DatabaseDefinition | None:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        return self._state.databases.get(checks.database_name(name))
+
+    @synchronized
+    def list_databases(self) -> tuple[str, ...]:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        return tuple(sorted(self._state.databases))
+
+    @synchronized
+    def create_table(self, table: TableDefinition) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        checks.table(table)
+        self._require_new(table)
+        self._put_table(table)
+
+    @synchronized
+    def drop_table(self, name: TableName) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
+        self._require_table(name)
+        del self._state.tables[name]
+        del self._state.partitions[name]
+        self._purge(name)
+
+    @synchronized
+    def get_table(self, name: TableName) -> TableDefinition | None:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        return self._state.tables.get(checks.table_name(name))
+
+    @synchronized
+    def list_tables(self, database: str) -> tuple[str, ...]:
+        """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError."""
+        checks.database_name(database)
+        if database not in self._state.databases:
+            raise refusals.no_database(database)
+        return tuple(sorted(name.name for name in self._state.tables if name.database == database))
+
+    @synchronized
+    def get_view(self, name: TableName) -> ViewDefinition | None:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        return self._state.views.get(checks.table_name(name))
+
+    @synchronized
+    def list_views(self, database: str) -> tuple[str, ...]:
+        """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchDatabaseError."""
+        checks.database_name(database)
+        if database not in self._state.databases:
+            raise refusals.no_database(database)
+        return tuple(sorted(name.name for name in self._state.views if name.database == database))
+
+    @synchronized
+    def create_view(self, view: ViewDefinition) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        checks.view(view)
+        self._require_room(view.name)
+        self._state.views[view.name] = view
+
+    @synchronized
+    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        checks.table_name(name)
+        checks.view(view)
+        if name not in self._state.views:
+            raise refusals.no_view(name)
+        if view.name != name:
+            self._require_room(view.name)
+            del self._state.views[name]
+        self._state.views[view.name] = view
+
+    @synchronized
+    def drop_view(self, name: TableName) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`."""
+        if self._state.views.pop(checks.table_name(name), None) is None:
+            raise refusals.no_view(name)
+
+    @synchronized
+    def alter_table(self, name: TableName, table: TableDefinition) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError, AlreadyExistsError."""
+        checks.table(table)
+        self._require_table(name)
+        if table.name != name:
+            self._require_room(table.name)
+            self._purge(table.name)
+            self._rename(name, table.name)
+        self._replace(table.name, table)
+
+    @synchronized
+    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
+        checks.partitions(partitions)
+        self._require_table(name)
+        for partition in partitions:
+            self._state.partitions[name].setdefault(partition_key(partition), partition)
+
+    @synchronized
+    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """See :class:`hiveacid.ports.catalog.Catalog`. Those that are not there are passed over."""
+        checks.partitions(partitions)
+        self._require_table(name)
+        for partition in partitions:
+            self._state.partitions[name].pop(partition_key(partition), None)
+
+    def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:  # noqa: ARG002 - the same for all
+        """See :class:`hiveacid.ports.catalog.Catalog`: none, because CREATE TABLE refuses them."""
+        return ()
+
+    @synchronized
+    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
+        """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
+        self._require_table(name)
+        return tuple(one for _, one in sorted(self._state.partitions[name].items(), key=lambda item: item[0]))
+
+    def _require_table(self, name: TableName) -> None:
+        checks.table_name(name)
+        if name not in self._state.tables:
+            raise refusals.no_table(name)
+
+    def _require_room(self, name: TableName) -> None:
+        if name.database not in self._state.databases:
+            raise refusals.no_database(name.database)
+        if name in self._state.tables:
+            raise refusals.table_exists(name)
+        if name in self._state.views:
+            raise refusals.view_exists(name)
+
+    def _require_new(self, table: TableDefinition) -> None:
+        self._require_room(table.name)
+        for other in self._state.tables.values():
+            if overlap(table.location, other.location):
+                raise refusals.location_taken(table.location, other.name, other.location)
+
+    def _put_table(self, table: TableDefinition) -> None:
+        self._replace(table.name, table)
+        self._state.partitions[table.name] = {}
+
+    def _replace(self, name: TableName, table: TableDefinition) -> None:
+        old = self._state.tables.get(name)
+        self._state.tables[name] = table
+        if table.kind is not TableKind.PLAIN and (old is None or old.kind is TableKind.PLAIN):
+            self._state.commits[name] = [
+                CommitRecord(
+                    WriteId(0),
+                    self._clock.now(),
+                    summary=OperationSummary("CREATE TABLE" if old is None else "CONVERT"),
+                )
+            ]
+
+    def _require_changes_fit(self, changes: CatalogChanges) -> None:
+        for table in changes.tables:
+            self._require_new(table)
+        for table in changes.altered:
+            self._require_table(table.name)
+
+    def _misplaced_partition(self, changes: CatalogChanges) -> str | None:
+        """Return why one of the new partitions cannot be where its rows are, None if all can."""
+        fresh: dict[tuple[TableName, tuple[str, ...]], Partition] = {}
+        for new in changes.partitions:
+            key = partition_key(new.partition)
+            there = self._state.partitions.get(new.table, {}).get(key)
+            there = there or fresh.setdefault((new.table, key), new.partition)
+            if not is_same_location(there.location, new.partition.location):
+                return refusals.misplaced_partition(new.table, new.partition, there)
+        return None
+
+    def _apply_changes(self, changes: CatalogChanges) -> None:
+        """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over."""
+        for table in changes.tables:
+            self._put_table(table)
+        for table in changes.altered:
+            self._replace(table.name, table)
+        for name, count in changes.skipped:
+            self._state.next_write_id[name] = WriteId(self._state.next_write_id.get(name, WriteId(1)) + count)
+        for new in changes.partitions:
+            known = self._state.partitions.get(new.table)
+            if known is not None:
+                known.setdefault(partition_key(new.partition), new.partition)
+
+    def _purge(self, name: TableName) -> None:
+        state = self._state
+        state.write_ids.pop(name, None)
+        state.next_write_id.pop(name, None)
+        state.commits.pop(name, None)
+        state.written = [row for row in state.written if row.change.table != name]
+        state.compactions = {
+            number: one for number, one in state.compactions.items() if one.request.table != name
+        }
+        state.changed = {place: at for place, at in state.changed.items() if place[0] != name}
+        state.streams = {key: one for key, one in state.streams.items() if key.table != name}
+
+    def _rename(self, old: TableName, new: TableName) -> None:
+        state = self._state
+        state.tables[new] = state.tables.pop(old)
+        state.partitions[new] = state.partitions.pop(old)
+        if old in state.next_write_id:
+            state.next_write_id[new] = state.next_write_id.pop(old)
+        if old in state.write_ids:
+            state.write_ids[new] = state.write_ids.pop(old)
+        if old in state.commits:
+            state.commits[new] = state.commits.pop(old)
+        for row in state.written:
+            if row.change.table == old:
+                row.change = replace(row.change, table=new)
+        for request in state.requests.values():
+            request.components = tuple(
+                replace(one, database=new.database, table=new.name)
+                if (one.database, one.table) == (old.database, old.name)
+                else one
+                for one in request.components
+            )
+        for number, one in state.compactions.items():
+            if one.request.table == old:
+                state.compactions[number] = replace(one, request=replace(one.request, table=new))
+        state.changed = {(new if name == old else name, of): at for (name, of), at in state.changed.items()}
+        for key in [key for key in state.streams if key.table == old]:
+            moved = replace(key, table=new)
+            state.streams[moved] = replace(state.streams.pop(key), stream=moved)

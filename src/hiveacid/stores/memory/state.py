@@ -1,0 +1,165 @@
+"""State of the reference store: plain lists and dictionaries behind one lock."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Concatenate, ParamSpec, TypeVar
+
+from hiveacid.core.compaction.queue import Compaction, Service
+from hiveacid.core.model import (
+    DEFAULT_PARTITION,
+    DatabaseDefinition,
+    LockId,
+    Partition,
+    TableDefinition,
+    TableName,
+    TxnId,
+    ViewDefinition,
+    WriteId,
+)
+from hiveacid.core.transactions.commits import CommitRecord
+from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS, Change, CommittedChange
+from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState
+from hiveacid.core.transactions.states import TransactionState
+from hiveacid.core.transactions.stream_progress import StreamKey, StreamProgress
+from hiveacid.ports.clock import Clock
+from hiveacid.ports.transactions import Client, TxnKind
+from hiveacid.stores import refusals
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.limits import Limits
+
+_Args = ParamSpec("_Args")
+_Answer = TypeVar("_Answer")
+
+NOBODY = TxnId(0)
+"""Owner of aborted write ids that another engine left."""
+
+
+@dataclass
+class Transaction:
+    """A transaction.
+
+    ``moment``: commit sequence at its snapshot. ``min_open``: lowest open id when it began. ``timeout``: ms.
+    """
+
+    id: TxnId
+    kind: TxnKind
+    client: Client
+    started: int
+    heartbeat: int
+    moment: int
+    min_open: TxnId
+    timeout: int
+    state: str = TransactionState.OPEN
+    ended: int | None = None
+    reason: str | None = None
+    code: str | None = None
+
+
+@dataclass
+class WrittenRow:
+    """A table or partition that a transaction wrote. ``operation``: i, u, d, or c for a compaction up to ``write_id``."""
+
+    txn_id: TxnId
+    change: Change
+    sequence: int | None = None
+    write_id: WriteId | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether it can be part of a conflict."""
+        return self.change.operation in CONFLICTING_OPERATIONS
+
+    def committed(self) -> CommittedChange:
+        """Return it as the conflict rule wants it; only of rows that have a sequence."""
+        return CommittedChange(self.txn_id, self.sequence or 0, self.change)
+
+
+@dataclass
+class Request:
+    """A lock request in the queue."""
+
+    id: LockId
+    txn_id: TxnId
+    components: tuple[LockComponent, ...]
+    state: LockState
+    acquired_at: int | None
+    blocked_by: str | None
+
+    def held(self) -> list[HeldLock]:
+        """Return the components as the lock rule wants them."""
+        return [
+            HeldLock(self.id, number, self.txn_id, component)
+            for number, component in enumerate(self.components, 1)
+        ]
+
+
+@dataclass
+class State:
+    """Everything there is."""
+
+    txns: dict[TxnId, Transaction] = field(default_factory=dict)
+    last_txn: int = 0
+    sequence: int = 0
+    write_ids: dict[TableName, dict[WriteId, TxnId]] = field(default_factory=dict)
+    next_write_id: dict[TableName, int] = field(default_factory=dict)
+    written: list[WrittenRow] = field(default_factory=list)
+    requests: dict[LockId, Request] = field(default_factory=dict)
+    last_lock: int = 0
+    compactions: dict[int, Compaction] = field(default_factory=dict)
+    last_compaction: int = 0
+    commits: dict[TableName, list[CommitRecord]] = field(default_factory=dict)
+    changed: dict[tuple[TableName, str | None], int] = field(default_factory=dict)  # last commit, ms
+    services: dict[str, Service] = field(default_factory=dict)
+    streams: dict[StreamKey, StreamProgress] = field(default_factory=dict)
+    databases: dict[str, DatabaseDefinition] = field(default_factory=dict)
+    tables: dict[TableName, TableDefinition] = field(default_factory=dict)
+    partitions: dict[TableName, dict[tuple[str, ...], Partition]] = field(default_factory=dict)
+    views: dict[TableName, ViewDefinition] = field(default_factory=dict)
+
+    def open_txns(self) -> list[Transaction]:
+        """Return the open transactions by id."""
+        return [txn for _, txn in sorted(self.txns.items()) if txn.state == TransactionState.OPEN]
+
+    def require_open(self, txn_id: TxnId) -> Transaction:
+        """Return an open transaction or raise what fits."""
+        txn = self.txns.get(txn_id)
+        if txn is None:
+            raise refusals.not_open(txn_id, TransactionState.UNKNOWN)
+        if txn.state != TransactionState.OPEN:
+            raise refusals.not_open(txn_id, txn.state, txn.reason, txn.code)
+        return txn
+
+
+class MemoryBase:
+    """State, clock and limits that the parts of the reference store share."""
+
+    def __init__(self, *, limits: Limits | None = None, clock: Clock | None = None) -> None:
+        self._state = State()
+        self._mutex = threading.RLock()
+        self._limits = limits or Limits()
+        self._clock = clock or SystemClock()
+
+
+_Part = TypeVar("_Part", bound=MemoryBase)
+
+
+def synchronized(
+    verb: Callable[Concatenate[_Part, _Args], _Answer],
+) -> Callable[Concatenate[_Part, _Args], _Answer]:
+    """Let a verb run while no other one does."""
+
+    @functools.wraps(verb)
+    def wrapped(self: _Part, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Answer:
+        with self._mutex:
+            return verb(self, *args, **kwargs)
+
+    return wrapped
+
+
+def partition_key(partition: Partition) -> tuple[str, ...]:
+    """Return what makes a partition the same one: its values; none and empty are the default partition."""
+    return tuple(value or DEFAULT_PARTITION for value in partition.values)

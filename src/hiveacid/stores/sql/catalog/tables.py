@@ -1,0 +1,351 @@
+"""Databases, tables and partitions, and the catalog changes of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.schema.locations import is_same_location, overlap
+from hiveacid.ports.catalog import CatalogChanges
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.sql.catalog.definitions import (
+    database_of,
+    partition_digest,
+    partition_of,
+    partition_order,
+    table_of,
+    to_text,
+)
+from hiveacid.stores.sql.database import Database, chunks
+from hiveacid.stores.sql.idempotency import write_exactly_once
+from hiveacid.stores.sql.schema import (
+    changed_partitions,
+    commits,
+    compactions,
+    databases,
+    lock_components,
+    next_write_ids,
+    partitions,
+    streams,
+    tables,
+    views,
+    write_ids,
+    written,
+)
+from hiveacid.stores.sql.transactions import commit_records
+
+_DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
+_TABLE = select(tables.c.definition).where(
+    tables.c.database_name == bindparam("database"), tables.c.name == bindparam("name")
+)
+_VIEW = select(views.c.name).where(
+    views.c.database_name == bindparam("database"), views.c.name == bindparam("name")
+)
+_ALL_TABLES = select(tables.c.definition).order_by(tables.c.database_name, tables.c.name)
+_TABLES = select(tables.c.name).where(tables.c.database_name == bindparam("database"))
+_PARTITIONS = select(partitions.c.definition).where(
+    partitions.c.database_name == bindparam("database"), partitions.c.table_name == bindparam("name")
+)
+
+
+def _place(name: TableName) -> dict[str, str]:
+    return {"database": name.database, "name": name.name}
+
+
+def create_database(database: Database, definition: DatabaseDefinition) -> None:
+    """Create a database."""
+    checks.database(definition)
+
+    def work(connection: Connection) -> None:
+        if connection.scalar(_DATABASE, {"name": definition.name}) is not None:
+            raise refusals.database_exists(definition.name)
+        row = {"name": definition.name, "definition": to_text(definition)}
+        connection.execute(insert(databases), row)
+
+    write_exactly_once(database, work)
+
+
+def drop_database(database: Database, name: str) -> None:
+    """Drop an empty database."""
+    checks.database_name(name)
+
+    def work(connection: Connection) -> None:
+        require_database(connection, name)
+        count = sum(
+            connection.scalar(select(func.count()).select_from(kind).where(kind.c.database_name == name)) or 0
+            for kind in (tables, views)
+        )
+        if count:
+            raise refusals.database_not_empty(name, count)
+        connection.execute(delete(databases).where(databases.c.name == name))
+
+    write_exactly_once(database, work)
+
+
+def get_database(database: Database, name: str) -> DatabaseDefinition | None:
+    """Return a database or None."""
+    checks.database_name(name)
+    text = database.read(lambda connection: connection.scalar(_DATABASE, {"name": name}))
+    return None if text is None else database_of(text)
+
+
+def list_databases(database: Database) -> tuple[str, ...]:
+    """Return the names, sorted."""
+    return tuple(sorted(database.read(lambda connection: connection.scalars(select(databases.c.name)).all())))
+
+
+def create_table(database: Database, definition: TableDefinition) -> None:
+    """Create a table."""
+    checks.table(definition)
+    write_exactly_once(database, lambda connection: _create_table(database, connection, definition))
+
+
+def _create_table(database: Database, connection: Connection, definition: TableDefinition) -> None:
+    """Create a table where no other one is: two that are created at once would not see each other's place."""
+    require_free_name(database, connection, definition.name)
+    for text in connection.scalars(_ALL_TABLES):
+        other = table_of(text)
+        if overlap(definition.location, other.location):
+            raise refusals.location_taken(definition.location, other.name, other.location)
+    name = definition.name
+    row = {"database_name": name.database, "name": name.name, "definition": to_text(definition)}
+    connection.execute(insert(tables), row)
+    if definition.kind is not TableKind.PLAIN:
+        commit_records.start_history(connection, name, "CREATE TABLE", database.now())
+
+
+def drop_table(database: Database, name: TableName) -> None:
+    """Drop a table with its partitions and all that transactions know about it."""
+    checks.table_name(name)
+
+    def work(connection: Connection) -> None:
+        _require_table(connection, name)
+        connection.execute(
+            delete(tables).where(tables.c.database_name == name.database, tables.c.name == name.name)
+        )
+        _purge(connection, name)
+
+    write_exactly_once(database, work)
+
+
+def get_table(database: Database, name: TableName) -> TableDefinition | None:
+    """Return a table or None."""
+    checks.table_name(name)
+    text = database.read(lambda connection: connection.scalar(_TABLE, _place(name)))
+    return None if text is None else table_of(text)
+
+
+def list_tables(database: Database, name: str) -> tuple[str, ...]:
+    """Return the names, sorted."""
+    checks.database_name(name)
+
+    def work(connection: Connection) -> tuple[str, ...]:
+        found = tuple(sorted(connection.scalars(_TABLES, {"database": name})))
+        if not found:
+            require_database(connection, name)
+        return found
+
+    return database.read(work)
+
+
+def alter_table(database: Database, name: TableName, definition: TableDefinition) -> None:
+    """Replace a definition; a new name goes everywhere the old one stood."""
+    checks.table_name(name)
+    checks.table(definition)
+    new = definition.name
+
+    def work(connection: Connection) -> None:
+        old = _require_table(connection, name)
+        if new != name:
+            require_free_name(database, connection, new)
+            _purge(connection, new)
+            _rename(connection, name, new)
+        _replace(database, connection, old, definition)
+
+    write_exactly_once(database, work)
+
+
+def _replace(
+    database: Database, connection: Connection, old: TableDefinition, definition: TableDefinition
+) -> None:
+    name, new = old.name, definition.name
+    if old.kind is TableKind.PLAIN and definition.kind is not TableKind.PLAIN:
+        commit_records.start_history(connection, new, "CONVERT", database.now())
+    connection.execute(
+        update(tables)
+        .where(tables.c.database_name == name.database, tables.c.name == name.name)
+        .values(database_name=new.database, name=new.name, definition=to_text(definition))
+    )
+
+
+_ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_partitions, streams, commits)
+
+
+def _purge(connection: Connection, name: TableName) -> None:
+    for table in _ABOUT_TABLES:
+        connection.execute(delete(table).where(*_about(table, name)))
+
+
+def _rename(connection: Connection, old: TableName, new: TableName) -> None:
+    for table in (*_ABOUT_TABLES, lock_components):
+        values = {"database_name": new.database, "table_name": new.name}
+        connection.execute(update(table).where(*_about(table, old)).values(values))
+
+
+def _about(table: Table, name: TableName) -> tuple[ColumnElement[bool], ...]:
+    return table.c.database_name == name.database, table.c.table_name == name.name
+
+
+def add_partitions(database: Database, name: TableName, ones: Sequence[Partition]) -> None:
+    """Add those that are not there."""
+    checks.table_name(name)
+    checks.partitions(ones)
+
+    def work(connection: Connection) -> None:
+        _require_table(connection, name)
+        _add_partitions(connection, name, ones)
+
+    write_exactly_once(database, work)
+
+
+def _add_partitions(connection: Connection, name: TableName, ones: Iterable[Partition]) -> None:
+    wanted = _by_digest(ones)
+    _insert_partitions(connection, name, wanted, _read_partitions(connection, name, wanted))
+
+
+def _by_digest(ones: Iterable[Partition]) -> dict[str, Partition]:
+    wanted: dict[str, Partition] = {}
+    for one in ones:
+        wanted.setdefault(partition_digest(one), one)
+    return wanted
+
+
+def _read_partitions(connection: Connection, name: TableName, digests: Iterable[str]) -> dict[str, Partition]:
+    return {
+        row.digest: partition_of(row.definition)
+        for some in chunks(digests)
+        for row in connection.execute(_KNOWN, {**_place(name), "digests": some})
+    }
+
+
+def _insert_partitions(
+    connection: Connection, name: TableName, wanted: Mapping[str, Partition], known: Container[str]
+) -> None:
+    for some in chunks(digest for digest in wanted if digest not in known):
+        rows = [
+            {
+                "database_name": name.database,
+                "table_name": name.name,
+                "digest": digest,
+                "definition": to_text(wanted[digest]),
+            }
+            for digest in some
+        ]
+        connection.execute(insert(partitions), rows)
+
+
+_OF_TABLE = (
+    partitions.c.database_name == bindparam("database"),
+    partitions.c.table_name == bindparam("name"),
+)
+_THESE = partitions.c.digest.in_(bindparam("digests", expanding=True))
+_KNOWN = select(partitions.c.digest, partitions.c.definition).where(*_OF_TABLE, _THESE)
+
+
+def drop_partitions(database: Database, name: TableName, ones: Sequence[Partition]) -> None:
+    """Drop by values; those that are not there are passed over."""
+    checks.table_name(name)
+    checks.partitions(ones)
+
+    def work(connection: Connection) -> None:
+        _require_table(connection, name)
+        for some in chunks(partition_digest(one) for one in ones):
+            connection.execute(
+                delete(partitions).where(*_OF_TABLE, _THESE), {**_place(name), "digests": some}
+            )
+
+    write_exactly_once(database, work)
+
+
+def list_partitions(database: Database, name: TableName) -> tuple[Partition, ...]:
+    """Return all partitions, sorted by values."""
+    checks.table_name(name)
+
+    def work(connection: Connection) -> list[Partition]:
+        found = [partition_of(text) for text in connection.scalars(_PARTITIONS, _place(name))]
+        if not found:
+            _require_table(connection, name)
+        return found
+
+    return tuple(sorted(database.read(work), key=partition_order))
+
+
+ExistingPartitions = Mapping[TableName, Mapping[str, Partition]]
+
+
+def existing_partitions(connection: Connection, changes: CatalogChanges) -> ExistingPartitions:
+    """Return which of the new partitions others have made by now, by table and digest."""
+    return {
+        name: _read_partitions(connection, name, _by_digest(ones))
+        for name, ones in _by_table(changes).items()
+    }
+
+
+def misplaced_partition(changes: CatalogChanges, there: ExistingPartitions) -> str | None:
+    """Return why one of the new partitions cannot be where its rows are, None if all can."""
+    for name, ones in _by_table(changes).items():
+        known = {**_by_digest(ones), **there[name]}
+        for one in ones:
+            found = known[partition_digest(one)]
+            if not is_same_location(found.location, one.location):
+                return refusals.misplaced_partition(name, one, found)
+    return None
+
+
+def apply_changes(
+    database: Database, connection: Connection, changes: CatalogChanges, there: ExistingPartitions
+) -> None:
+    """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over.
+
+    ``there``: what :func:`existing_partitions` found; what others make after it stops the commit, which looks again.
+    """
+    for definition in changes.tables:
+        _create_table(database, connection, definition)
+    for definition in changes.altered:
+        _replace(database, connection, _require_table(connection, definition.name), definition)
+    for name, ones in _by_table(changes).items():
+        if connection.scalar(_TABLE, _place(name)) is not None:
+            _insert_partitions(connection, name, _by_digest(ones), there[name])
+
+
+def _by_table(changes: CatalogChanges) -> dict[TableName, list[Partition]]:
+    found: dict[TableName, list[Partition]] = {}
+    for new in changes.partitions:
+        found.setdefault(new.table, []).append(new.partition)
+    return found
+
+
+def _require_table(connection: Connection, name: TableName) -> TableDefinition:
+    text = connection.scalar(_TABLE, _place(name))
+    if text is None:
+        raise refusals.no_table(name)
+    return table_of(text)
+
+
+def require_database(connection: Connection, name: str) -> None:
+    """Raise NoSuchDatabaseError unless there is such a database."""
+    if connection.scalar(_DATABASE, {"name": name}) is None:
+        raise refusals.no_database(name)
+
+
+def require_free_name(database: Database, connection: Connection, name: TableName) -> None:
+    """Raise unless the name is free for a table or view; it stays free until this database transaction ends."""
+    database.dialect.serialise(connection, {"locations": True})
+    require_database(connection, name.database)
+    if connection.scalar(_TABLE, _place(name)) is not None:
+        raise refusals.table_exists(name)
+    if connection.scalar(_VIEW, _place(name)) is not None:
+        raise refusals.view_exists(name)

@@ -1,0 +1,95 @@
+"""Tables and partitions with commits or uncleaned aborts, for the initiator (``CompactionCandidateHandler``).
+
+Rows of ``written`` name them. Housekeeping drops old rows of ``written`` and keeps the time of the last commit in one
+row of ``changed_partitions`` per partition, so that neither table grows with history.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from sqlalchemy import BigInteger, Connection, and_, bindparam, func, insert, select, update
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.compaction.queue import ChangedPartition
+from hiveacid.core.model import TableName
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.schema import ABORTED, COMMITTED, changed_partitions, txns, write_ids, written
+
+_PLACE = (written.c.database_name, written.c.table_name, written.c.partition_name)
+_SINCE = bindparam("since", type_=BigInteger)
+_IS_DATA = written.c.operation != "c"
+_LAST = func.max(txns.c.ended).label("changed")
+_CHANGED = (
+    select(*_PLACE, _LAST)
+    .join(txns, txns.c.id == written.c.txn_id)
+    .where(txns.c.state == COMMITTED, txns.c.ended >= _SINCE, _IS_DATA)
+    .group_by(*_PLACE)
+)
+_FOLDED = select(changed_partitions).where(changed_partitions.c.changed >= _SINCE)
+_ABORTS = (
+    select(
+        write_ids.c.database_name,
+        write_ids.c.table_name,
+        written.c.partition_name,
+        write_ids.c.txn_id,
+        txns.c.ended,
+    )
+    .distinct()
+    .join(txns, txns.c.id == write_ids.c.txn_id)
+    .outerjoin(
+        written,
+        and_(
+            written.c.txn_id == write_ids.c.txn_id,
+            written.c.database_name == write_ids.c.database_name,
+            written.c.table_name == write_ids.c.table_name,
+            _IS_DATA,
+        ),
+    )
+    .where(txns.c.state == ABORTED)
+)
+
+
+def list_changed_partitions(database: Database, since: int) -> tuple[ChangedPartition, ...]:
+    """Return the changed tables and partitions, sorted by name."""
+
+    def work(connection: Connection) -> tuple[ChangedPartition, ...]:
+        changed: dict[tuple[TableName, str | None], int] = {}
+        for statement in (_FOLDED, _CHANGED):
+            for row in connection.execute(statement, {"since": since}):
+                place = TableName(row.database_name, row.table_name), row.partition_name
+                changed[place] = max(row.changed, changed.get(place, 0))
+        aborted: dict[tuple[TableName, str | None], list[int]] = defaultdict(list)
+        for row in connection.execute(_ABORTS):
+            aborted[TableName(row.database_name, row.table_name), row.partition_name].append(row.ended)
+        places = sorted({*changed, *aborted}, key=lambda place: (place[0], place[1] or ""))
+        return tuple(
+            ChangedPartition(*place, changed.get(place), tuple(sorted(aborted.get(place, ()))))
+            for place in places
+        )
+
+    return database.read(work)
+
+
+def keep_changed_partitions(
+    connection: Connection, gone: ColumnElement[bool], parameters: Mapping[str, object]
+) -> None:
+    """Keep the last commit of each partition with rows of ``written`` that fulfil ``gone``: the caller drops these next."""
+    rows = (
+        select(*_PLACE, _LAST)
+        .join(txns, txns.c.id == written.c.txn_id)
+        .where(gone, _IS_DATA)
+        .group_by(*_PLACE)
+    )
+    for row in connection.execute(rows, parameters).all():
+        here = and_(
+            changed_partitions.c.database_name == row.database_name,
+            changed_partitions.c.table_name == row.table_name,
+            changed_partitions.c.partition_name.is_not_distinct_from(row.partition_name),
+        )
+        known = connection.scalar(select(func.max(changed_partitions.c.changed)).where(here))
+        if known is None:
+            connection.execute(insert(changed_partitions).values(row._asdict()))
+        elif known < row.changed:
+            connection.execute(update(changed_partitions).where(here).values(changed=row.changed))

@@ -1,0 +1,236 @@
+"""Tables of the store as SQLAlchemy sees them; ``migrations`` creates them, and a test compares the two.
+
+The names follow Hive's metastore:
+
+- ``txns``: TXNS; ``written``: TXN_COMPONENTS and WRITE_SET in one
+- ``write_ids``: TXN_TO_WRITE_ID; ``next_write_ids``: NEXT_WRITE_ID
+- ``lock_requests``, ``lock_components``: HIVE_LOCKS
+- ``compactions``: COMPACTION_QUEUE and COMPLETED_COMPACTIONS in one
+- ``changed_partitions``: the remaining use of COMPLETED_TXN_COMPONENTS
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, String, Table, literal_column
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
+
+METADATA = MetaData()
+
+txns = Table(
+    "hiveacid_txns",
+    METADATA,
+    Column("id", BigInteger, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("state", String, nullable=False),  # open, committed, aborted
+    Column("started", BigInteger, nullable=False),  # times are ms since the epoch
+    Column("heartbeat", BigInteger, nullable=False),
+    Column("timeout", BigInteger, nullable=False),  # ms without a heartbeat after which it is aborted
+    Column("ended", BigInteger),
+    Column(
+        "moment", BigInteger, nullable=False
+    ),  # commit sequence at the snapshot (before one: at the opening)
+    Column("min_open", BigInteger, nullable=False),  # no id below it was open when this one began
+    Column("reason", String),
+    Column("code", String),
+    Column("user_name", String, nullable=False),
+    Column("host", String, nullable=False),
+    Column("agent", String, nullable=False),
+)
+
+written = Table(
+    "hiveacid_written",
+    METADATA,
+    Column("txn_id", BigInteger, nullable=False),
+    Column("database_name", String, nullable=False),
+    Column("table_name", String, nullable=False),
+    Column("partition_name", String),
+    Column("operation", String, nullable=False),  # i, u, d; c: a compaction of the ids up to write_id
+    Column("commit_sequence", BigInteger),
+    Column("write_id", BigInteger),
+)
+
+write_ids = Table(
+    "hiveacid_write_ids",
+    METADATA,
+    Column("database_name", String, primary_key=True),
+    Column("table_name", String, primary_key=True),
+    Column("write_id", BigInteger, primary_key=True),
+    Column("txn_id", BigInteger),  # none: an aborted id that another engine left
+)
+
+next_write_ids = Table(
+    "hiveacid_next_write_ids",
+    METADATA,
+    Column("database_name", String, primary_key=True),
+    Column("table_name", String, primary_key=True),
+    Column("next_id", BigInteger, nullable=False),
+)
+
+lock_requests = Table(
+    "hiveacid_lock_requests",
+    METADATA,
+    Column("id", BigInteger, primary_key=True),
+    Column("txn_id", BigInteger, ForeignKey("hiveacid_txns.id"), nullable=False),
+    Column("state", String, nullable=False),  # ACQUIRED, WAITING
+    Column("acquired_at", BigInteger),
+    Column("blocked_by", String),
+)
+
+lock_components = Table(
+    "hiveacid_lock_components",
+    METADATA,
+    Column("request_id", BigInteger, ForeignKey("hiveacid_lock_requests.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("txn_id", BigInteger, nullable=False),
+    Column("type", String, nullable=False),
+    Column("database_name", String, nullable=False),
+    Column("table_name", String),
+    Column("partition_name", String),
+)
+
+compactions = Table(
+    "hiveacid_compactions",
+    METADATA,
+    Column("id", BigInteger, primary_key=True),
+    Column("database_name", String, nullable=False),
+    Column("table_name", String, nullable=False),
+    Column("partition_name", String),
+    Column("kind", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("pool", String, nullable=False),
+    Column("initiator", String),
+    Column("worker", String),
+    Column("enqueued", BigInteger),
+    Column("started", BigInteger),
+    Column("ended", BigInteger),
+    Column("error", String),
+    Column("txn_id", BigInteger),
+    Column("high_watermark", BigInteger),
+    Column("next_txn_id", BigInteger),
+    Column("commit_time", BigInteger),
+    Column("priority", Integer, nullable=False),
+    Column("buckets", Integer),
+    Column("order_by", String),
+    Column("properties", String),  # JSON: a list of pairs
+    Column("reason", String),
+    Column("details", String),
+    Column("claims", Integer, nullable=False),
+    Column("cleanings", Integer, nullable=False),
+    Column("clean_from", BigInteger),
+)
+
+# Where transactions wrote that housekeeping has dropped from ``written``: one row a table or partition.
+changed_partitions = Table(
+    "hiveacid_changed_places",
+    METADATA,
+    Column("database_name", String, nullable=False),
+    Column("table_name", String, nullable=False),
+    Column("partition_name", String),
+    Column("changed", BigInteger, nullable=False),
+)
+
+# One row a commit and table, and one of write id 0 where a table's time begins (``commits``).
+commits = Table(
+    "hiveacid_commits",
+    METADATA,
+    Column("database_name", String, primary_key=True),
+    Column("table_name", String, primary_key=True),
+    Column("write_id", BigInteger, primary_key=True),
+    Column("committed", BigInteger, nullable=False),
+    Column("txn_id", BigInteger),
+    Column("user_name", String),
+    Column("host", String),
+    Column("agent", String),
+    Column("deed", String),  # JSON
+)
+
+# How far streams have come, and who writes them: one row a stream.
+streams = Table(
+    "hiveacid_streams",
+    METADATA,
+    Column("database_name", String, primary_key=True),
+    Column("table_name", String, primary_key=True),
+    Column("digest", String, primary_key=True),  # of the query's name: it may be longer than a key may be
+    Column("query", String, nullable=False),
+    Column("checkpoint", String, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("batch_id", BigInteger, nullable=False),
+    Column("writers", String, nullable=False),  # JSON: a list of pairs
+)
+
+services = Table(
+    "hiveacid_services",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("pool", String),
+    Column("version", String),
+    Column("started", BigInteger, nullable=False),
+    Column("last_seen", BigInteger, nullable=False),
+)
+
+counters = Table(
+    "hiveacid_counters",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+databases = Table(
+    "hiveacid_databases",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("definition", String, nullable=False),  # JSON
+)
+
+tables = Table(
+    "hiveacid_tables",
+    METADATA,
+    Column("database_name", String, ForeignKey("hiveacid_databases.name"), primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("definition", String, nullable=False),  # JSON
+)
+
+views = Table(
+    "hiveacid_views",
+    METADATA,
+    Column("database_name", String, ForeignKey("hiveacid_databases.name"), primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("definition", String, nullable=False),  # JSON
+)
+
+partitions = Table(
+    "hiveacid_partitions",
+    METADATA,
+    Column("database_name", String, primary_key=True),
+    Column("table_name", String, primary_key=True),
+    Column("digest", String, primary_key=True),  # of the values: they may be longer than a key may be
+    Column("definition", String, nullable=False),  # JSON
+)
+
+# Marks of verbs that may not be carried out twice (``idempotency``); housekeeping drops the old ones.
+idempotency_marks = Table(
+    "hiveacid_done",
+    METADATA,
+    Column("mark", String, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+)
+
+schema = Table("hiveacid_schema", METADATA, Column("version", Integer, primary_key=True))
+
+# Written out, not bound: indexes on the few rows that are open or aborted serve literal texts only.
+OPEN: ColumnElement[str] = literal_column("'open'")
+COMMITTED: ColumnElement[str] = literal_column("'committed'")
+ABORTED: ColumnElement[str] = literal_column("'aborted'")
+
+CONFLICTING: tuple[ColumnElement[str], ...] = tuple(
+    literal_column(f"'{operation}'") for operation in CONFLICTING_OPERATIONS
+)
+"""Operations that can be part of a conflict."""
+
+COMMIT_SEQUENCE = "commit sequence"
+"""Counter: commits with updates or deletes so far."""
+SETTLED = "settled"
+"""Counter: up to this transaction id a missing row means ended; above it, being opened right now."""

@@ -1,0 +1,80 @@
+"""URL of a store, and the passwords in it or in the environment, which no output may show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, quote, quote_plus
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from hiveacid.errors import ConfigError
+
+PASSWORD_VARIABLE = "HIVEACID_STORE_PASSWORD"  # noqa: S105 - the name of a variable
+_IN_QUERY = ("password", "passwd", "sslpassword")
+_OTHERS = {"postgresql": ("PGPASSWORD",), "mysql": ("MYSQL_PWD",), "mariadb": ("MYSQL_PWD",)}
+
+
+@dataclass(frozen=True)
+class StoreUrl:
+    """A store's URL with its password; its text has none."""
+
+    url: URL = field(repr=False)
+    secrets: frozenset[str] = field(repr=False)
+
+    def __str__(self) -> str:
+        """Return the URL without passwords."""
+        hidden = {key: "***" for key in _IN_QUERY if key in self.url.query}
+        shown = self.url.update_query_dict(hidden).render_as_string(hide_password=True)
+        return shown.replace(quote("***"), "***")
+
+    def masked(self, text: str) -> str:
+        """Return a text of a driver or server with the passwords masked, in every spelling."""
+        spellings = {
+            spelt
+            for secret in self.secrets
+            for spelt in (secret, quote(secret, safe=""), quote_plus(secret), repr(secret)[1:-1])
+        }
+        for spelt in sorted(spellings, key=len, reverse=True):
+            text = text.replace(spelt, "***")
+        return text
+
+
+def parse_store_url(text: str | URL, environment: Mapping[str, str]) -> StoreUrl:
+    """Read an SQLAlchemy URL. A password that is not in it may stand in the environment.
+
+    ``HIVEACID_STORE_PASSWORD`` serves every server, ``MYSQL_PWD`` MariaDB; PostgreSQL's driver itself knows
+    ``PGPASSWORD``, ``PGPASSFILE`` and ``~/.pgpass``. Raises ConfigError, which does not repeat the text.
+    """
+    try:
+        url = make_url(text)
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise ConfigError(
+            "the store's URL does not parse; it looks like sqlite:///path or postgresql+psycopg://host/name"
+        ) from None
+    if isinstance(text, str) and backend != "sqlite" and _has_blank_option(text):
+        raise ConfigError("an option in the store's URL has no value; write name=value, or leave it out")
+    others = _OTHERS.get(backend, ())
+    if others and url.password is None and not any(key in url.query for key in _IN_QUERY[:2]):
+        own = environment.get(PASSWORD_VARIABLE)
+        found = own or next(
+            (environment[name] for name in others if name == "MYSQL_PWD" and name in environment), None
+        )
+        url = url.set(password=found) if found else url
+    secrets = {str(url.password or ""), *(environment.get(name, "") for name in others)}
+    secrets |= {str(url.query[key]) for key in _IN_QUERY if key in url.query}
+    return StoreUrl(url, frozenset(secrets - {""}))
+
+
+def _has_blank_option(text: str) -> bool:
+    """Tell whether the URL has an option like ``sslmode=``: SQLAlchemy and libpq would pass over it."""
+    query = text.rpartition("@")[2].partition("?")[2]
+    return any(not value for _, value in parse_qsl(query, keep_blank_values=True))
+
+
+def has_password(text: str) -> bool:
+    """Tell whether a URL carries a password: on a command line everybody on the machine could read it."""
+    address = parse_store_url(text, {})
+    return bool(address.secrets)

@@ -1,0 +1,15 @@
+"""Transactions, locks and write ids in a SQL database; a module per verb or small group of verbs.
+
+- begin: ``begin_txn`` → ``open_txns``, ``lock_queue``, ``snapshots``, ``write_ids``
+- commit: ``commit_txn`` → conflicts (:mod:`hiveacid.core.transactions.conflicts`), catalog changes,
+  ``stream_progress``, ``commit_records``
+- end without a commit: ``abort_txns``; signs of life: ``heartbeat``; expiry on the client's side: ``expiry``
+- ``pipelined`` carries out the usual begin and the usual commit in one round trip on PostgreSQL.
+
+Invariants:
+
+- A transaction's row is locked while a verb changes what belongs to it, so that it cannot end in between.
+- A commit with updates or deletes holds the counter of the commit sequence until its end: sequence numbers become
+  visible in order, and the next committer sees all earlier changes.
+- A transaction id below the highest one whose row is not visible counts as open.
+"""

@@ -1,0 +1,146 @@
+"""Aborts, time-outs, and cleaned remains of aborts (``AbortTxnsFunction``, ``MarkCleanedFunction``)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, or_, select
+
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.errors import StorePermissionError
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql.compaction import lifecycle
+from hiveacid.stores.sql.database import Database, chunks
+from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.idempotency import write_exactly_once
+from hiveacid.stores.sql.schema import ABORTED, OPEN, txns, write_ids, written
+from hiveacid.stores.sql.transactions.txn_rows import NOW, end_txns
+
+_OPEN_ONES = (
+    select(txns.c.id)
+    .where(txns.c.id.in_(bindparam("ids", expanding=True)), txns.c.state == OPEN)
+    .order_by(txns.c.id)
+    .with_for_update()
+)
+_IS_SILENT = and_(txns.c.state == OPEN, txns.c.heartbeat + txns.c.timeout < NOW)
+_SILENT = select(txns.c.id, txns.c.timeout).where(_IS_SILENT).order_by(txns.c.id).with_for_update()
+
+
+def abort_txns(database: Database, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
+    """Abort those that are open and return them."""
+
+    def work(connection: Connection) -> tuple[TxnId, ...]:
+        found: list[TxnId] = []
+        for some in chunks(sorted(set(txn_ids))):
+            found += map(TxnId, connection.scalars(_OPEN_ONES, {"ids": some}))
+        end_txns(connection, found, "abort", database.now(), checks.storable_text(reason))
+        return tuple(found)
+
+    return write_exactly_once(database, work, Durability.WITH_CLIENT)
+
+
+def abort_timed_out(database: Database, limits: Limits) -> tuple[TxnId, ...]:
+    """Abort transactions without a recent heartbeat and return them; their compactions are queued again, or have failed.
+
+    Each transaction expires by the timeout of the client that opened it. A role that may not abort does nothing.
+    """
+    now = database.now()
+    parameters = {"now": now}
+
+    def work(connection: Connection) -> tuple[TxnId, ...]:
+        found: dict[int, list[TxnId]] = defaultdict(list)
+        for row in connection.execute(_SILENT, parameters):
+            found[row.timeout].append(TxnId(row.id))
+        for timeout, txn_ids in found.items():
+            reason = refusals.timed_out(timeout / 1000)
+            end_txns(connection, txn_ids, "time out", now, reason, refusals.TIME_OUT)
+            lifecycle.requeue_or_fail_lost_jobs(connection, limits, txn_ids, reason, now)
+        return tuple(sorted(txn_id for txn_ids in found.values() for txn_id in txn_ids))
+
+    if not database.read(lambda connection: connection.scalars(_ANY_SILENT, parameters).first()):
+        return ()
+    try:
+        return database.write(work, Durability.WITH_CLIENT)
+    except StorePermissionError:  # a role that only reads: writers and services do it
+        return ()
+
+
+_ANY_SILENT = select(txns.c.id).where(_IS_SILENT).limit(1)
+
+_ABORTED = or_(
+    write_ids.c.txn_id.is_(None),
+    select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txns.c.state == ABORTED).exists(),
+)
+_ON_TABLE = and_(
+    write_ids.c.database_name == bindparam("database"), write_ids.c.table_name == bindparam("name")
+)
+_ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(write_ids.c.write_id)
+
+
+def aborted_write_ids(database: Database, table: TableName) -> tuple[WriteId, ...]:
+    """Return write ids of aborted transactions that were not cleaned yet."""
+    checks.table_name(table)
+    place = {"database": table.database, "name": table.name}
+    return tuple(
+        map(WriteId, database.read(lambda connection: connection.scalars(_ABORTED_IDS, place).all()))
+    )
+
+
+def forget_aborted(database: Database, table: TableName, partition: str | None, up_to: WriteId) -> None:
+    """Note that what aborted transactions left in a partition, or (None) in the table, is removed.
+
+    A write id stays while other partitions it was recorded for are not cleaned, and, where nothing was
+    recorded for it, until the whole table is.
+    """
+    checks.table_name(table)
+    checks.partition_name(partition)
+    place = {"database": table.database, "name": table.name, "up_to": up_to}
+    database.write(lambda connection: _forget(connection, place, partition))
+
+
+def _forget(connection: Connection, place: dict[str, object], partition: str | None) -> None:
+    traces: dict[int, set[str | None]] = defaultdict(set)
+    for row in connection.execute(_TRACES, place):
+        traces[row.txn_id].add(row.partition_name)
+    cleaned = sorted(txn_id for txn_id, places in traces.items() if partition is None or partition in places)
+    for some in chunks(cleaned):
+        parameters = {**place, "ids": some, "partition": partition}
+        connection.execute(_DROP_ALL_TRACES if partition is None else _DROP_TRACES, parameters)
+    if partition is None:
+        connection.execute(_DROP_ALL_IDS, place)
+    for some in chunks(txn_id for txn_id in cleaned if traces[txn_id] == {partition}):
+        connection.execute(_DROP_IDS, {**place, "ids": some})
+
+
+_OWN_ID = (
+    select(func.min(write_ids.c.write_id))
+    .where(
+        write_ids.c.txn_id == written.c.txn_id,
+        write_ids.c.database_name == written.c.database_name,
+        write_ids.c.table_name == written.c.table_name,
+    )
+    .scalar_subquery()
+)
+_HERE = and_(written.c.database_name == bindparam("database"), written.c.table_name == bindparam("name"))
+_TRACES = (
+    select(written.c.txn_id, written.c.partition_name)
+    .join(txns, txns.c.id == written.c.txn_id)
+    .where(
+        _HERE,
+        txns.c.state == ABORTED,
+        func.coalesce(written.c.write_id, _OWN_ID) <= bindparam("up_to", type_=BigInteger),
+    )
+)
+_DROP_ALL_TRACES = delete(written).where(
+    _HERE,
+    written.c.txn_id.in_(bindparam("ids", expanding=True)),
+    or_(written.c.write_id.is_(None), written.c.write_id <= bindparam("up_to", type_=BigInteger)),
+)
+_DROP_TRACES = _DROP_ALL_TRACES.where(written.c.partition_name == bindparam("partition"))
+_UP_TO = write_ids.c.write_id <= bindparam("up_to", type_=BigInteger)
+_DROP_ALL_IDS = delete(write_ids).where(_ON_TABLE, _UP_TO, _ABORTED)
+_DROP_IDS = delete(write_ids).where(
+    _ON_TABLE, _UP_TO, write_ids.c.txn_id.in_(bindparam("ids", expanding=True))
+)

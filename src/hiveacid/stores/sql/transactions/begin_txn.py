@@ -1,0 +1,69 @@
+"""Begin: open a transaction with its lock, snapshot, write-id lists and write ids, all or nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from hiveacid.core.model import TableName, WriteId
+from hiveacid.core.transactions.locks import LockState
+from hiveacid.ports.transactions import Begun, Client, Start, TxnKind
+from hiveacid.stores import checks
+from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.transactions import pipelined
+from hiveacid.stores.sql.transactions.lock_queue import enqueue, keys_of
+from hiveacid.stores.sql.transactions.open_txns import insert_txns, open_parameters
+from hiveacid.stores.sql.transactions.snapshots import (
+    read_snapshot_row,
+    record_moment,
+    settle_and_list,
+    txn_list,
+)
+from hiveacid.stores.sql.transactions.write_ids import assign_write_ids, write_id_lists
+
+
+def begin_txn(database: Database, limits: Limits, client: Client, start: Start, kind: TxnKind) -> Begun:
+    """Open a transaction and take what its first statement needs."""
+    checks.start(start, kind)
+    parameters = open_parameters(database, limits, client, 1, kind)
+
+    if database.dialect.pipelines and pipelined.can_begin(start):
+        found = database.write_statement(
+            lambda connection: pipelined.begin(connection, database.dialect, start, parameters),
+            repeatable=True,
+        )
+        if found is not None:
+            begun, row = found
+            if row.moment != row.sequence:  # changes were committed between the two statements
+                database.write(lambda connection: record_moment(connection, begun.txn_id, row.sequence))
+            return _finished(database, begun, row)
+
+    def work(connection: Connection) -> tuple[Begun, Any]:
+        if start.locks:
+            database.dialect.serialise(connection, keys_of(start.locks))
+        (txn_id,) = insert_txns(database, connection, parameters)
+        answer = enqueue(database, connection, txn_id, start.locks) if start.locks else None
+        if answer is not None and answer.state is LockState.WAITING:
+            return Begun(txn_id, answer), None
+        row = read_snapshot_row(database, connection, txn_id)
+        if row.moment != row.sequence:
+            record_moment(connection, txn_id, row.sequence)
+        snapshot = txn_list(row)
+        found = write_id_lists(connection, snapshot, start.tables)
+        given: dict[TableName, WriteId] = {}
+        for table in dict.fromkeys(start.writes):
+            given[table] = assign_write_ids(database, connection, [txn_id], table)[txn_id]
+        return Begun(txn_id, answer, snapshot, found, given), row
+
+    durability = Durability.FULL if start.writes else Durability.WITH_CLIENT
+    return _finished(database, *database.write(work, durability, repeatable=True))
+
+
+def _finished(database: Database, begun: Begun, row: Any) -> Begun:
+    """Do what need not be in the same transaction."""
+    if row is not None:
+        settle_and_list(database, row)
+    return begun

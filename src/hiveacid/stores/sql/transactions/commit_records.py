@@ -1,0 +1,140 @@
+"""Commit records: written in the database transaction of the commit, dropped by housekeeping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Text,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+)
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.transactions.commits import CommitRecord, OperationSummary, TableOperation, sort_commits
+from hiveacid.stores import checks
+from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.schema import commits, txns, write_ids
+from hiveacid.stores.sql.transactions.txn_rows import NOW
+
+
+def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[TableOperation]) -> None:
+    """Note the commit of a transaction that has just ended: a row for each of its write ids."""
+    deed: ColumnElement[Any] = null()
+    if operations:
+        whens = [
+            (
+                and_(
+                    write_ids.c.database_name == one.table.database, write_ids.c.table_name == one.table.name
+                ),
+                literal(one.summary.to_text(), Text()),
+            )
+            for one in operations
+        ]
+        deed = case(*whens, else_=null())
+    rows = select(
+        write_ids.c.database_name,
+        write_ids.c.table_name,
+        write_ids.c.write_id,
+        txns.c.ended,
+        txns.c.id,
+        txns.c.user_name,
+        txns.c.host,
+        txns.c.agent,
+        deed,
+    ).where(write_ids.c.txn_id == txns.c.id, txns.c.id == bindparam("of_txn", type_=BigInteger))
+    connection.execute(insert(commits).from_select(_COLUMNS, rows), {"of_txn": txn_id})
+
+
+_COLUMNS = (
+    "database_name",
+    "table_name",
+    "write_id",
+    "committed",
+    "txn_id",
+    "user_name",
+    "host",
+    "agent",
+    "deed",
+)
+
+
+def start_history(connection: Connection, name: TableName, operation: str, now: int | None) -> None:
+    """Start a table's history now: records of earlier commits are dropped."""
+    connection.execute(delete(commits).where(*_OF), {"database": name.database, "name": name.name})
+    text = OperationSummary(operation).to_text()
+    place = {"for_database": name.database, "for_table": name.name, "deed": text, "now": now}
+    connection.execute(_BEGIN, place)
+
+
+_OF = (commits.c.database_name == bindparam("database"), commits.c.table_name == bindparam("name"))
+_BEGIN = insert(commits).values(
+    database_name=bindparam("for_database"),
+    table_name=bindparam("for_table"),
+    write_id=0,
+    committed=NOW,
+    deed=bindparam("deed"),
+)
+
+
+def list_commits(database: Database, table: TableName, after: int | None) -> tuple[CommitRecord, ...]:
+    """Return the earliest commit that is known and those later than ``after``."""
+    checks.table_name(table)
+    place: dict[str, object] = {"database": table.database, "name": table.name}
+    if after is not None:
+        place["after"] = after
+    statement = _ALL if after is None else _LATER
+    return sort_commits(_commit(row) for row in database.read(lambda c: c.execute(statement, place).all()))
+
+
+_ALL = select(commits).where(*_OF)
+_LATER = _ALL.where(
+    or_(
+        commits.c.committed > bindparam("after", type_=BigInteger),
+        commits.c.write_id
+        == select(commits.c.write_id)
+        .where(*_OF)
+        .order_by(commits.c.committed, commits.c.write_id)
+        .limit(1)
+        .scalar_subquery(),
+    )
+)
+
+
+def _commit(row: Any) -> CommitRecord:
+    txn_id = None if row.txn_id is None else TxnId(row.txn_id)
+    summary = OperationSummary.of_text(row.deed)
+    return CommitRecord(
+        WriteId(row.write_id), row.committed, txn_id, row.user_name, row.host, row.agent, summary
+    )
+
+
+def prune_commits(connection: Connection, limits: Limits, now: int | None) -> None:
+    """Forget old commits of each table but for the last, which stands for those before it."""
+    keep = int(limits.commits_retention * 1000)
+    for row in connection.execute(_OLD, {"now": now, "keep": keep}).all():
+        place = {"database": row.database_name, "name": row.table_name, "last": row.last}
+        connection.execute(_FORGET, place)
+
+
+_LAST = func.max(commits.c.committed).label("last")
+_OLD = (
+    select(commits.c.database_name, commits.c.table_name, _LAST)
+    .where(commits.c.committed <= NOW - bindparam("keep", type_=BigInteger))
+    .group_by(commits.c.database_name, commits.c.table_name)
+    .having(func.min(commits.c.committed) < _LAST)
+)
+_FORGET = delete(commits).where(*_OF, commits.c.committed < bindparam("last", type_=BigInteger))

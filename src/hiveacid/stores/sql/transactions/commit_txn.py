@@ -1,0 +1,229 @@
+"""Commit, and the record of written partitions (``CommitTxnFunction``, ``AddDynamicPartitions``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, and_, bindparam, insert, select, update
+
+from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.transactions.commits import TableOperation
+from hiveacid.core.transactions.conflicts import (
+    CONFLICTING_OPERATIONS,
+    Change,
+    CommittedChange,
+    Conflict,
+    conflict_message,
+    first_conflict,
+)
+from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
+from hiveacid.core.transactions.stream_progress import StreamBatch
+from hiveacid.errors import TransactionAbortedError, WriteConflictError
+from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
+from hiveacid.ports.transactions import TxnKind, Written
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.sql.catalog import tables
+from hiveacid.stores.sql.compaction import lifecycle
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.idempotency import write_exactly_once
+from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, OPEN, lock_requests, txns, written
+from hiveacid.stores.sql.transactions import commit_records, pipelined, stream_progress
+from hiveacid.stores.sql.transactions.txn_rows import (
+    NOW,
+    end_txns,
+    is_one_of_tables,
+    lock_writing_txns,
+    table_pairs,
+)
+
+
+def add_written(database: Database, txn_id: TxnId, changes: Sequence[Written]) -> None:
+    """Record what a transaction wrote, before it commits."""
+    ones = checks.written(changes)
+
+    def work(connection: Connection) -> None:
+        lock_writing_txns(connection, [txn_id])
+        _record(connection, txn_id, ones)
+
+    write_exactly_once(database, work, Durability.WITH_CLIENT)
+
+
+def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -> None:
+    if changes:
+        rows = [
+            {
+                "txn_id": txn_id,
+                "database_name": one.table.database,
+                "table_name": one.table.name,
+                "partition_name": one.partition,
+                "operation": one.operation.value,
+            }
+            for one in changes
+        ]
+        connection.execute(_RECORD, rows)
+
+
+_RECORD = insert(written)
+
+
+def commit_txn(
+    database: Database,
+    txn_id: TxnId,
+    changes: CatalogChanges,
+    written_now: Sequence[Written],
+    batch: StreamBatch | None = None,
+    operations: Sequence[TableOperation] = (),
+) -> None:
+    """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
+    checks.changes(changes)
+    ones, operations = checks.written(written_now), checks.storable_operations(operations)
+    if (
+        changes == NO_CHANGES
+        and not ones
+        and not operations
+        and batch is None
+        and _end_read(database, txn_id)
+    ):
+        return
+    if database.dialect.pipelines and changes == NO_CHANGES and batch is None:
+        now = database.now()
+        if database.write_statement(
+            lambda connection: pipelined.commit(connection, database.dialect, txn_id, ones, operations, now)
+        ):
+            return
+    refused = database.write(
+        lambda connection: _commit(database, connection, txn_id, changes, ones, batch, operations)
+    )
+    if refused is not None:
+        raise refused
+
+
+def _end_read(database: Database, txn_id: TxnId) -> bool:
+    """Commit a read-only transaction without locks by one UPDATE of its row; return False for any other transaction.
+
+    A reader's role therefore needs no privilege on the tables of locks and commits.
+    """
+    parameters = {"txn_id": txn_id, "now": database.now()}
+    ended = database.write_statement(
+        lambda connection: connection.execute(_END_READ, parameters).rowcount,
+        Durability.HARMLESS,
+        repeatable=True,
+    )
+    return bool(ended)
+
+
+_END_READ = (
+    update(txns)
+    .where(
+        txns.c.id == bindparam("txn_id"),
+        txns.c.state == OPEN,
+        txns.c.kind == TxnKind.READ_ONLY.value,
+        ~select(lock_requests.c.id).where(lock_requests.c.txn_id == txns.c.id).exists(),
+    )
+    .values(state=fire(TRANSACTION, TRANSACTION.start, "commit"), ended=NOW, reason=None, code=None)
+)
+
+
+def _commit(
+    database: Database,
+    connection: Connection,
+    txn_id: TxnId,
+    changes: CatalogChanges,
+    written_now: Sequence[Written],
+    batch: StreamBatch | None,
+    operations: Sequence[TableOperation],
+) -> TransactionAbortedError | None:
+    """Commit in the open database transaction, or abort; return the reason if the transaction was aborted instead."""
+    rows = connection.execute(_WITH_CHANGES, {"txn_id": txn_id}).all()
+    state = rows[0].state if rows else TransactionState.UNKNOWN
+    if state == TransactionState.COMMITTED:
+        return None
+    if state != TRANSACTION.start:
+        reason, code = (rows[0].reason, rows[0].code) if rows else (None, None)
+        raise refusals.not_open(txn_id, state, reason, code)
+    if written_now and rows[0].kind == TxnKind.READ_ONLY.value:
+        raise refusals.read_only(txn_id)
+    now = database.now()
+    stale = None if batch is None else stream_progress.batch_refusal(connection, batch)
+    if stale is not None:
+        end_txns(connection, [txn_id], "abort", now, str(stale), stale.code)
+        return stale
+    _record(connection, txn_id, written_now)
+    there = tables.existing_partitions(connection, changes)
+    elsewhere = tables.misplaced_partition(changes, there)
+    if elsewhere is not None:
+        end_txns(connection, [txn_id], "conflict", now, elsewhere, refusals.CONFLICT)
+        return WriteConflictError(elsewhere)
+    mine = [_change(row) for row in rows if row.operation is not None]
+    mine += [
+        Change(one.table, one.partition, one.operation.value)
+        for one in written_now
+        if one.operation.value in CONFLICTING_OPERATIONS
+    ]
+    if mine:
+        # The counter's row is held until the commit: numbers become visible in order, and the
+        # next committer sees what was committed before.
+        sequence = database.dialect.increment_counter(connection, COMMIT_SEQUENCE)
+        conflict = _conflict(connection, rows[0].moment, mine)
+        if conflict is not None:
+            message = conflict_message(txn_id, sequence, conflict)
+            end_txns(connection, [txn_id], "conflict", now, message, refusals.CONFLICT)
+            return WriteConflictError(message)
+        connection.execute(_MARK, {"id": txn_id, "sequence": sequence})
+    tables.apply_changes(database, connection, changes, there)
+    for name, count in changes.skipped:
+        database.dialect.take_write_ids(connection, name, count)
+    if rows[0].kind == TxnKind.COMPACTION.value:
+        # Transactions opened from now on have the compaction in their snapshots.
+        database.dialect.block_opens(connection)
+        lifecycle.finish_committed_job(connection, txn_id, now)
+    if batch is not None:
+        stream_progress.record_batch(connection, batch)
+    end_txns(connection, [txn_id], "commit", now)
+    commit_records.record_commit(connection, txn_id, operations)
+    return None
+
+
+_WITH_CHANGES = (
+    select(
+        txns.c.state,
+        txns.c.kind,
+        txns.c.moment,
+        txns.c.reason,
+        txns.c.code,
+        written.c.database_name,
+        written.c.table_name,
+        written.c.partition_name,
+        written.c.operation,
+    )
+    .select_from(
+        txns.outerjoin(
+            written, and_(written.c.txn_id == txns.c.id, written.c.operation.in_(CONFLICTING_OPERATIONS))
+        )
+    )
+    .where(txns.c.id == bindparam("txn_id"))
+    .with_for_update(of=txns)
+)
+_MARK = (
+    update(written).where(written.c.txn_id == bindparam("id")).values(commit_sequence=bindparam("sequence"))
+)
+
+
+def _conflict(connection: Connection, moment: int, mine: Sequence[Change]) -> Conflict | None:
+    tables = sorted({change.table for change in mine})
+    rows = connection.execute(_SINCE, {"places": table_pairs(tables), "moment": moment})
+    committed = [CommittedChange(TxnId(row.txn_id), row.commit_sequence, _change(row)) for row in rows]
+    return first_conflict(moment, mine, committed)
+
+
+_SINCE = select(written).where(
+    is_one_of_tables(written.c.database_name, written.c.table_name),
+    written.c.commit_sequence > bindparam("moment", type_=BigInteger),
+    written.c.operation.in_(CONFLICTING_OPERATIONS),
+)
+
+
+def _change(row: Any) -> Change:
+    return Change(TableName(row.database_name, row.table_name), row.partition_name, row.operation)

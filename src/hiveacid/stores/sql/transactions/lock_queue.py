@@ -1,0 +1,222 @@
+"""The lock queue (``EnqueueLockFunction``, ``CheckLockFunction``), by the rules of :mod:`hiveacid.core.transactions.locks`.
+
+Requests are served by id. On a server, two requests that may conflict are enqueued one after the other
+(:func:`keys_of`), so that the later one sees the earlier. Requests that cannot conflict are not held up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, or_, select, update
+
+from hiveacid.core.model import LockId, TxnId
+from hiveacid.core.transactions.locks import (
+    WAITS_FOR,
+    HeldLock,
+    LockComponent,
+    LockState,
+    LockType,
+    first_blocking_lock,
+)
+from hiveacid.core.transactions.states import LOCK, fire
+from hiveacid.ports.locks import LockAnswer
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.idempotency import write_exactly_once
+from hiveacid.stores.sql.schema import lock_components, lock_requests, txns, write_ids, written
+from hiveacid.stores.sql.transactions.txn_rows import NOW, lock_open_txns
+
+_MUTUAL = frozenset({LockType.SHARED_READ, LockType.SHARED_WRITE})
+"""Types that never wait for each other."""
+
+
+def lock(
+    database: Database, txn_id: TxnId, request: Sequence[LockComponent], *, zero_wait: bool
+) -> LockAnswer:
+    """Enqueue a request and check it; with ``zero_wait`` it is not enqueued if it would have to wait."""
+    wanted = checks.components(request)
+
+    def work(connection: Connection) -> LockAnswer:
+        lock_open_txns(connection, [txn_id])
+        database.dialect.serialise(connection, keys_of(wanted))
+        return enqueue(database, connection, txn_id, wanted, zero_wait=zero_wait)
+
+    return write_exactly_once(database, work, Durability.WITH_CLIENT)
+
+
+def enqueue(
+    database: Database,
+    connection: Connection,
+    txn_id: TxnId,
+    wanted: Sequence[LockComponent],
+    *,
+    zero_wait: bool = False,
+) -> LockAnswer:
+    """Enqueue a request of an open transaction; :func:`keys_of` it are held off from others."""
+    found = _blocker(connection, txn_id, wanted, None)
+    if found is not None and zero_wait:
+        fire(LOCK, LOCK.start, "deny")
+        return LockAnswer(LockId(0), LockState.NOT_ACQUIRED, str(found))
+    state = LOCK.start if found else fire(LOCK, LOCK.start, "grant")
+    parameters = {
+        "txn_id": txn_id,
+        "state": state,
+        "blocked_by": None if found is None else found.name,
+        "now": database.now(),
+    }
+    made = connection.execute(_ENQUEUE if found else _ENQUEUE_GRANTED, parameters)
+    (lock_id,) = made.inserted_primary_key or (0,)
+    rows = [_row(lock_id, number, txn_id, one) for number, one in enumerate(wanted, 1)]
+    connection.execute(_COMPONENTS, rows)
+    return LockAnswer(LockId(lock_id), LockState(state), None if found is None else str(found))
+
+
+_COMPONENTS = insert(lock_components)
+
+
+def _row(lock_id: int, number: int, txn_id: TxnId, one: LockComponent) -> dict[str, object]:
+    return {
+        "request_id": lock_id,
+        "number": number,
+        "txn_id": txn_id,
+        "type": one.type.value,
+        "database_name": one.database,
+        "table_name": one.table,
+        "partition_name": one.partition,
+    }
+
+
+_ENQUEUE = insert(lock_requests).values(
+    txn_id=bindparam("txn_id"), state=bindparam("state"), blocked_by=bindparam("blocked_by")
+)
+_ENQUEUE_GRANTED = _ENQUEUE.values(acquired_at=NOW)
+
+
+def keys_of(wanted: Sequence[LockComponent]) -> Mapping[str, bool]:
+    """Return what requests that may have to wait for each other have in common, for ``Dialect.serialise``.
+
+    A lock on a database meets all in it; one on a table or partition only those of the table. Types that go
+    together anyway share the key.
+    """
+    keys: dict[str, bool] = {}
+    for one in wanted:
+        exclusive = one.type not in _MUTUAL
+        database = f"lock {one.database}"
+        keys[database] = keys.get(database, False) or (exclusive and one.on_database)
+        if one.table is not None:
+            table = f"lock {one.database}\0{one.table}"
+            keys[table] = keys.get(table, False) or exclusive
+    return keys
+
+
+def check_lock(database: Database, lock_id: LockId) -> LockAnswer:
+    """Check a waiting request again. Only smaller ids can hold it up, and no new ones of those can come."""
+    rows = database.read(lambda connection: connection.execute(_REQUEST, {"lock_id": lock_id}).all())
+    if not rows:
+        raise refusals.request_gone(lock_id)
+    state, blocked_by, txn_id = rows[0].state, rows[0].blocked_by, TxnId(rows[0].txn_id)
+    if state == LockState.ACQUIRED.value:
+        return LockAnswer(lock_id, LockState.ACQUIRED)
+    wanted = [_component(row) for row in rows]
+    found = database.read(lambda connection: _blocker(connection, txn_id, wanted, lock_id))
+    if found is not None and found.name == blocked_by:
+        return LockAnswer(lock_id, LockState.WAITING, str(found))
+    if found is None:
+        state = fire(LOCK, state, "grant")
+    name = None if found is None else found.name
+    parameters = {"lock_id": lock_id, "to": state, "by": name, "now": database.now()}
+    statement = _GRANT if found is None else _STILL
+    changed = database.write_statement(
+        lambda connection: connection.execute(statement, parameters).rowcount, Durability.WITH_CLIENT
+    )
+    if not changed:
+        raise refusals.request_gone(lock_id)
+    return LockAnswer(lock_id, LockState(state), None if found is None else str(found))
+
+
+_REQUEST = (
+    select(lock_requests.c.state, lock_requests.c.blocked_by, lock_components)
+    .join(lock_components, lock_components.c.request_id == lock_requests.c.id)
+    .where(lock_requests.c.id == bindparam("lock_id"))
+    .order_by(lock_components.c.number)
+)
+_STILL = (
+    update(lock_requests)
+    .where(lock_requests.c.id == bindparam("lock_id"))
+    .values(state=bindparam("to"), blocked_by=bindparam("by"))
+)
+_GRANT = _STILL.values(acquired_at=NOW)
+
+
+def unlock(database: Database, lock_id: LockId) -> None:
+    """Withdraw a request; one that is gone is no error."""
+    database.write(lambda connection: _unlock(connection, lock_id), Durability.WITH_CLIENT)
+
+
+def _unlock(connection: Connection, lock_id: LockId) -> None:
+    row = connection.execute(_OWNER, {"lock_id": lock_id}).one_or_none()
+    if row is None:
+        return
+    if row.state == LockState.ACQUIRED.value and row.wrote:
+        raise refusals.lock_in_use(lock_id, TxnId(row.txn_id))
+    fire(LOCK, row.state, "withdraw")
+    connection.execute(delete(lock_requests).where(lock_requests.c.id == lock_id))
+
+
+_OWNER = (
+    select(
+        lock_requests.c.state,
+        lock_requests.c.txn_id,
+        or_(
+            select(written.c.txn_id).where(written.c.txn_id == lock_requests.c.txn_id).exists(),
+            select(write_ids.c.txn_id).where(write_ids.c.txn_id == lock_requests.c.txn_id).exists(),
+        ).label("wrote"),
+    )
+    .join(txns, txns.c.id == lock_requests.c.txn_id)
+    .where(lock_requests.c.id == bindparam("lock_id"))
+    .with_for_update(of=txns)
+)
+
+
+def _blocker(
+    connection: Connection, txn_id: TxnId, wanted: Sequence[LockComponent], before: LockId | None
+) -> HeldLock | None:
+    """Ask for the locks that may be in the way, as few as possible, and let the rule decide."""
+    whole_database = any(one.on_database for one in wanted)
+    parameters = {
+        "txn_id": txn_id,
+        "before": before or _NO_LIMIT,
+        "types": sorted({held.value for one in wanted for held in WAITS_FOR[one.type]}),
+        "databases": sorted({one.database for one in wanted}),
+    }
+    if whole_database:
+        rows = connection.execute(_IN_DATABASES, parameters)
+    else:
+        parameters["names"] = sorted({one.table for one in wanted if one.table is not None})
+        rows = connection.execute(_ON_TABLES, parameters)
+    earlier = [
+        HeldLock(LockId(row.request_id), row.number, TxnId(row.txn_id), _component(row)) for row in rows
+    ]
+    return first_blocking_lock(txn_id, wanted, earlier)
+
+
+_NO_LIMIT = 2**62
+_IN_DATABASES = select(lock_components).where(
+    lock_components.c.database_name.in_(bindparam("databases", expanding=True)),
+    lock_components.c.type.in_(bindparam("types", expanding=True)),
+    lock_components.c.txn_id != bindparam("txn_id", type_=BigInteger),
+    lock_components.c.request_id < bindparam("before", type_=BigInteger),
+)
+_ON_TABLES = _IN_DATABASES.where(
+    or_(
+        lock_components.c.table_name.is_(None),
+        lock_components.c.table_name.in_(bindparam("names", expanding=True)),
+    )
+)
+
+
+def _component(row: Any) -> LockComponent:
+    return LockComponent(LockType(row.type), row.database_name, row.table_name, row.partition_name)

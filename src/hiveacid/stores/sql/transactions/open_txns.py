@@ -1,0 +1,158 @@
+"""Opening transactions, and raising the transaction ids (``OpenTxnsFunction``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    Connection,
+    Insert,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.model import TxnId
+from hiveacid.ports.transactions import Client, TxnKind
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.limits import Limits
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import Durability
+from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, COMMITTED, OPEN, SETTLED, counters, txns
+from hiveacid.stores.sql.transactions.txn_rows import NOW
+
+
+def counter_value(name: str) -> ColumnElement[int]:
+    """Return a counter's value, as part of a statement."""
+    return select(counters.c.value).where(counters.c.name == name).scalar_subquery()
+
+
+LOWEST_OPEN: ColumnElement[int] = select(func.min(txns.c.id)).where(txns.c.state == OPEN).scalar_subquery()
+TOP: ColumnElement[int] = select(func.coalesce(func.max(txns.c.id), 0)).scalar_subquery()
+
+
+def open_txns(
+    database: Database, limits: Limits, client: Client, count: int, kind: TxnKind
+) -> tuple[TxnId, ...]:
+    """Open transactions.
+
+    Each notes the commit sequence and the lowest id that was open; housekeeping keeps what they may need.
+    """
+    parameters = open_parameters(database, limits, client, count, kind)
+    if database.dialect.counts_ids:
+        return database.write(lambda connection: insert_txns(database, connection, parameters))
+    return database.write_statement(
+        lambda connection: insert_txns(database, connection, parameters), Durability.WITH_CLIENT
+    )
+
+
+def open_parameters(
+    database: Database, limits: Limits, client: Client, count: int, kind: TxnKind
+) -> dict[str, Any]:
+    """Return the parameters of :func:`insert_txns`. Raises ConfigError, CatalogError."""
+    checks.client(client)
+    checks.open_count(count, limits)
+    return {
+        "count": count,
+        "kind": kind.value,
+        "user": client.user,
+        "host": client.host,
+        "agent": client.agent,
+        "timeout": int(limits.txn_timeout * 1000),
+        "limit": limits.max_open_txns,
+        "now": database.now(),
+    }
+
+
+def insert_txns(
+    database: Database, connection: Connection, parameters: Mapping[str, Any]
+) -> tuple[TxnId, ...]:
+    """Insert open transactions. Raises TransactionError beyond hive.max.open.txns."""
+    dialect = database.dialect
+    if dialect.counts_ids:
+        first = dialect.take_txn_ids(connection, parameters["count"])
+        made = connection.execute(_insert_open_txns(gaps=False, counted=True), {**parameters, "first": first})
+        given = list(range(first, first + made.rowcount))
+    else:
+        given = dialect.insert_ids(connection, _insert_open_txns(gaps=dialect.ids_may_gap), parameters)
+    if not given:
+        raise refusals.too_many_open(parameters["limit"])
+    return tuple(map(TxnId, given))
+
+
+@cache
+def _insert_open_txns(*, gaps: bool, counted: bool = False) -> Insert:
+    """Return the INSERT. Where rows of assigned ids may not be visible yet, ids above SETTLED may be open.
+
+    ``counted``: ids follow each other from the parameter ``first`` on.
+    """
+    lowest: ColumnElement[int] = func.coalesce(LOWEST_OPEN, TOP + 1)
+    if gaps:
+        settled = counter_value(SETTLED)
+        lowest = case((lowest > settled, settled + 1), else_=lowest)
+    values: dict[str, ColumnElement[Any]] = {
+        "kind": bindparam("kind"),
+        "state": OPEN,
+        "started": NOW,
+        "heartbeat": NOW,
+        "timeout": bindparam("timeout", type_=BigInteger),
+        "moment": counter_value(COMMIT_SEQUENCE),
+        "min_open": lowest,
+        "user_name": bindparam("user"),
+        "host": bindparam("host"),
+        "agent": bindparam("agent"),
+    }
+    room: ColumnElement[int] = (
+        select(func.count()).select_from(txns).where(txns.c.state == OPEN).scalar_subquery()
+    )
+    enough = room + bindparam("count", type_=BigInteger) <= bindparam("limit", type_=BigInteger)
+    numbers = _numbers()
+    if counted:
+        values["id"] = bindparam("first", type_=BigInteger) + numbers.c.n - 1
+    rows = select(*values.values()).select_from(numbers).where(enough)
+    return insert(txns).from_select(list(values), rows)
+
+
+def _numbers() -> CTE:
+    """Return as many rows as the parameter ``count`` says."""
+    first = select(literal(1).label("n")).cte("numbers", recursive=True)
+    more = select(first.c.n + 1).where(first.c.n < bindparam("count", type_=BigInteger))
+    return first.union_all(more)
+
+
+def seed_txns(database: Database, high_watermark: TxnId) -> None:
+    """Make later ids higher than this one; those in between count as committed."""
+    checks.seedable(high_watermark)
+    database.write(lambda connection: _seed(database, connection, high_watermark))
+
+
+def _seed(database: Database, connection: Connection, high_watermark: TxnId) -> None:
+    database.dialect.block_opens(connection)
+    if connection.scalars(select(TOP)).one() >= high_watermark:
+        return
+    row = {
+        "id": high_watermark,
+        "kind": TxnKind.DEFAULT.value,
+        "state": COMMITTED,
+        "started": NOW,
+        "heartbeat": NOW,
+        "timeout": 0,
+        "ended": NOW,
+        "moment": counter_value(COMMIT_SEQUENCE),
+        "min_open": high_watermark,
+        "user_name": "",
+        "host": "",
+        "agent": "",
+    }
+    connection.execute(insert(txns).values(row), {"now": database.now()})
+    database.dialect.raise_serial(connection, high_watermark)
+    connection.execute(update(counters).where(counters.c.name == SETTLED).values(value=high_watermark))

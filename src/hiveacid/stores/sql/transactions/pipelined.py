@@ -1,0 +1,229 @@
+"""Begin and commit in one round trip each, where the database accepts several statements at once (PostgreSQL).
+
+They cover the usual case only: one table, a free lock, no conflict, no change of the catalog. Each statement checks
+this itself. If the case is not the usual one, nothing has happened, and the caller takes the general way
+(``begin_txn``, ``commit_txn``), where :mod:`hiveacid.core` decides and the error is worded.
+
+The conditions here must imply those of :mod:`hiveacid.core.transactions.conflicts`: a stricter one costs a round trip,
+a laxer one would let a conflict pass. States, kinds and conflicting operations come from the definitions in core. In a pipeline every statement sees what
+was committed before it began, as in a transaction of read committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Executable, bindparam, literal_column, select
+from sqlalchemy.engine.interfaces import Dialect as Compiler
+
+from hiveacid.core.model import LockId, TxnId, WriteId
+from hiveacid.core.transactions.commits import TableOperation
+from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
+from hiveacid.core.transactions.locks import WAITS_FOR, LockState
+from hiveacid.core.transactions.states import LOCK, TRANSACTION, TransactionState, fire
+from hiveacid.ports.locks import LockAnswer
+from hiveacid.ports.transactions import Begun, Start, TxnKind, Written
+from hiveacid.stores.sql.dialects import Dialect
+from hiveacid.stores.sql.dialects.dialect import key_number
+from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, txns
+from hiveacid.stores.sql.transactions.lock_queue import keys_of
+from hiveacid.stores.sql.transactions.snapshots import snapshot_query, txn_list
+from hiveacid.stores.sql.transactions.write_ids import doubtful_ids_of_table, write_id_list
+
+_OWN = "nullif(current_setting('hiveacid.txn', true), '')::bigint"
+"""The transaction that the pipeline's first INSERT opened; the setting is gone with the commit."""
+_NOW = "coalesce(%(now)s::bigint, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT))"
+_CONFLICTING = ", ".join(f"'{operation}'" for operation in CONFLICTING_OPERATIONS)
+
+
+def can_begin(start: Start) -> bool:
+    """Tell whether a start is a usual one: one lock on a table or partition, and that table only."""
+    (lock, *more) = start.locks or (None,)
+    names = {*start.tables, *start.writes}
+    return not more and (lock is None or lock.table is not None) and len(names) <= 1
+
+
+def begin(
+    connection: Connection, dialect: Dialect, start: Start, parameters: Mapping[str, Any]
+) -> tuple[Begun, Any] | None:
+    """Open, lock, take the snapshot and allocate. Return None, with nothing done, if a lock is held or the limit is reached."""
+    lock = start.locks[0] if start.locks else None
+    steps: list[tuple[str, Mapping[str, Any]]] = []
+    if lock is None:
+        steps.append((_OPEN.format(free="", asked=_NOT_ASKED), parameters))
+    else:
+        keys = sorted((key_number(key), exclusive) for key, exclusive in keys_of(start.locks).items())
+        steps.append((_hold(tuple(exclusive for _, exclusive in keys)), _numbered(keys)))
+        asked = {
+            "type": lock.type.value,
+            "types": sorted(one.value for one in WAITS_FOR[lock.type]),
+            "database": lock.database,
+            "table": lock.table,
+            "partition": lock.partition,
+            "granted": fire(LOCK, LOCK.start, "grant"),
+        }
+        steps.append((_OPEN.format(free=_FREE, asked=_ASKED), {**parameters, **asked}))
+    compiler = connection.dialect
+    steps.append(_prepared(_own_snapshot_query(), compiler))
+    name = next(iter((*start.tables, *start.writes)), None)
+    if name is not None:
+        place = {"database": name.database, "name": name.name}
+        text, constants = _prepared(_own_doubtful(), compiler)
+        steps.append((text, {**constants, **place}))
+        if start.writes:
+            steps.append((_ALLOCATE, place))
+    opened, seen, *rest = dialect.pipeline(connection, steps)[0 if lock is None else 1 :]
+    if not opened:
+        return None
+    (row,) = seen
+    snapshot = txn_list(row)
+    lists = {}
+    if name is not None:
+        next_id, doubtful = (rest[0][0].next_id, rest[0][0].doubtful) if rest[0] else (1, None)
+        lists = {table: write_id_list(table, next_id - 1, doubtful, snapshot) for table in start.tables}
+    allocated = {table: WriteId(rest[1][0].write_id) for table in start.writes}
+    answer = None if lock is None else LockAnswer(LockId(opened[0].request), LockState.ACQUIRED)
+    return Begun(TxnId(opened[0].id), answer, snapshot, lists, allocated), row
+
+
+def _numbered(keys: Sequence[tuple[int, bool]]) -> dict[str, int]:
+    return {f"key{place}": number for place, (number, _) in enumerate(keys)}
+
+
+@cache
+def _hold(exclusive: tuple[bool, ...]) -> str:
+    """Return the statement that waits for the keys of a lock, as ``Dialect.serialise`` does."""
+    calls = (
+        f"pg_advisory_xact_lock{'' if one else '_shared'}(%(key{place})s::bigint) AS key{place}"
+        for place, one in enumerate(exclusive)
+    )
+    return f"SELECT {', '.join(calls)}"
+
+
+_OPEN = f"""WITH made AS (
+    INSERT INTO hiveacid_txns (kind, state, started, heartbeat, timeout, moment, min_open, user_name, host, agent)
+    SELECT %(kind)s, '{TransactionState.OPEN}', clock.now, clock.now, %(timeout)s::bigint,
+        (SELECT value FROM hiveacid_counters WHERE name = '{COMMIT_SEQUENCE}'),
+        least(settled.value + 1, coalesce(lowest.id, highest.id + 1, 1)), %(user)s, %(host)s, %(agent)s
+    FROM (SELECT {_NOW} AS now) clock,
+        (SELECT value FROM hiveacid_counters WHERE name = '{SETTLED}') settled,
+        (SELECT min(id) AS id FROM hiveacid_txns WHERE state = '{TransactionState.OPEN}') lowest,
+        (SELECT max(id) AS id FROM hiveacid_txns) highest
+    WHERE (SELECT count(*) FROM hiveacid_txns WHERE state = '{TransactionState.OPEN}') < %(limit)s::bigint {{free}}
+    RETURNING id, started){{asked}}
+"""
+_FREE = """AND NOT EXISTS (SELECT 1 FROM hiveacid_lock_components held
+        WHERE held.database_name = %(database)s AND held.type = ANY(%(types)s::text[])
+        AND (held.table_name IS NULL OR held.table_name = %(table)s)
+        AND (held.partition_name IS NULL OR %(partition)s::text IS NULL OR held.partition_name = %(partition)s))"""
+_ASKED = """, asked AS (
+    INSERT INTO hiveacid_lock_requests (txn_id, state, acquired_at)
+    SELECT id, %(granted)s, started FROM made RETURNING id, txn_id), parts AS (
+    INSERT INTO hiveacid_lock_components
+        (request_id, number, txn_id, type, database_name, table_name, partition_name)
+    SELECT id, 1, txn_id, %(type)s, %(database)s, %(table)s, %(partition)s FROM asked)
+SELECT made.id, asked.id AS request, set_config('hiveacid.txn', made.id::text, true) FROM made, asked"""
+_NOT_ASKED = """
+SELECT id, set_config('hiveacid.txn', id::text, true) FROM made"""
+_ALLOCATE = f"""WITH given AS (
+    INSERT INTO hiveacid_next_write_ids (database_name, table_name, next_id)
+    SELECT %(database)s, %(name)s, 2 WHERE {_OWN} IS NOT NULL
+    ON CONFLICT (database_name, table_name) DO UPDATE SET next_id = hiveacid_next_write_ids.next_id + 1
+    RETURNING next_id - 1 AS write_id), kept AS (
+    INSERT INTO hiveacid_write_ids (database_name, table_name, write_id, txn_id)
+    SELECT %(database)s, %(name)s, write_id, {_OWN} FROM given)
+SELECT write_id FROM given"""
+
+
+@cache
+def _own_snapshot_query() -> Executable:
+    return snapshot_query(literal_column(_OWN, BigInteger()), gaps=True)
+
+
+@cache
+def _own_doubtful() -> Executable:
+    own = select(txns.c.min_open).where(txns.c.id == literal_column(_OWN, BigInteger())).scalar_subquery()
+    return doubtful_ids_of_table(bindparam("database"), bindparam("name"), own)
+
+
+@cache
+def _prepared(statement: Executable, compiler: Compiler) -> tuple[str, Mapping[str, Any]]:
+    """Return a statement as the driver takes it, and the constants in it."""
+    compiled = statement.compile(dialect=compiler)  # type: ignore[attr-defined]
+    return str(compiled), compiled.params
+
+
+def commit(
+    connection: Connection,
+    dialect: Dialect,
+    txn_id: TxnId,
+    written: Sequence[Written],
+    operations: Sequence[TableOperation],
+    now: int | None,
+) -> bool:
+    """Commit. Return False, with nothing done, if the transaction is not open or a conflicting change was committed first."""
+    parameters = {
+        "txn_id": txn_id,
+        "to": fire(TRANSACTION, TRANSACTION.start, "commit"),
+        "now": now,
+        "databases": [one.table.database for one in written],
+        "tables": [one.table.name for one in written],
+        "partitions": [one.partition for one in written],
+        "operations": [one.operation.value for one in written],
+        "told_databases": [one.table.database for one in operations],
+        "told_tables": [one.table.name for one in operations],
+        "deeds": [one.summary.to_text() for one in operations],
+    }
+    if any(one.operation.value in CONFLICTING_OPERATIONS for one in written):
+        steps = [(_HOLD_SEQUENCE, {}), (_COMMIT_CHANGES, parameters)]
+    else:
+        steps = [(_COMMIT, parameters)]
+    return bool(dialect.pipeline(connection, steps)[-1])
+
+
+_BROUGHT = """unnest(%(databases)s::text[], %(tables)s::text[], %(partitions)s::text[], %(operations)s::text[])
+        AS brought (database_name, table_name, partition_name, operation)"""
+_RELEASED = (
+    "released AS (DELETE FROM hiveacid_lock_requests request USING done WHERE request.txn_id = done.id)"
+)
+# A row of each write id that the transaction has, whether or not anything is told of it (``commits.record``).
+_RETURNED = "RETURNING id, ended, user_name, host, agent"
+_NOTED = """noted AS (
+    INSERT INTO hiveacid_commits
+        (database_name, table_name, write_id, committed, txn_id, user_name, host, agent, deed)
+    SELECT given.database_name, given.table_name, given.write_id, done.ended, done.id, done.user_name, done.host,
+        done.agent, told.deed
+    FROM done JOIN hiveacid_write_ids given ON given.txn_id = done.id
+    LEFT JOIN unnest(%(told_databases)s::text[], %(told_tables)s::text[], %(deeds)s::text[])
+        AS told (database_name, table_name, deed)
+        ON told.database_name = given.database_name AND told.table_name = given.table_name)"""
+_DONE = f"""UPDATE hiveacid_txns txn SET state = %(to)s, ended = {_NOW}, reason = NULL, code = NULL
+    WHERE txn.id = %(txn_id)s::bigint AND txn.state = '{TransactionState.OPEN}'"""
+_COMMIT = f"""WITH done AS (
+    {_DONE} AND txn.kind <> '{TxnKind.COMPACTION}' AND (txn.kind <> '{TxnKind.READ_ONLY}' OR cardinality(%(databases)s::text[]) = 0)
+    AND NOT EXISTS (SELECT 1 FROM hiveacid_written early
+        WHERE early.txn_id = %(txn_id)s::bigint AND early.operation IN ({_CONFLICTING}))
+    {_RETURNED}), kept AS (
+    INSERT INTO hiveacid_written (txn_id, database_name, table_name, partition_name, operation)
+    SELECT done.id, brought.* FROM done, {_BROUGHT}), {_RELEASED}, {_NOTED}
+SELECT id FROM done"""
+# The next committer waits here, and sees in its next statement what was committed before.
+_HOLD_SEQUENCE = f"SELECT value FROM hiveacid_counters WHERE name = '{COMMIT_SEQUENCE}' FOR UPDATE"
+_COMMIT_CHANGES = f"""WITH mine AS (
+    SELECT * FROM {_BROUGHT} WHERE operation IN ({_CONFLICTING})
+    UNION ALL SELECT database_name, table_name, partition_name, operation FROM hiveacid_written
+    WHERE txn_id = %(txn_id)s::bigint AND operation IN ({_CONFLICTING})), done AS (
+    {_DONE} AND txn.kind = '{TxnKind.DEFAULT}' AND NOT EXISTS (SELECT 1 FROM mine JOIN hiveacid_written theirs
+        ON theirs.database_name = mine.database_name AND theirs.table_name = mine.table_name
+        AND theirs.partition_name IS NOT DISTINCT FROM mine.partition_name
+        WHERE theirs.commit_sequence > txn.moment AND theirs.operation IN ({_CONFLICTING}))
+    {_RETURNED}), counted AS (
+    UPDATE hiveacid_counters SET value = value + 1 FROM done WHERE name = '{COMMIT_SEQUENCE}' RETURNING value), marked AS (
+    UPDATE hiveacid_written early SET commit_sequence = counted.value FROM counted
+    WHERE early.txn_id = %(txn_id)s::bigint), kept AS (
+    INSERT INTO hiveacid_written
+        (txn_id, database_name, table_name, partition_name, operation, commit_sequence)
+    SELECT done.id, brought.*, counted.value FROM done, counted, {_BROUGHT}), {_RELEASED}, {_NOTED}
+SELECT id FROM done"""

@@ -1,0 +1,201 @@
+"""Snapshots: committed, open and aborted transactions at one instant (``GetOpenTxnsFunction``).
+
+A server assigns a transaction id before others see its row. Such a gap below the highest id counts as open. Ids up to
+the counter SETTLED have no unseen rows, so that a gap is recognised with certainty.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, cast
+
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Executable,
+    Subquery,
+    Text,
+    bindparam,
+    func,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.format.write_id_lists import ValidTxnList
+from hiveacid.core.model import TxnId
+from hiveacid.core.transactions.states import TransactionState
+from hiveacid.stores import refusals
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.dialects import Durability, joined_ids
+from hiveacid.stores.sql.schema import (
+    ABORTED,
+    COMMIT_SEQUENCE,
+    CONFLICTING,
+    OPEN,
+    SETTLED,
+    counters,
+    txns,
+    written,
+)
+from hiveacid.stores.sql.transactions.open_txns import LOWEST_OPEN, TOP, counter_value
+
+_FAR_BEHIND = 256
+"""So many ids above SETTLED, and a snapshot moves it on; every snapshot looks at all ids above it."""
+
+
+def take_snapshot(database: Database, txn_id: TxnId) -> ValidTxnList:
+    """Return the snapshot of an open transaction, and record its moment.
+
+    Once the transaction recorded an update or delete, a new snapshot leaves the moment alone: it read what it
+    changed in the old one. One statement; a second one only if changes were committed since the opening.
+    """
+    row = database.read(lambda connection: read_snapshot_row(database, connection, txn_id))
+    if row.state != TransactionState.OPEN:
+        raise refusals.not_open(txn_id, row.state or TransactionState.UNKNOWN, row.reason, row.code)
+    if row.moment != row.sequence and not row.has_written:
+        noted = database.write_statement(
+            lambda connection: record_moment(connection, txn_id, row.sequence), Durability.HARMLESS
+        )
+        if not noted:
+            ended = database.read(lambda connection: read_snapshot_row(database, connection, txn_id))
+            raise refusals.not_open(txn_id, ended.state or TransactionState.UNKNOWN, ended.reason, ended.code)
+    return settle_and_list(database, row)
+
+
+def valid_txns(database: Database) -> ValidTxnList:
+    """Return the present snapshot."""
+    return settle_and_list(
+        database, database.read(lambda connection: read_snapshot_row(database, connection, TxnId(0)))
+    )
+
+
+def min_open_txn_id(database: Database) -> TxnId:
+    """Return the lowest id that is open or just being opened; if there is none, the next one."""
+    statement = _lowest(gaps=database.dialect.ids_may_gap)
+    found = database.read(lambda connection: connection.execute(statement).one())
+    return TxnId(min(one for one in found if one is not None))
+
+
+def txn_state(database: Database, txn_id: TxnId) -> str:
+    """Return open, committed, aborted or unknown."""
+    found: str | None = database.read(lambda connection: connection.scalar(_STATE, {"txn_id": txn_id}))
+    return found or TransactionState.UNKNOWN
+
+
+_STATE = select(txns.c.state).where(txns.c.id == bindparam("txn_id"))
+
+
+def read_snapshot_row(database: Database, connection: Connection, txn_id: TxnId) -> Any:
+    """Return one row with all that a snapshot needs; :func:`txn_list` and :func:`settle_and_list` read it."""
+    return connection.execute(_snapshot_query(gaps=database.dialect.ids_may_gap), {"txn_id": txn_id}).one()
+
+
+@cache
+def _snapshot_query(*, gaps: bool) -> Executable:
+    return snapshot_query(bindparam("txn_id", type_=BigInteger), gaps=gaps)
+
+
+def snapshot_query(txn_id: ColumnElement[int], *, gaps: bool) -> Executable:
+    """Return everything a snapshot needs as one row of one statement, that is as of one instant."""
+    nobody = select(literal(1).label("one")).subquery("nobody")
+    has_written = select(written.c.txn_id).where(
+        written.c.txn_id == txns.c.id, written.c.operation.in_(CONFLICTING)
+    )
+    columns: list[ColumnElement[Any]] = [
+        TOP.label("top"),
+        _all_ids(OPEN).label("open_ids"),
+        _all_ids(ABORTED).label("aborted_ids"),
+        counter_value(COMMIT_SEQUENCE).label("sequence"),
+        txns.c.state,
+        txns.c.moment,
+        txns.c.reason,
+        txns.c.code,
+        has_written.exists().label("has_written"),
+    ]
+    if gaps:
+        around = _gaps()
+        text = sql_cast(around.c.before, Text) + "-" + sql_cast(around.c.id, Text)
+        columns += [
+            counter_value(SETTLED).label("settled"),
+            select(func.string_agg(text, ","))
+            .where(around.c.id > around.c.before + 1)
+            .scalar_subquery()
+            .label("gaps"),
+        ]
+    return select(*columns).select_from(nobody.outerjoin(txns, txns.c.id == txn_id))
+
+
+def _all_ids(state: ColumnElement[str]) -> ColumnElement[str]:
+    others = txns.alias("others")
+    return select(joined_ids(others.c.id)).where(others.c.state == state).scalar_subquery()
+
+
+def _gaps() -> Subquery:
+    """Return the ids above SETTLED, each with the one before it."""
+    later = txns.alias("later")
+    settled = counter_value(SETTLED)
+    before = func.coalesce(func.lag(later.c.id).over(order_by=later.c.id), settled)
+    return select(later.c.id, before.label("before")).where(later.c.id > settled).subquery("around")
+
+
+@cache
+def _lowest(*, gaps: bool) -> Executable:
+    columns: list[ColumnElement[Any]] = [LOWEST_OPEN, TOP + 1]
+    if gaps:
+        around = _gaps()
+        gap = select(func.min(around.c.before + 1)).where(around.c.id > around.c.before + 1)
+        columns.append(gap.scalar_subquery())
+    return select(*columns)
+
+
+def settle_and_list(database: Database, row: Any) -> ValidTxnList:
+    """Return the snapshot of a row of :func:`read_snapshot_row`; raise SETTLED if the row shows that it is far behind."""
+    if database.dialect.ids_may_gap:
+        up_to = min((before for before, _ in _gaps_of(row)), default=int(row.top))
+        if up_to > row.settled + _FAR_BEHIND:
+            database.write_statement(
+                lambda connection: connection.execute(_SETTLE, {"to": up_to}), Durability.HARMLESS
+            )
+    return txn_list(row)
+
+
+def txn_list(row: Any) -> ValidTxnList:
+    """Return the list of a row of :func:`read_snapshot_row`; ids in its gaps are open."""
+    between = tuple(TxnId(one) for before, after in _gaps_of(row) for one in range(before + 1, after))
+    return ValidTxnList(TxnId(int(row.top)), _ids(row.open_ids) + between, _ids(row.aborted_ids))
+
+
+def _gaps_of(row: Any) -> list[tuple[int, int]]:
+    """Return the ids around each gap; a database without gaps has no such column."""
+    found = getattr(row, "gaps", None)
+    if not found:
+        return []
+    pairs = (gap.split("-") for gap in found.split(","))
+    return [(int(before), int(after)) for before, after in pairs]
+
+
+def _ids(joined: str | None) -> tuple[TxnId, ...]:
+    # Ids are ints that only the type checker tells apart; a call for each of 100,000 would cost as much again.
+    return cast("tuple[TxnId, ...]", tuple(map(int, joined.split(",")))) if joined else ()
+
+
+_SETTLE = (
+    update(counters)
+    .where(counters.c.name == SETTLED, counters.c.value < bindparam("to"))
+    .values(value=bindparam("to"))
+)
+
+
+def record_moment(connection: Connection, txn_id: TxnId, sequence: int) -> bool:
+    """Record the commit sequence at a transaction's snapshot; tell whether the transaction is open."""
+    return bool(connection.execute(_MOMENT, {"txn_id": txn_id, "sequence": sequence}).rowcount)
+
+
+_MOMENT = (
+    update(txns)
+    .where(txns.c.id == bindparam("txn_id"), txns.c.state == OPEN)
+    .values(moment=bindparam("sequence"))
+)

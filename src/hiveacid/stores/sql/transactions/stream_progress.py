@@ -1,0 +1,92 @@
+"""Progress of streams, read and changed in the database transaction that commits their rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from hiveacid.core.transactions.stream_progress import (
+    StreamBatch,
+    StreamKey,
+    StreamProgress,
+    refusal,
+    registered,
+)
+from hiveacid.errors import StreamFencedError, StreamReplayedError
+from hiveacid.stores import checks
+from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.schema import streams
+
+_THIS = (
+    streams.c.database_name == bindparam("database"),
+    streams.c.table_name == bindparam("name"),
+    streams.c.digest == bindparam("of"),
+)
+_LOOK = select(streams).where(*_THIS)
+_HOLD = _LOOK.with_for_update()
+_CHANGE = update(streams).where(*_THIS)
+
+
+def register_stream(
+    database: Database, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool
+) -> StreamProgress:
+    """Let a writer begin. Doing it twice is doing it once, so that a lost answer is asked for again."""
+    checks.stream(stream, writer, checkpoint)
+    place = _parameters(stream)
+
+    def work(connection: Connection) -> StreamProgress:
+        database.dialect.serialise(connection, {f"stream {place['of']}": True})  # there may be no row to hold
+        known = _read_progress(connection, stream, hold=True)
+        progress = registered(known, stream, writer, checkpoint, restart=restart)
+        if known is None:
+            key = {"database_name": stream.table.database, "table_name": stream.table.name}
+            row = {**key, "digest": place["of"], "query": stream.query, **_values(progress)}
+            connection.execute(insert(streams), row)
+        elif progress != known:
+            connection.execute(_CHANGE.values(_values(progress)), place)
+        return progress
+
+    return database.write(work, repeatable=True)
+
+
+def stream_progress(database: Database, stream: StreamKey) -> StreamProgress | None:
+    """Return how far a stream has come."""
+    checks.stream(stream)
+    return database.read(lambda connection: _read_progress(connection, stream))
+
+
+def batch_refusal(
+    connection: Connection, batch: StreamBatch
+) -> StreamFencedError | StreamReplayedError | None:
+    """Return why a batch may not be committed, None if it may; the stream's row is locked until the end of the transaction."""
+    return refusal(_read_progress(connection, batch.stream, hold=True), batch)
+
+
+def record_batch(connection: Connection, batch: StreamBatch) -> None:
+    """Record a batch as committed; the caller has locked the stream's row."""
+    connection.execute(_CHANGE.values(batch_id=batch.batch_id), _parameters(batch.stream))
+
+
+def _read_progress(connection: Connection, stream: StreamKey, *, hold: bool = False) -> StreamProgress | None:
+    row = connection.execute(_HOLD if hold else _LOOK, _parameters(stream)).one_or_none()
+    if row is None:
+        return None
+    writers = tuple((name, epoch) for name, epoch in json.loads(row.writers))
+    return StreamProgress(stream, row.checkpoint, row.epoch, row.batch_id, writers)
+
+
+def _values(progress: StreamProgress) -> dict[str, object]:
+    return {
+        "checkpoint": progress.checkpoint,
+        "epoch": progress.epoch,
+        "batch_id": progress.batch_id,
+        "writers": json.dumps(progress.writers, separators=(",", ":")),
+    }
+
+
+def _parameters(stream: StreamKey) -> Mapping[str, str]:
+    digest = hashlib.sha256(stream.query.encode()).hexdigest()
+    return {"database": stream.table.database, "name": stream.table.name, "of": digest}

@@ -1,0 +1,98 @@
+"""Rows of single transactions: locking, ending, and conditions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, bindparam, delete, func, select, tuple_, update
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
+from hiveacid.ports.transactions import TxnKind
+from hiveacid.stores import refusals
+from hiveacid.stores.sql.database import chunks
+from hiveacid.stores.sql.dialects import database_now
+from hiveacid.stores.sql.schema import OPEN, lock_requests, txns
+
+NOW: ColumnElement[int] = func.coalesce(bindparam("now", type_=BigInteger), database_now())
+"""The store's time: the parameter ``now``, or the database's own where that is none."""
+
+_STATE = select(txns.c.id, txns.c.state, txns.c.kind, txns.c.reason, txns.c.code).with_for_update()
+_ONE = _STATE.where(txns.c.id == bindparam("txn_id"))
+_SOME = _STATE.where(txns.c.id.in_(bindparam("ids", expanding=True))).order_by(txns.c.id)
+
+
+def lock_open_txns(connection: Connection, txn_ids: Sequence[TxnId]) -> Sequence[Any]:
+    """Return transactions that must be open, with their rows locked so that they cannot end first; or raise."""
+    if len(txn_ids) == 1:
+        return _require_open(txn_ids, connection.execute(_ONE, {"txn_id": txn_ids[0]}).all())
+    rows: list[Any] = []
+    for some in chunks(sorted(set(txn_ids))):
+        rows += _require_open(some, connection.execute(_SOME, {"ids": some}).all())
+    return rows
+
+
+def _require_open(txn_ids: Sequence[TxnId], rows: Sequence[Any]) -> Sequence[Any]:
+    found = {row.id: row for row in rows}
+    for txn_id in txn_ids:
+        row = found.get(txn_id)
+        if row is None:
+            raise refusals.not_open(txn_id, TransactionState.UNKNOWN)
+        if row.state != TRANSACTION.start:
+            raise refusals.not_open(txn_id, row.state, row.reason, row.code)
+    return rows
+
+
+def lock_writing_txns(connection: Connection, txn_ids: Sequence[TxnId]) -> None:
+    """Lock as :func:`lock_open_txns`, and refuse read-only transactions."""
+    for row in lock_open_txns(connection, txn_ids):
+        if row.kind == TxnKind.READ_ONLY.value:
+            raise refusals.read_only(row.id)
+
+
+_END = update(txns).values(
+    state=bindparam("to"), ended=NOW, reason=bindparam("why"), code=bindparam("why_code")
+)
+_END_ONE = _END.where(txns.c.id == bindparam("txn_id"))
+_END_SOME = _END.where(txns.c.id.in_(bindparam("ids", expanding=True)))
+_RELEASE_ONE = delete(lock_requests).where(lock_requests.c.txn_id == bindparam("txn_id"))
+_RELEASE_SOME = delete(lock_requests).where(lock_requests.c.txn_id.in_(bindparam("ids", expanding=True)))
+
+
+def end_txns(
+    connection: Connection,
+    txn_ids: Sequence[TxnId],
+    event: str,
+    now: int | None,
+    reason: str | None = None,
+    code: str | None = None,
+) -> None:
+    """End open transactions that are held, by an event of ``core.transactions.states``; their locks go with them."""
+    state = fire(TRANSACTION, TRANSACTION.start, event)
+    how: dict[str, object] = {"to": state, "now": now, "why": reason, "why_code": code}
+    if len(txn_ids) == 1:
+        connection.execute(_END_ONE, how | {"txn_id": txn_ids[0]})
+        connection.execute(_RELEASE_ONE, {"txn_id": txn_ids[0]})
+        return
+    for some in chunks(txn_ids):
+        connection.execute(_END_SOME, how | {"ids": some})
+        connection.execute(_RELEASE_SOME, {"ids": some})
+
+
+def is_open(alias_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that the transaction of this id is open."""
+    return select(txns.c.id).where(txns.c.id == alias_id, txns.c.state == OPEN).exists()
+
+
+def is_one_of_tables(
+    database: ColumnElement[str], name: ColumnElement[str], parameter: str = "places"
+) -> ColumnElement[bool]:
+    """Return the condition that a row is about one of the tables in an expanding parameter."""
+    return tuple_(database, name).in_(bindparam(parameter, expanding=True))
+
+
+def table_pairs(tables: Iterable[TableName]) -> list[tuple[str, str]]:
+    """Return tables as the parameter of :func:`is_one_of_tables`."""
+    return [(table.database, table.name) for table in tables]

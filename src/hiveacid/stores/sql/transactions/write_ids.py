@@ -1,0 +1,193 @@
+"""Write ids: allocation, seeding, and the valid write-id lists of snapshots.
+
+After Hive's ``AllocateTableWriteIdsFunction`` and ``GetValidWriteIdsFunction``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    func,
+    insert,
+    or_,
+    select,
+)
+from sqlalchemy.sql.elements import ColumnElement
+
+from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
+from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.stores import checks, refusals
+from hiveacid.stores.sql.database import Database, chunks
+from hiveacid.stores.sql.dialects import joined_ids
+from hiveacid.stores.sql.idempotency import write_exactly_once
+from hiveacid.stores.sql.schema import ABORTED, next_write_ids, txns, write_ids
+from hiveacid.stores.sql.transactions.txn_rows import is_one_of_tables, lock_writing_txns, table_pairs
+
+_GIVEN = select(write_ids.c.txn_id, write_ids.c.write_id).where(
+    write_ids.c.txn_id.in_(bindparam("ids", expanding=True)),
+    write_ids.c.database_name == bindparam("database"),
+    write_ids.c.table_name == bindparam("name"),
+)
+
+
+def allocate_write_ids(database: Database, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
+    """Give each open transaction its write id; consecutive, in the order of the transactions' ids."""
+    checks.table_name(table)
+    if not txn_ids:
+        return ()
+    given = database.write(lambda connection: _allocate(database, connection, sorted(set(txn_ids)), table))
+    return tuple(given[txn_id] for txn_id in txn_ids)
+
+
+def _allocate(
+    database: Database, connection: Connection, txn_ids: Sequence[TxnId], table: TableName
+) -> Mapping[TxnId, WriteId]:
+    lock_writing_txns(connection, txn_ids)
+    place = {"database": table.database, "name": table.name}
+    given = {
+        TxnId(row.txn_id): WriteId(row.write_id)
+        for some in chunks(txn_ids)
+        for row in connection.execute(_GIVEN, {**place, "ids": some})
+    }
+    without = [txn_id for txn_id in txn_ids if txn_id not in given]
+    return given | assign_write_ids(database, connection, without, table) if without else given
+
+
+def assign_write_ids(
+    database: Database, connection: Connection, txn_ids: Sequence[TxnId], table: TableName
+) -> dict[TxnId, WriteId]:
+    """Assign write ids to open transactions that have none for the table."""
+    first = database.dialect.take_write_ids(connection, table, len(txn_ids))
+    given = {txn_id: WriteId(first + step) for step, txn_id in enumerate(txn_ids)}
+    connection.execute(_INSERT, [_row(table, write_id, txn_id) for txn_id, write_id in given.items()])
+    return given
+
+
+_INSERT = insert(write_ids)
+
+
+def _row(table: TableName, write_id: int, txn_id: TxnId | None) -> dict[str, object]:
+    return {
+        "database_name": table.database,
+        "table_name": table.name,
+        "write_id": write_id,
+        "txn_id": txn_id,
+    }
+
+
+def seed_write_ids(
+    database: Database, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]
+) -> None:
+    """Begin where another engine stopped; its aborted ids belong to no transaction."""
+    checks.table_name(table)
+    ids = checks.seed(high_watermark, aborted)
+    write_exactly_once(database, lambda connection: _seed(database, connection, table, high_watermark, ids))
+
+
+def _seed(
+    database: Database,
+    connection: Connection,
+    table: TableName,
+    high_watermark: WriteId,
+    ids: Sequence[WriteId],
+) -> None:
+    if database.dialect.take_write_ids(connection, table, high_watermark) != 1:
+        raise refusals.ids_given(table)
+    if ids:
+        connection.execute(_INSERT, [_row(table, write_id, None) for write_id in ids])
+
+
+def valid_write_ids(
+    database: Database, txns_seen: ValidTxnList, tables: Sequence[TableName]
+) -> dict[TableName, ValidWriteIdList]:
+    """Translate a snapshot; the one in hand decides, whatever happened since."""
+    for table in tables:
+        checks.table_name(table)
+    return database.read(lambda connection: write_id_lists(connection, txns_seen, tables))
+
+
+def write_id_lists(
+    connection: Connection, txns_seen: ValidTxnList, tables: Sequence[TableName]
+) -> dict[TableName, ValidWriteIdList]:
+    """Return the lists of :func:`valid_write_ids` in an open database transaction."""
+    found: dict[TableName, ValidWriteIdList] = {}
+    first = min(txns_seen.min_open, txns_seen.high_watermark + 1)
+    for some in chunks(dict.fromkeys(tables)):
+        for row in connection.execute(_DOUBTFUL, {"places": table_pairs(some), "first": first}):
+            name = TableName(row.database_name, row.table_name)
+            found[name] = write_id_list(name, row.next_id - 1, row.doubtful, txns_seen)
+    return {table: found.get(table) or ValidWriteIdList(table, WriteId(0)) for table in tables}
+
+
+# Ids below the lowest one open in the snapshot were ended then and are so for ever: the store may be asked.
+_ABORTED_FOR_EVER = select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txns.c.state == ABORTED).exists()
+_PAIR = cast(write_ids.c.write_id, Text) + "," + cast(func.coalesce(write_ids.c.txn_id, 0), Text)
+
+
+def _doubtful_ids(first: ColumnElement[int]) -> Select[Any]:
+    """Return the statement: counters of tables, each with the ids that may not be valid."""
+    joined = (
+        select(joined_ids(_PAIR))
+        .where(
+            write_ids.c.database_name == next_write_ids.c.database_name,
+            write_ids.c.table_name == next_write_ids.c.table_name,
+            or_(write_ids.c.txn_id.is_(None), write_ids.c.txn_id >= first, _ABORTED_FOR_EVER),
+        )
+        .scalar_subquery()
+    )
+    return select(
+        next_write_ids.c.database_name,
+        next_write_ids.c.table_name,
+        next_write_ids.c.next_id,
+        joined.label("doubtful"),
+    )
+
+
+_DOUBTFUL = _doubtful_ids(bindparam("first", type_=BigInteger)).where(
+    is_one_of_tables(next_write_ids.c.database_name, next_write_ids.c.table_name)
+)
+
+
+def doubtful_ids_of_table(
+    database: ColumnElement[str], name: ColumnElement[str], first: ColumnElement[int]
+) -> Select[Any]:
+    """Return the statement for one table; ``first``: no transaction below it was open at the snapshot."""
+    return _doubtful_ids(first).where(
+        next_write_ids.c.database_name == database, next_write_ids.c.table_name == name
+    )
+
+
+def _pairs(joined: str | None) -> Sequence[tuple[int, int]]:
+    """Read ``write id,transaction id,...``; transaction 0 stands for aborted ids without a transaction."""
+    if not joined:
+        return ()
+    ids = list(map(int, joined.split(",")))
+    return list(zip(ids[::2], ids[1::2], strict=True))
+
+
+def write_id_list(
+    table: TableName, top: int, joined: str | None, txns_seen: ValidTxnList
+) -> ValidWriteIdList:
+    """Sort doubtful ids into open and aborted ones; what later transactions took at the top is cut off."""
+    doubtful = _pairs(joined)
+    later = {write_id for write_id, txn_id in doubtful if txn_id > txns_seen.high_watermark}
+    while top in later:
+        top -= 1
+    still_open, aborted = set(txns_seen.open), {0, *txns_seen.aborted}
+    aborted_ids = (
+        WriteId(write_id) for write_id, txn_id in doubtful if txn_id in aborted and write_id <= top
+    )
+    open_ids = (
+        WriteId(write_id)
+        for write_id, txn_id in doubtful
+        if write_id <= top and (txn_id in still_open or write_id in later)
+    )
+    return ValidWriteIdList(table, WriteId(top), tuple(open_ids), tuple(aborted_ids))

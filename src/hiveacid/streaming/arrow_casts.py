@@ -1,0 +1,146 @@
+"""Casts of Arrow batches to a table's columns: in its order, each of its type, without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.errors import SchemaMismatchError
+from hiveacid.orc.stored_values import arrow_schema, without_offset
+
+_TEXTS = frozenset({"string", "varchar", "char"})
+
+
+def wanted_columns(table: TableDefinition, static: Sequence[str]) -> tuple[Column, ...]:
+    """Return the columns that records have to bring: all but the static partition columns."""
+    return tuple(c for c in (*table.columns, *table.partition_columns) if c.name not in static)
+
+
+def cast_columns(given: Any, columns: tuple[Column, ...]) -> Any:
+    """Return a batch or table with the columns by their names (compared without case), cast to their types.
+
+    Raises SchemaMismatchError for missing, unknown or doubled columns and for types that never fit, and
+    Arrow's own ArrowInvalid for a value that does not fit.
+    """
+    names = [name.lower() for name in given.schema.names]
+    wanted = [column.name for column in columns]
+    if sorted(names) != sorted(wanted):
+        missing = [name for name in wanted if name not in names]
+        extra = [name for name in names if name not in wanted or names.count(name) > 1]
+        message = (
+            f"the records' columns are not the table's: missing {', '.join(missing) or 'none'}, "
+            f"unknown or double {', '.join(dict.fromkeys(extra)) or 'none'}"
+        )
+        raise SchemaMismatchError(message)
+    schema = arrow_schema(columns)
+    arrays = []
+    for field in schema:
+        values = given.column(names.index(field.name))
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+        arrays.append(_cast(values, field))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cast(values: Any, field: Any) -> Any:
+    have, want = values.type, field.type
+    if have == want:
+        return values
+    if pa.types.is_dictionary(have):
+        values, have = values.dictionary_decode(), have.value_type
+    if not pa.types.is_null(have) and _family(have) != _family(want):
+        message = f"column {field.name} of the records is {have}, the table's needs {want}"
+        raise SchemaMismatchError(message)
+    if pa.types.is_timestamp(have) and pa.types.is_timestamp(want) and bool(have.tz) != bool(want.tz):
+        message = (
+            f"column {field.name}: times {'with' if have.tz else 'without'} a zone don't fit a column "
+            f"{'with' if want.tz else 'without'} one: convert them before"
+        )
+        raise SchemaMismatchError(message)
+    return cast(values, want)
+
+
+def _family(of: Any) -> str:
+    """Return which types are cast into one another: numbers, texts, bytes, times, days; nested ones by kind."""
+    types = pa.types
+    if types.is_integer(of) or types.is_floating(of) or types.is_decimal(of):
+        return "number"
+    if types.is_string(of) or types.is_large_string(of) or types.is_string_view(of):
+        return "text"
+    if types.is_binary(of) or types.is_large_binary(of) or types.is_fixed_size_binary(of):
+        return "bytes"
+    if types.is_list(of) or types.is_large_list(of) or types.is_fixed_size_list(of):
+        return "list"
+    return str(of).partition("[")[0].partition("<")[0]
+
+
+def parse_texts(texts: Any, columns: tuple[Column, ...]) -> Any:
+    """Return a batch of texts (one column each) as values; an empty text is NULL where the column is no text.
+
+    Days are ``2024-02-29``, times ``2024-02-29 12:00:00[.ffffff]``, binary is the text in UTF-8. Raises
+    ArrowInvalid (a ValueError) for a text that is no value of its column.
+    """
+    schema = arrow_schema(columns)
+    arrays = []
+    for values, field, column in zip(texts.columns, schema, columns, strict=True):
+        hive = parse_type(column.type)
+        if isinstance(hive, Primitive) and hive.name in _TEXTS:
+            arrays.append(values)
+            continue
+        if pa.types.is_binary(field.type):
+            arrays.append(values.cast(pa.binary()))
+            continue
+        filled = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+        arrays.append(cast(filled, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def cast(values: Any, of: Any) -> Any:
+    """Cast an array and what it holds; nothing is lost. Raises ArrowInvalid, SchemaMismatchError.
+
+    Texts of times may have nine digits of a fraction if the last three are zeros (Hive prints so). What lies
+    below a null struct or beside a slice is not looked at.
+    """
+    have = values.type
+    if have == of:
+        return values
+    types = pa.types
+    if types.is_list(have) and types.is_list(of):
+        values = without_offset(values)
+        return pa.ListArray.from_arrays(
+            values.offsets, cast(values.values, of.value_type), of, mask=values.is_null()
+        )
+    if types.is_map(have) and types.is_map(of):
+        values = without_offset(values)
+        keys, items = cast(values.keys, of.key_type), cast(values.items, of.item_type)
+        return pa.MapArray.from_arrays(values.offsets, keys, items, of, mask=values.is_null())
+    if types.is_struct(have) and types.is_struct(of):
+        return _cast_struct(values, of)
+    if not types.is_timestamp(of):
+        return values.cast(of)
+    if types.is_timestamp(have) and bool(have.tz) != bool(of.tz):
+        raise SchemaMismatchError(  # Arrow would take the wall clock for UTC's
+            f"times {'with' if have.tz else 'without'} a zone don't fit where the table's are "
+            f"{'with' if of.tz else 'without'} one: convert them before"
+        )
+    try:
+        return values.cast(of)
+    except pa.ArrowInvalid:
+        if not types.is_string(have):
+            raise
+        return pc.replace_substring_regex(values, r"(\.\d{6})0{1,3}$", r"\1").cast(of)
+
+
+def _cast_struct(values: Any, of: Any) -> Any:
+    values = without_offset(values)
+    names = [field.name.lower() for field in values.type]
+    if sorted(names) != sorted(field.name for field in of):
+        raise SchemaMismatchError(f"a struct of the records is {values.type}, the table's needs {of}")
+    members = dict(zip(names, values.flatten(), strict=True))
+    arrays = [cast(members[field.name], field.type) for field in of]
+    return pa.StructArray.from_arrays(arrays, fields=list(of), mask=values.is_null())

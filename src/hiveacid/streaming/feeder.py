@@ -1,0 +1,92 @@
+"""Feed lines of files and pipes into a stream: whole lines, and a commit by number of rows or by time."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import StorageError
+
+if TYPE_CHECKING:
+    from hiveacid.ports.clock import Clock
+    from hiveacid.streaming.connection import Connection, Statistics
+
+_BLOCK = 4 << 20  # bytes read at a time
+
+
+@dataclass
+class Feeder:
+    """Writes lines and commits. ``rows``: of a transaction; ``seconds``: how long one stays open while lines come.
+
+    ``on_commit`` is called after every commit.
+    """
+
+    connection: Connection
+    clock: Clock
+    rows: int
+    seconds: float
+    on_commit: Callable[[Statistics], object] = lambda _: None
+    _open: bool = False
+    _begun: int = 0  # ms
+    _taken: int = 0  # rows of the transaction
+
+    def feed(self, descriptor: int, name: str, *, skip_first: bool = False) -> None:
+        """Write all lines that a file or pipe holds; the last one may lack its end. Raises StorageError."""
+        rest = b""
+        for block in _blocks(descriptor, name, self.seconds):
+            if block:
+                whole, newline, rest = (rest + block).rpartition(b"\n")
+                whole += newline
+                if skip_first and newline:
+                    whole, skip_first = whole.partition(b"\n")[2], False
+                self._write(whole)
+            self._commit_if_due()
+        if rest and not skip_first:
+            self._write(rest + b"\n")
+
+    def finish(self) -> None:
+        """Commit what is open."""
+        if self._open:
+            self._open = False
+            self.connection.commit()
+            self.on_commit(self.connection.stats)
+
+    def _write(self, lines: bytes) -> None:
+        while lines:
+            if not self._open:
+                self.connection.begin_transaction()
+                self._open, self._begun, self._taken = True, self.clock.now(), 0
+            room = self.rows - self._taken
+            if lines.count(b"\n") > room:
+                *head, lines = lines.split(b"\n", room)
+                some = b"\n".join(head) + b"\n"
+            else:
+                some, lines = lines, b""
+            self.connection.write(some)
+            self._taken += some.count(b"\n")
+            self._commit_if_due()
+
+    def _commit_if_due(self) -> None:
+        late = self.clock.now() - self._begun >= self.seconds * 1000
+        if self._open and (late or self._taken >= self.rows):
+            self.finish()
+
+
+def _blocks(descriptor: int, name: str, seconds: float) -> Iterator[bytes]:
+    """Yield what can be read; b'' after a second without anything (pipes only), so that a commit may be due."""
+    waits = stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor)
+    try:
+        while True:
+            if waits and not select.select([descriptor], [], [], min(1.0, seconds))[0]:
+                yield b""
+                continue
+            block = os.read(descriptor, _BLOCK)
+            if not block:
+                return
+            yield block
+    except OSError as error:
+        raise StorageError(f"cannot read {name}: {error.strerror or error}") from error

@@ -1,0 +1,168 @@
+"""One file of a stream: it grows by the stripes of each transaction, and is whole after each of them.
+
+A batch of several transactions shares a file. Its side file ``_flush_length`` says after every commit how much
+of it may be read: a footer over all stripes so far ends there (``OrcRecordUpdater.flush``). Until its first
+commit, and where a transaction has a directory of its own, the file is in the hidden staging directory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hiveacid.core.format.bucket_property import BucketProperty
+from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX
+from hiveacid.errors import ConfigError, StorageError
+from hiveacid.orc.nesting import acid_metadata, nest, retype
+from hiveacid.orc.splicing import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
+from hiveacid.orc.writing import RecordKeys, write_rows
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TableDefinition, WriteId
+    from hiveacid.ports.file_system import FileSystem
+
+_LONG = 8  # bytes of a length
+_ROWS = 1_000_000  # of one stripe and more
+
+
+@dataclass
+class GrowingFile:
+    """A bucket's file in one directory. ``acid``: its rows have keys; ``shared``: by several transactions."""
+
+    fs: FileSystem
+    table: TableDefinition
+    codec: str
+    path: str
+    staged: str
+    bucket: int
+    acid: bool
+    shared: bool
+    flushed: int = 0  # bytes that the side file vouches for
+    written: int = 0  # bytes that are there
+    published: bool = False
+    buffered: int = 0  # bytes of rows in memory
+    _placed: list[PlacedStripes] = field(default_factory=list)
+    _pending: list[PlacedStripes] = field(default_factory=list)
+    _rows: list[Any] = field(default_factory=list)
+    _taken: int = 0  # rows of the open transaction
+    _next: int = 0  # row id within the write id
+    _flushes: int = 0
+
+    def add(self, rows: Any) -> None:
+        """Take rows of the open transaction; they stay in memory until `spill` or `flush`."""
+        self._rows.append(rows)
+        self.buffered += rows.nbytes
+        self._taken += rows.num_rows
+
+    def spill(self, write_id: WriteId) -> None:
+        """Write the rows in memory at the end of the file; no reader sees them before `flush`."""
+        body, pending = self._encode(write_id)
+        if pending:
+            self._append(body)
+            self._pending += pending
+
+    def flush(self, write_id: WriteId) -> int:
+        """Write what is left, and a footer; let readers go as far. Return the transaction's rows.
+
+        Raises StorageError where the footers count other rows than the transaction was given.
+        """
+        body, pending = self._encode(write_id)
+        pending = [*self._pending, *pending]
+        rows = sum(one.tail.number_of_rows for one in pending)
+        if rows != self._taken:
+            raise StorageError(
+                f"{self._taken} rows were written to {self.path}, but its stripes hold {rows}; nothing was committed"
+            )
+        self._pending, self._next, self._taken = [], 0, 0
+        if not pending:
+            return 0
+        end = (self.written or len(HEADER)) + len(body)
+        self._append(body + self._tail([*self._placed, *pending], end))
+        self._placed += pending
+        self.flushed = self.written
+        self._publish()
+        return rows
+
+    def forget(self) -> None:
+        """Drop the rows of a transaction that was aborted; what they left in the file is not part of it."""
+        self._rows, self._pending, self._next, self._taken, self.buffered = [], [], 0, 0, 0
+
+    def seal(self) -> None:
+        """End the file where its last footer ends; then it needs no side file any more."""
+        if not self._flushes:
+            return
+        if self.published:
+            self.fs.replace_tail(self.path, self.flushed, b"")
+        self.fs.delete_tree(self.path + FLUSH_LENGTH_SUFFIX)
+
+    def _encode(self, write_id: WriteId) -> tuple[bytes, list[PlacedStripes]]:
+        """Encode the rows in memory for the end of the file."""
+        at = self.written or len(HEADER)
+        bodies: list[bytes] = []
+        pending = []
+        for batch in _together(self._rows):
+            piece = self._piece(batch, write_id)
+            pending.append(place_stripes(piece, at))
+            bodies.append(piece.body)
+            at += len(piece.body)
+            self._next += piece.rows
+        self._rows, self.buffered = [], 0
+        return b"".join(bodies), pending
+
+    def _piece(self, batch: Any, write_id: WriteId) -> StripeBlock:
+        keys = None
+        if self.acid:
+            keys = RecordKeys(int(write_id), BucketProperty(1, self.bucket).encode(), self._next)
+        return write_rows(batch, self.table.columns, keys, self.codec)
+
+    def _tail(self, pieces: list[PlacedStripes], end: int) -> bytes:
+        tail, flat = merged_tail(pieces, end, self.path)
+        if self.acid:
+            start, footer = nest(tail, self.table.columns, acid_metadata(tail, self.path, deletes=False))
+        else:
+            start, footer = retype(tail, self.table.columns)
+        return flat[: start - end] + footer
+
+    def _append(self, data: bytes) -> None:
+        if self.written:
+            self.fs.replace_tail(self.path if self.published else self.staged, self.written, data)
+            self.written += len(data)
+        else:
+            self.fs.write_bytes(self.staged, HEADER + data)
+            self.written = len(HEADER) + len(data)
+
+    def _publish(self) -> None:
+        """Let the side file say the new length, and give the file its name, in this order."""
+        side = self.path + FLUSH_LENGTH_SUFFIX
+        if self.shared:
+            length = self.flushed.to_bytes(_LONG, "big")
+            if self._flushes:
+                self.fs.replace_tail(side, self._flushes * _LONG, length)
+            else:
+                self.fs.write_bytes(side, length)
+            self._flushes += 1
+        if not self.published:
+            self.fs.move_file(self.staged, self.path)
+            self.published = True
+
+
+def _together(batches: list[Any]) -> list[Any]:
+    """Join small batches: every one becomes a stripe of its own."""
+    if len(batches) < 2:  # noqa: PLR2004 - nothing to join
+        return batches
+    table = pa.Table.from_batches(batches)
+    joined = []
+    for at in range(0, table.num_rows, _ROWS):
+        part = table.slice(at, _ROWS)
+        arrays = [_whole(column) for column in part.columns]
+        joined.append(pa.RecordBatch.from_arrays(arrays, schema=table.schema))
+    return joined
+
+
+def _whole(column: Any) -> Any:
+    found = column.combine_chunks()
+    if isinstance(found, pa.ChunkedArray):  # more text than one array can hold
+        raise ConfigError("too many bytes of one column at once: write smaller batches")
+    return found

@@ -1,0 +1,311 @@
+"""Transactions opened together, with their write ids, and the files that they share (Hive's ``TransactionBatch``)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hiveacid.core.format.names import ACID_VERSION_FILE, BaseName, DeltaName, format_bucket_file
+from hiveacid.core.model import Partition, TableKind, WriteId
+from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation, require_no_check
+from hiveacid.core.transactions.commits import NewFiles, OperationSummary
+from hiveacid.core.transactions.locks import LockComponent
+from hiveacid.errors import ConstraintViolationError, StorageError, StoreError, WriteConflictError
+from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.ports.catalog import NewPartition
+from hiveacid.ports.transactions import Begun, Operation, Written
+from hiveacid.storage.staging import new_staging_directory
+from hiveacid.streaming.bucket_rows import Values, split_by_bucket
+from hiveacid.streaming.growing_file import GrowingFile
+from hiveacid.streaming.stream_target import StreamTarget, codec_of, is_overwritten
+from hiveacid.table.write.locking import appending_lock, overwriting_lock
+from hiveacid.transactions.transaction import Transaction, Transactions
+
+if TYPE_CHECKING:
+    from hiveacid.config import Settings
+    from hiveacid.ports.catalog import Catalog
+    from hiveacid.ports.file_system import FileSystem
+
+logger = logging.getLogger(__name__)
+
+_MEMORY = 128 << 20  # bytes of rows kept before they are written
+
+
+@dataclass(frozen=True)
+class StreamContext:
+    """Dependencies of a stream: storage, catalog, transactions, settings."""
+
+    fs: FileSystem
+    catalog: Catalog
+    transactions: Transactions
+    settings: Settings
+
+
+@dataclass
+class TransactionBatch:
+    """``count`` transactions on one table, used one after the other.
+
+    ``overwrite`` (of one transaction): its rows replace what the partitions that they go to hold, or the table.
+    """
+
+    context: StreamContext
+    target: StreamTarget
+    transactions: list[Transaction]
+    write_ids: tuple[WriteId, ...]
+    index: int = -1  # which of them is in use
+    closed: bool = False
+    bytes: int = 0  # written to files
+    overwrite: bool = False
+    _files: dict[tuple[Values, int], GrowingFile] = field(default_factory=dict)
+    _known: dict[Values, str] | None = None  # partitions, looked up once a transaction
+    _used: dict[Values, str] = field(default_factory=dict)  # by the transaction in use
+    _marked: set[str] = field(default_factory=set)
+    _staging: str = ""
+    _constraints: tuple[Constraint, ...] = ()
+
+    @classmethod
+    def open(
+        cls, context: StreamContext, target: StreamTarget, count: int, *, overwrite: bool = False
+    ) -> TransactionBatch:
+        """Open the transactions and give them write ids; all of them get heartbeats from now on."""
+        work = context.transactions
+        ids = work.store.open_txns(work.client, count)
+        try:
+            write_ids = work.store.allocate_write_ids(ids, target.table.name)
+        except BaseException:
+            work.store.abort_txns(ids, "no write ids")
+            raise
+        made = []
+        for txn_id, write_id in zip(ids, write_ids, strict=True):
+            work.heartbeats.track(txn_id)
+            txn = Transaction(work.store, work.heartbeats, context.settings, work.clock, txn_id)
+            txn.set_begun(Begun(txn_id, allocated={target.table.name: write_id}))
+            made.append(txn)
+        return cls(context, target, made, write_ids, overwrite=overwrite)
+
+    @property
+    def txn(self) -> Transaction:
+        """Return the transaction in use."""
+        return self.transactions[self.index]
+
+    @property
+    def write_id(self) -> WriteId:
+        """Return the write id in use."""
+        return self.write_ids[self.index]
+
+    @property
+    def is_used_up(self) -> bool:
+        """Tell whether there is no transaction left to begin."""
+        return self.closed or self.index + 1 >= len(self.transactions)
+
+    @property
+    def shared(self) -> bool:
+        """Tell whether the transactions share their files: those of insert-only tables have no row keys to tell apart."""
+        return len(self.transactions) > 1 and self.target.table.kind is TableKind.FULL_ACID
+
+    def begin(self) -> bool:
+        """Go on to the next transaction and take its lock; False where its rows would never be read.
+
+        (The table was overwritten or changed since the batch was opened: it takes a new one.) Raises
+        LockTimeoutError, TransactionAbortedError; then the batch is closed.
+        """
+        self.index += 1
+        self._known, self._used = None, {}
+        table = self.target.table
+        if not self.shared:
+            self._files = {}
+        try:
+            settings, name = self.context.settings, table.name
+            kind = overwriting_lock(settings) if self.overwrite else appending_lock(settings)
+            lock = LockComponent(kind, name.database, name.name, self.target.fixed, self._operation)
+            self.txn.lock([lock])
+            self._constraints = self.context.catalog.enabled_constraints(name)
+            require_no_check(name, self._constraints)
+            self._staging = new_staging_directory(table.location, self.txn.txn_id)
+            return self._is_current()
+        except BaseException:
+            self.close("a transaction of the batch could not begin")
+            raise
+
+    def _is_current(self) -> bool:
+        table = self.target.table
+        if self.context.catalog.get_table(table.name) != table:
+            return False
+        for (values, _), file in self._files.items():  # a partition may have been dropped
+            if not file.path.startswith(f"{self._place(values)}/") or not self.context.fs.exists(file.path):
+                return False
+        values_of = {values for values, _ in self._files} if self.target.dynamic else {self.target.static}
+        return not any(self._is_overwritten(self._place(values)) for values in values_of)
+
+    def _is_overwritten(self, place: str) -> bool:
+        store = self.context.transactions.store
+        return is_overwritten(self.context.fs, store, self.target.table, place, self.write_id)
+
+    def write(self, rows: Any) -> None:
+        """Take rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
+        self._require_not_null(rows)
+        for part in split_by_bucket(self.target.table, self.target.dynamic, rows):
+            self._file((*self.target.static, *part.values), part.bucket).add(part.rows)
+        if sum(file.buffered for file in self._files.values()) > _MEMORY:
+            for file in self._files.values():
+                file.spill(self.write_id)
+
+    def _require_not_null(self, rows: Any) -> None:
+        names = [column.name for column in self.target.table.partition_columns]
+        static = dict(zip(names, self.target.static, strict=False))
+        for column, constraint in not_null_columns(self._constraints).items():
+            null = static[column] is None if column in static else rows.column(column).null_count
+            if null:
+                raise ConstraintViolationError(null_violation(self.target.table.name, constraint))
+
+    def commit(self) -> int:
+        """Flush the files, then commit; return the rows.
+
+        Raises what `Transaction.commit` does, and WriteConflictError where a place was overwritten meanwhile.
+        """
+        if not self.shared:
+            self.txn.on_abort(self._remove)
+        if (
+            self.overwrite and not self.target.dynamic and not self._used
+        ):  # no rows: an empty base hides the others
+            empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.target.table.columns))
+            self._file(self.target.static, 0).add(empty)
+        for values, place in self._used.items():
+            self._mark(place)
+            if self._is_overwritten(place):
+                raise WriteConflictError(
+                    f"{self.target.table.name}: another transaction overwrote {self.target.name(values) or place} "
+                    "since this batch was opened, and rows written now would be lost; write them again"
+                )
+        before = self._bytes_written()
+        rows = sum(file.flush(self.write_id) for file in self._files.values())
+        self._record()
+        added = self._bytes_written() - before
+        self.txn.add_summary(
+            self.target.table.name, OperationSummary("STREAM", None, rows, 0, 0, len(self._files), added)
+        )
+        self.txn.commit()
+        self.bytes += added
+        self._clear_staging()
+        return rows
+
+    def abort(self, reason: str) -> None:
+        """Give up the transaction in use; the next one can begin."""
+        for file in self._files.values():
+            file.forget()
+        self._files = {key: file for key, file in self._files.items() if file.published}
+        self.txn.abort(reason)
+        self._clear_staging()
+
+    def close(self, reason: str = "the stream was closed") -> int:
+        """Abort what is left of the batch and end its files; return how many transactions were aborted."""
+        self.closed = True
+        work = self.context.transactions
+        left = [txn for txn in self.transactions if not txn.ended]
+        if left and self.index >= 0 and not self.txn.ended:
+            self.abort(reason)
+        rest = [txn for txn in left if not txn.ended]
+        try:
+            work.store.abort_txns([txn.txn_id for txn in rest], reason)
+        except StoreError:
+            logger.warning("%d transactions are left to their time-out: no store", len(rest), exc_info=True)
+        for txn in rest:
+            txn.ended = True
+            work.heartbeats.forget(txn.txn_id)
+        for file in self._files.values():
+            try:
+                file.seal()
+            except StorageError:  # readers go on as its side file says
+                logger.warning("%s keeps its side file", file.path, exc_info=True)
+        self._files = {}
+        self._clear_staging()
+        return len(left)
+
+    def _bytes_written(self) -> int:
+        return sum(file.written for file in self._files.values())
+
+    def _place(self, values: Values) -> str:
+        """Return the location of a partition, a new one below the table."""
+        if self._known is None:
+            self._known = self.target.locations(self.context.catalog)
+        return self._known.get(values) or f"{self.target.table.location}/{self.target.name(values)}"
+
+    @property
+    def _operation(self) -> Operation:
+        return Operation.UPDATE if self.overwrite else Operation.INSERT
+
+    @property
+    def _directory(self) -> str:
+        if self.overwrite:
+            return BaseName(self.write_id).format()
+        if self.shared:
+            return DeltaName(False, self.write_ids[0], self.write_ids[-1], None).format()  # noqa: FBT003
+        return DeltaName(False, self.write_id, self.write_id, 0).format()  # noqa: FBT003 - no delete delta
+
+    def _file(self, values: Values, bucket: int) -> GrowingFile:
+        place = self._used.setdefault(values, self._place(values))
+        key = values, bucket
+        if key not in self._files:
+            table = self.target.table
+            acid = table.kind is TableKind.FULL_ACID
+            name = format_bucket_file(bucket) if acid else f"{bucket:06d}_0"
+            self._files[key] = GrowingFile(
+                self.context.fs,
+                table,
+                codec_of(table),
+                path=f"{place}/{self._directory}/{name}",
+                staged=f"{self._staging}/{len(self._files)}",
+                bucket=bucket,
+                acid=acid,
+                shared=self.shared,
+            )
+        return self._files[key]
+
+    def _mark(self, place: str) -> None:
+        if self.target.table.kind is not TableKind.FULL_ACID:
+            return
+        marker = f"{place}/{self._directory}/{ACID_VERSION_FILE}"
+        if marker not in self._marked:
+            self.context.fs.write_bytes(marker, b"2")
+            self._marked.add(marker)
+
+    def _record(self) -> None:
+        """Tell the transaction which partitions it wrote, and which of them are new."""
+        assert self._known is not None or not self._used  # noqa: S101 - `_place`
+        known = self._known or {}
+        name = self.target.table.name
+        self.txn.add_written(
+            [Written(name, self.target.name(values), self._operation) for values in self._used],
+            [
+                NewPartition(name, Partition(values, place))
+                for values, place in self._used.items()
+                if values not in known
+            ],
+            files=[NewFiles(name, values, self._paths(values), self.overwrite) for values in self._used],
+        )
+
+        if self.overwrite:
+            self.txn.add_overwritten(name, self._used)
+
+    def _paths(self, values: Values) -> tuple[str, ...]:
+        return tuple(file.path for (of, _), file in self._files.items() if of == values)
+
+    def _remove(self) -> None:
+        """Delete what an aborted transaction published (invisible to every reader, but it takes space)."""
+        now = self.context.catalog.get_table(self.target.table.name)
+        if (
+            now is None or now.created_at == self.target.table.created_at
+        ):  # not another table of the same name
+            for place in self._used.values():
+                self.context.fs.delete_tree(f"{place}/{self._directory}")
+
+    def _clear_staging(self) -> None:
+        if not self._staging:
+            return
+        try:
+            self.context.fs.delete_tree(self._staging)
+        except StorageError:
+            logger.warning("%s is left to the cleaner", self._staging, exc_info=True)

@@ -1,0 +1,49 @@
+"""Pairing of deletes and inserts of one key as updates, with pyarrow, for the changes of a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
+from hiveacid.orc.arrow_arrays import row_numbers
+from hiveacid.streaming.change_rows import FileChanges, read_file_changes
+
+
+def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[Any]:
+    """Yield the changes of all files of a batch, as `read_file_changes` does, updates named by `pair_updates`.
+
+    All of them are in memory at once. Raises what `read_file_changes` raises.
+    """
+    batches = [batch for file in files for batch in read_file_changes(file)]
+    if batches:
+        yield from pair_updates(pa.Table.from_batches(batches), key).to_batches()
+
+
+def pair_updates(changes: Any, key: Sequence[str]) -> Any:
+    """Name a delete and an insert of one key ``update_before`` and ``update_after``.
+
+    They pair within one write id, where there is exactly one of each and no part of the key is NULL: the format itself
+    keeps no link between the versions of a row. The same rule as in ``spark.read.change_feed``.
+    """
+    kinds = changes.column(CHANGE_TYPE)
+    inserted = pc.equal(kinds, "insert")
+    same = [*key, WRITE_ID]
+    keys = changes.select(same)
+    counted = keys.append_column("inserts", inserted.cast(pa.int64()))
+    counted = counted.append_column("deletes", pc.invert(inserted).cast(pa.int64()))
+    counts = counted.group_by(same).aggregate([("inserts", "sum"), ("deletes", "sum")])
+    # a NULL in the key meets nothing here, not even another one
+    met = (
+        keys.append_column("at", row_numbers(len(kinds)))
+        .join(counts, same, join_type="left outer")
+        .sort_by("at")
+    )
+    once = [pc.equal(met.column(name), 1).fill_null(False) for name in ("inserts_sum", "deletes_sum")]  # noqa: FBT003
+    named = pc.if_else(inserted, "update_after", "update_before")
+    return changes.set_column(
+        changes.schema.get_field_index(CHANGE_TYPE), CHANGE_TYPE, pc.if_else(pc.and_(*once), named, kinds)
+    )

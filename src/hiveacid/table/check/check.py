@@ -1,0 +1,217 @@
+"""``check``: a table's invariants, from the names of its directories down to every row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote
+
+from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.snapshot.event_findings import EventFacts, check_events
+from hiveacid.core.snapshot.findings import Finding, FindingKind, sorted_findings
+from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
+from hiveacid.errors import FormatError, HiveAcidError
+from hiveacid.orc.footer_findings import event_facts_of_footer
+from hiveacid.spark.read import row_facts as rows
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.storage.listing import Location
+from hiveacid.table.check.files import FileChecks, UsedFile, check_files, plain_path
+from hiveacid.table.read.inventory import LocationInventory, TableInventory
+from hiveacid.table.read.scan import scan_locations
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.format.write_id_lists import ValidWriteIdList
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+T = TypeVar("T")
+_MOST_BAD_FILES = 20  # after so many files that cannot be read a scan is given up
+
+
+def check_table(context: Context, found: TableInventory, txn: Transaction) -> tuple[Finding, ...]:
+    """Check what `check_quick` checks, and every row of the files that can be opened.
+
+    ``txn``: a transaction that keeps the cleaner away.
+    """
+    checks = check_files(context, found)
+    data = _Data(context, found, checks, txn)
+    if found.table.kind is TableKind.FULL_ACID:
+        data.check_events()
+    data.check_rows()
+    return sorted_findings(checks.findings)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The part of a check that reads rows."""
+
+    context: Context
+    found: TableInventory
+    checks: FileChecks
+    txn: Transaction
+
+    @property
+    def table(self) -> TableDefinition:
+        return self.found.table
+
+    @property
+    def write_ids(self) -> ValidWriteIdList:
+        return self.found.snapshot.write_ids
+
+    def check_events(self) -> None:
+        """Look at the ACID columns of every file with row ids."""
+        files = {one.path: one for one in self.checks.used if one.event and not one.limited}
+
+        def look() -> dict[str, EventFacts]:
+            good = [self._uri(path) for path in files if path not in self.checks.bad]
+            return rows.event_facts(self.context.facts, good)
+
+        for path, facts in (self._attempt(look) or {}).items():
+            self.checks.findings += self._judge(files[plain_path(path)], facts)
+
+    def _judge(self, one: UsedFile, facts: EventFacts) -> Iterator[Finding]:
+        if one.event is None:
+            return
+        yield from check_events(one.event, facts, self.write_ids)
+        tail = self.checks.tails[one.path]
+        said = event_facts_of_footer(tail)
+        for column in ("operation", "original", "current", "properties", "row_ids"):
+            footer, truth = getattr(said, column), getattr(facts, column)
+            if footer and truth and not (footer.low <= truth.low and truth.high <= footer.high):
+                message = f"{column}: the footer says {footer}, the rows have {truth}"
+                yield one.event.finding(FindingKind.WRONG_STATISTICS, message)
+        if facts.rows != tail.number_of_rows:
+            message = f"the footer says {tail.number_of_rows} rows, {facts.rows} were read"
+            yield one.event.finding(FindingKind.UNREADABLE_FILE, message)
+
+    def check_rows(self) -> None:
+        """Read all values; look for doubled ids, rows in wrong buckets, delete events without a row."""
+        names = [c.name for c in self.table.columns]
+        self._attempt(lambda: rows.decode_columns(self._rows(), names))
+        if self.table.bucketing is not None:
+            self._attempt(self._misplaced)
+        if self.table.kind is not TableKind.FULL_ACID:
+            return
+        if any(one.event is None and one.path in self.checks.bad for one in self.checks.used):
+            message = "row ids: they cannot be told where an original file cannot be read"
+            self.checks.findings.append(Finding(FindingKind.NOT_CHECKED, self.table.location, message))
+            return
+        self._attempt(self._identities)
+
+    def _rows(self) -> DataFrame:
+        """Return all rows of the files that can be read, deleted ones too."""
+        return scan_locations(self.context, self.table, list(self._locations()), self.write_ids, self.txn)
+
+    def _misplaced(self) -> None:
+        version = self.table.bucketing_version
+        for path, one in rows.count_misplaced_rows(self.context.facts, self.table, self._rows()).items():
+            kind = (
+                FindingKind.OTHER_HASH_BUCKET if one.explained == one.rows else FindingKind.WRONG_HASH_BUCKET
+            )
+            self._add(kind, plain_path(path), f"{one.rows} rows by bucketing version {version}")
+
+    def _identities(self) -> None:
+        used = [one for one in self.checks.used if one.path not in self.checks.bad]
+        places = rows.PartitionByFile(self.context.facts, {one.path: one.place.root for one in used})
+        inserts = places.of(self._rows())
+        self._add_doubled(FindingKind.DUPLICATE_ROW_ID, rows.find_duplicate_row_ids(inserts))
+        files = [self._uri(one.path) for one in used if one.event and one.event.is_delete]
+        if not files:
+            return
+        deletes = places.of(rows.valid_delete_events(self.context.facts, files, self.write_ids))
+        for path, count in rows.count_orphan_deletes(inserts, deletes).items():
+            place = self._place(plain_path(path))
+            state = place.inventory.state if place and place.inventory else None
+            kind = (
+                FindingKind.OLD_DELETE
+                if state is not None and state.base is not None
+                else FindingKind.ORPHAN_DELETE
+            )
+            self._add(kind, plain_path(path), f"{count} events")
+        self._add_doubled(FindingKind.DOUBLE_DELETE, rows.find_duplicate_row_ids(deletes))
+
+    def _add_doubled(self, kind: FindingKind, found: Sequence[rows.DuplicateRowIds]) -> None:
+        names = {place.root: place.name for place in self.found.locations}
+        for one in found:
+            message = f"{one.ids} ids; one is (write id {one.sample[0]}, {one.sample[1]}, {one.sample[2]})"
+            self.checks.findings.append(Finding(kind, one.place, message, names.get(one.place)))
+
+    # what is read --------------------------------------------------------------------------------
+
+    def _locations(self) -> Iterator[Location]:
+        """Yield the places without delete events, and without the files that cannot be read."""
+        known = {one.location.rstrip("/"): one for one in self.found.partitions or ()}
+        skipped = {one.path for one in self.checks.used if one.limited} | self.checks.bad
+        for place in self.found.locations:
+            if place.inventory is None:
+                continue
+            if self.table.kind is TableKind.PLAIN:
+                mine = [
+                    one.file for one in self.checks.used if one.place is place and one.path not in skipped
+                ]
+                state = AcidState(None, (), (), tuple(mine))
+            elif place.inventory.state is None:
+                continue
+            else:
+                state = _without(place.inventory.state, place.root, skipped)
+            yield Location(place.root, state, known.get(place.root.rstrip("/")))
+
+    def _uri(self, path: str) -> str:
+        return self.context.fs.spark_path(path)
+
+    # findings ------------------------------------------------------------------------------------
+
+    def _attempt(self, run: Callable[[], T]) -> T | None:
+        """Run a plan; where it stumbles over a file, note that and run again without the file."""
+        for _ in range(_MOST_BAD_FILES):
+            try:
+                with translate_errors():
+                    return run()
+            except FormatError as error:
+                path = None if error.path is None else _path(error.path)
+                if path is None or path in self.checks.bad or self._place(path) is None:
+                    self._give_up(error)
+                    return None
+                self._add(FindingKind.UNREADABLE_FILE, path, str(error))
+                self.checks.bad.add(path)
+            except HiveAcidError as error:
+                self._give_up(error)
+                return None
+        message = f"more than {_MOST_BAD_FILES} files cannot be read: the other rows were not looked at"
+        self.checks.findings.append(Finding(FindingKind.NOT_CHECKED, self.table.location, message))
+        return None
+
+    def _give_up(self, error: HiveAcidError) -> None:
+        self.checks.findings.append(Finding(FindingKind.NOT_CHECKED, self.table.location, str(error)))
+
+    def _add(self, kind: FindingKind, path: str, message: str) -> None:
+        place = self._place(path)
+        self.checks.findings.append(Finding(kind, path, message, place.name if place else None))
+
+    def _place(self, path: str) -> LocationInventory | None:
+        return next((p for p in self.found.locations if path.startswith(p.root.rstrip("/") + "/")), None)
+
+
+def _path(uri: str) -> str:
+    """Return a path as `UsedFile` has it, of one that an error of Spark names."""
+    return plain_path(unquote(uri))
+
+
+def _without(state: AcidState, root: str, skipped: set[str]) -> AcidState:
+    def kept(files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+        return tuple(file for file in files if f"{root}/{file.path}" not in skipped)
+
+    def cut(directory: AcidDirectory) -> AcidDirectory:
+        return replace(directory, files=kept(directory.files))
+
+    return replace(
+        state,
+        base=None if state.base is None else cut(state.base),
+        deltas=tuple(map(cut, state.deltas)),
+        delete_deltas=(),
+        originals=kept(state.originals),
+    )

@@ -1,0 +1,244 @@
+"""Checks of names, side files and footers: all that needs no Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from hiveacid.core.format.names import ACID_VERSION_FILE, parse_bucket_file
+from hiveacid.core.model import Partition, TableDefinition, TableKind
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.snapshot.event_findings import EventFile, check_events
+from hiveacid.core.snapshot.findings import Finding, FindingKind, sorted_findings
+from hiveacid.core.snapshot.inventory import FileItem, ItemState
+from hiveacid.core.snapshot.layout_findings import check_flush_length, check_layout, check_version_files
+from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
+from hiveacid.errors import FormatError, NoSuchPartitionError, StorageError, UnsupportedFeatureError
+from hiveacid.orc.footer_findings import check_footer, event_facts_of_footer, has_acid_columns
+from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.storage.growing_files import read_flush_length
+from hiveacid.table.read.inventory import LocationInventory, TableAccess, TableInventory, inventory_of
+
+_THREADS = 16
+_MAGIC = {FileKind.PARQUET: (b"PAR1", b"PAR1"), FileKind.AVRO: (b"Obj\x01", b"")}  # first and last bytes
+
+
+@dataclass(frozen=True)
+class UsedFile:
+    """A data file that readers read. ``limit``: bytes of it that count; ``event``: of a file with row ids."""
+
+    path: str  # absolute
+    place: LocationInventory
+    file: DataFile
+    limit: int
+    event: EventFile | None = None
+    limited: bool = False
+
+
+@dataclass
+class FileChecks:
+    """Findings so far, footers by absolute path, and unreadable files."""
+
+    findings: list[Finding] = field(default_factory=list)
+    tails: dict[str, OrcTail] = field(default_factory=dict)
+    bad: set[str] = field(default_factory=set)
+    used: list[UsedFile] = field(default_factory=list)
+
+
+def check_files(access: TableAccess, found: TableInventory) -> FileChecks:
+    """Look at every place of a table, and at the footer of every file that readers read."""
+    checks = FileChecks()
+    table = found.table
+    for path in found.unknown:
+        message = "no reader looks into it"
+        checks.findings.append(Finding(FindingKind.UNKNOWN_PARTITION, f"{table.location}/{path}", message))
+    for place in found.locations:
+        if place.inventory is None:
+            message = "the directory is not there"
+            checks.findings.append(Finding(FindingKind.MISSING_DIRECTORY, place.root, message, place.name))
+            continue
+        write_ids = found.snapshot.write_ids
+        checks.findings += check_layout(place.inventory, write_ids, table.kind, place.root, place.name)
+        checks.used += _used_files(access, table.kind, place, checks)
+    checks.findings += _beside(found)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        if table.kind is TableKind.FULL_ACID:
+            for texts in pool.map(lambda place: _version_files(access, place), found.locations):
+                checks.findings += texts
+        for one, tail, findings in pool.map(lambda one: _look(access, found, one), checks.used):
+            checks.findings += findings
+            if tail is not None:
+                checks.tails[one.path] = tail
+            if any(finding.kind in _UNREADABLE for finding in findings):
+                checks.bad.add(one.path)
+    return checks
+
+
+def check_quick(
+    access: TableAccess,
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    wanted: Mapping[str, str | None] | None = None,
+) -> tuple[Finding, ...]:
+    """Check names, side files and footers; no row is read, no Spark is needed.
+
+    ``wanted``: a (partial) partition spec, as for `inventory_of_partitions`.
+    """
+    return sorted_findings(
+        check_files(access, inventory_of_partitions(access, table, partitions, wanted)).findings
+    )
+
+
+def inventory_of_partitions(
+    access: TableAccess,
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    wanted: Mapping[str, str | None] | None = None,
+) -> TableInventory:
+    """Look at the partitions of a (partial) spec, or at all. Raises NoSuchPartitionError where there is none."""
+    if not wanted:
+        return inventory_of(access, table, partitions)
+    names = [c.name for c in table.partition_columns]
+    found = [
+        one for one in partitions or () if wanted.items() <= dict(zip(names, one.values, strict=True)).items()
+    ]
+    if not found:
+        raise NoSuchPartitionError(f"{table.name} has no such partition: see SHOW PARTITIONS {table.name}")
+    return inventory_of(access, table, found, whole=False)
+
+
+_UNREADABLE = (
+    FindingKind.UNREADABLE_FILE,
+    FindingKind.NOT_ACID,
+    FindingKind.ACID_ORIGINAL,
+    FindingKind.SHORT_FILE,
+)
+
+
+def _beside(found: TableInventory) -> Iterator[Finding]:
+    folders: dict[str, FileItem] = {}
+    for item in found.beside:
+        if not any(item.path.startswith(f"{path}/") for path in found.unknown):
+            folders.setdefault(item.directory or item.path, item)
+    kinds = {ItemState.STAGING: FindingKind.STAGING, ItemState.FOREIGN: FindingKind.FOREIGN_FILE}
+    for folder, item in folders.items():
+        kind = kinds.get(item.state, FindingKind.LEFTOVER if item.directory else None)
+        if kind is not None:
+            yield Finding(kind, f"{found.table.location}/{folder}", item.reason)
+
+
+def _used_files(
+    access: TableAccess, kind: TableKind, place: LocationInventory, checks: FileChecks
+) -> Iterator[UsedFile]:
+    state = place.inventory.state if place.inventory else None
+    if kind is TableKind.PLAIN:
+        for item in place.files:
+            if item.state is ItemState.USED:
+                yield UsedFile(
+                    f"{place.root}/{item.path}", place, DataFile(item.path, item.bytes), item.bytes
+                )
+        return
+    for directory, file in read_files(state, kind):
+        path = f"{place.root}/{file.path}"
+        limit = file.size
+        if file.flush_length_path is not None:
+            seen = read_flush_length(access.fs, path, f"{place.root}/{file.flush_length_path}", file.size)
+            if seen.side is not None:
+                checks.findings += check_flush_length(path, seen.size, seen.side, place.name)
+            limit = min(seen.size, seen.length)
+        event = None
+        bucket = parse_bucket_file(file.name)
+        if directory is not None and bucket is not None and kind is TableKind.FULL_ACID:
+            event = EventFile(path, directory.name, bucket.bucket, place.name)
+        if limit > 0:
+            yield UsedFile(path, place, file, limit, event, file.flush_length_path is not None)
+
+
+def read_files(state: AcidState | None, kind: TableKind) -> Iterator[tuple[AcidDirectory | None, DataFile]]:
+    """Yield the files that a snapshot reads and the directory of the layout that each lies in (None: the root)."""
+    if state is None:
+        return
+    for file in state.originals:
+        yield None, file
+    for directory in state.read_directories:
+        files: Iterable[DataFile] = directory.files
+        if kind is TableKind.FULL_ACID:
+            acid = () if directory.raw else directory.acid_files
+            files = (*acid, *(directory.raw_files if directory.raw is not False else ()))
+        yield from ((directory, file) for file in files)
+
+
+def _version_files(access: TableAccess, place: LocationInventory) -> list[Finding]:
+    state = place.inventory.state if place.inventory else None
+    if state is None:
+        return []
+    present = {entry.path for entry in place.entries}
+    texts: dict[str, bytes | None] = {}
+    for directory in state.read_directories:
+        path = f"{directory.path}/{ACID_VERSION_FILE}"
+        if path in present:
+            texts[directory.path] = access.fs.read_bytes(f"{place.root}/{path}", 0, 64)
+        elif directory.acid_files:
+            texts[directory.path] = None
+    return list(check_version_files(texts, place.root, place.name))
+
+
+def _look(
+    access: TableAccess, found: TableInventory, one: UsedFile
+) -> tuple[UsedFile, OrcTail | None, list[Finding]]:
+    """Open a file as far as its kind can be told without reading its rows."""
+    kind = file_kind(found.table.storage)
+    name = one.place.name
+    try:
+        if kind in _MAGIC:
+            first, last = _MAGIC[kind]
+            start, end = access.fs.read_bytes(one.path, 0, 4), access.fs.read_bytes(one.path, -4)
+            good = start == first and (not last or end == last)
+            text = f"it neither begins nor ends as {kind} files do" if not good else ""
+            return one, None, [Finding(FindingKind.UNREADABLE_FILE, one.path, text, name)] if text else []
+        if kind is not FileKind.ORC:
+            return one, None, []
+        tail = read_tail(access.fs, one.path, one.limit)
+    except (FormatError, StorageError) as error:
+        return one, None, [Finding(FindingKind.UNREADABLE_FILE, one.path, str(error), name)]
+    except UnsupportedFeatureError as error:
+        return one, None, [Finding(FindingKind.NOT_CHECKED, one.path, str(error), name)]
+    return one, tail, list(_footer(found, one, tail))
+
+
+def _footer(found: TableInventory, one: UsedFile, tail: OrcTail) -> Iterator[Finding]:
+    if found.table.kind is not TableKind.FULL_ACID:
+        return
+    if one.event is None:
+        if has_acid_columns(tail):
+            message = "Hive 3.1 fails on it, and so does this reader"
+            yield Finding(FindingKind.ACID_ORIGINAL, one.path, message, one.place.name)
+        return
+    if not has_acid_columns(tail):
+        columns = ", ".join(tail.types[0].names[:6]) if tail.types else ""
+        yield one.event.finding(FindingKind.NOT_ACID, f"its columns are {columns or 'none'}")
+        return
+    yield from check_footer(tail, one.event)
+    yield from check_events(one.event, event_facts_of_footer(tail), found.snapshot.write_ids)
+
+
+_SCHEME = re.compile(r"^file:/+")
+
+
+def plain_path(uri: str) -> str:
+    """Return a path as `UsedFile` has it, from one of Spark's URIs with its escapes undone."""
+    return _SCHEME.sub("/", uri)
+
+
+__all__ = [
+    "FileChecks",
+    "UsedFile",
+    "check_files",
+    "check_quick",
+    "inventory_of_partitions",
+    "plain_path",
+    "read_files",
+]

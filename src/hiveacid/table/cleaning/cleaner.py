@@ -1,0 +1,232 @@
+"""The cleaner: removes the sources of finished compactions and the files of aborted write ids.
+
+``core.compaction.cleaning`` decides what may be removed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hiveacid.core.compaction.cleaning import seen_by_all
+from hiveacid.core.format.names import PAIR_FILE, BaseName, is_hidden, is_layout
+from hiveacid.core.model import TableKind, TableName, TxnId, WriteId
+from hiveacid.core.snapshot.selection import select
+from hiveacid.core.transactions.states import CompactionState, TransactionState
+from hiveacid.errors import (
+    CompactionError,
+    HiveAcidError,
+    MissingDirectoryError,
+    TransactionStateError,
+)
+from hiveacid.storage.listing import adopted_txn_id, list_adopted, path_visibility_txn_id, read_metadata
+from hiveacid.storage.paths import real_path
+from hiveacid.storage.staging import abandoned_staging, expired_staging
+from hiveacid.table.cleaning.location import (
+    cleaner_lock,
+    cleaning_delay,
+    delete_planned,
+    find_location,
+    is_cleanup_disabled,
+    plan_location_cleaning,
+    ready_jobs,
+    unsettled_txns,
+)
+from hiveacid.table.cleaning.overwritten import clean_overwritten
+from hiveacid.table.cleaning.removal import remove_entries
+from hiveacid.table.cleaning.retention import history_retention
+from hiveacid.table.partitions import partitions_of, partitions_on_disk
+from hiveacid.table.read.flushed_files import delete_copies
+
+if TYPE_CHECKING:
+    from hiveacid.core.compaction.queue import Compaction
+    from hiveacid.core.format.write_id_lists import ValidTxnList
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.table.context import Context
+
+logger = logging.getLogger(__name__)
+
+_FORGOTTEN = 86_400_000
+"""Milliseconds after which files that a job staged outside of transactions are removed."""
+
+
+def clean(context: Context) -> list[str]:
+    """Clean after every finished compaction, overwriting and aborted write; return the removed paths.
+
+    The error of one job or table does not stop the cleaning of others. The first error is raised at the end, with the
+    others as notes.
+    """
+    removed: list[str] = []
+    errors: list[HiveAcidError] = []
+
+    def attempt(what: str, work: Callable[[], list[str]]) -> None:
+        try:
+            removed.extend(work())
+        except HiveAcidError as error:
+            logger.warning("cleaning of %s: %s", what, error)
+            errors.append(error)
+
+    for job in ready_jobs(context):
+        attempt(f"{job.request.table} (compaction {job.id})", partial(clean_job, context, job.id))
+    clean_overwritten(context, attempt)
+    for database in context.catalog.list_databases():
+        for one in context.catalog.list_tables(database):
+            name = TableName(database, one)
+            attempt(str(name), partial(clean_aborted, context, name))
+    context.store.housekeep()
+    delete_copies(context)
+    if errors:
+        for other in errors[1:]:
+            errors[0].add_note(str(other))
+        raise errors[0]
+    return removed
+
+
+def clean_job(context: Context, job_id: int) -> list[str]:
+    """Remove what a compaction replaced, if its readers are gone; return the paths.
+
+    While a reader may need some of it, the job stays "ready for cleaning" and a later turn removes the rest.
+    """
+    if not context.store.maintained_by_hiveacid():
+        return []
+    # In this order: a compaction that commits after the first question is unsettled in the second.
+    min_open = context.store.min_open_txn_id()
+    ready = ready_jobs(context)
+    job = next((one for one in ready if one.id == job_id), None)
+    if job is None or job.next_txn_id is None or job.next_txn_id > min_open:
+        return []
+    delay = cleaning_delay(context)
+    if delay and (job.commit_time or 0) > context.store.now() - 1000 * delay:
+        return []
+    kept = history_retention(context.catalog.get_table(job.request.table))
+    if kept and (job.commit_time or job.ended or job.started or 0) > context.store.now() - 1000 * kept:
+        return []
+    with cleaner_lock(context, job.request.table) as held:
+        return _clean_after_job(context, job, min_open) if held else []
+
+
+def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list[str]:
+    ready = ready_jobs(context)
+    if job.id not in {one.id for one in ready}:  # dropped with its table, or cleaned by somebody else
+        return []
+    table = context.catalog.get_table(job.request.table)
+    found = find_location(context, table, job.request.partition) if table is not None else None
+    if table is None or found is None:
+        _succeed(context, job, "the table or partition is gone")
+        return []
+    root, partition = found
+    if is_cleanup_disabled(context, table, partition):
+        return []
+    unsettled = unsettled_txns(ready, min_open)
+    try:
+        plan = plan_location_cleaning(context, table, root, job.high_watermark, min_open, unsettled)
+        removed = delete_planned(context, table, root, plan)
+    except MissingDirectoryError:
+        removed, plan = [], None
+    if plan is None or not plan.postponed:
+        _succeed(context, job)
+    return removed
+
+
+def _succeed(context: Context, job: Compaction, note: str | None = None) -> None:
+    """End a job; another cleaner may have been there, too."""
+    with suppress(TransactionStateError, CompactionError):
+        context.store.end_compaction(job.id, CompactionState.SUCCEEDED, note)
+
+
+def clean_aborted(context: Context, name: TableName) -> list[str]:
+    """Remove directories of aborted writes and compactions, and staging leftovers of transactions that ended.
+
+    An aborted write id is forgotten only when a base above it lies in every partition: a writer that was
+    paused past its time-out and publishes late can then still not be seen.
+    """
+    min_open = context.store.min_open_txn_id()
+    with cleaner_lock(context, name) as held:
+        return _clean_aborted_of(context, name, min_open) if held else []
+
+
+def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> list[str]:
+    table = context.catalog.get_table(name)
+    if table is None or is_cleanup_disabled(context, table, None):
+        return []
+    partitions = partitions_of(context, table)
+    known = [table.location] if partitions is None else [p.location for p in partitions]
+    removed, compacted = _clean_staging(context, table, known)
+    if table.kind is TableKind.PLAIN:
+        return removed
+    if not context.store.aborted_write_ids(name):
+        for root in compacted:
+            removed += _clean_aborted_at(context, table, root, min_open)[0]
+        return removed
+    # a writer that died before its commit left its new partitions to nobody
+    found = [partition.location for partition in partitions_on_disk(context, table)]
+    unsettled = unsettled_txns(ready_jobs(context), min_open)
+    reach: list[int] = []
+    for root in dict.fromkeys((*known, *found)):
+        try:
+            gone, forgettable = _clean_aborted_at(context, table, root, min_open)
+            removed += gone
+            reach.append(forgettable)
+            if root in known:
+                seen = seen_by_all(context.store.valid_txns(), min_open, unsettled)
+                reach.append(_base_write_id(context, table, root, seen))
+        except MissingDirectoryError:
+            continue
+    if reach and min(reach) > 0:
+        context.store.forget_aborted(name, None, WriteId(min(reach)))
+    return removed
+
+
+def _clean_aborted_at(
+    context: Context, table: TableDefinition, root: str, min_open: TxnId
+) -> tuple[list[str], int]:
+    plan = plan_location_cleaning(context, table, root, None, min_open, aborted_only=True)
+    return delete_planned(context, table, root, plan), int(plan.forget_aborted_up_to)
+
+
+def _base_write_id(context: Context, table: TableDefinition, root: str, txns: ValidTxnList) -> int:
+    entries = list_adopted(context.fs, table, root)
+    write_ids = context.store.valid_write_ids(txns, [table.name])[table.name]
+    metadata = read_metadata(context.fs, root, entries)
+    base = select(entries, write_ids, txns, metadata, adopted_txn_id=adopted_txn_id(table)).base
+    return int(base.name.write_id) if base is not None and isinstance(base.name, BaseName) else 0
+
+
+def _clean_staging(
+    context: Context, table: TableDefinition, locations: Iterable[str]
+) -> tuple[list[str], list[str]]:
+    """Remove what writers and compactions that ended left in hidden directories.
+
+    Below the table, and in partitions that lie elsewhere, but nothing behind a symbolic link below these. Also returns the locations that hold directories of
+    compactions that were aborted, or marked halves of one (most are whole).
+    """
+    inside = real_path(table.location).rstrip("/") + "/"
+    # the location of a partition can itself be a symbolic link that leads out of the table's
+    elsewhere = [root for root in locations if not f"{real_path(root)}/".startswith(inside)]
+    removed: list[str] = []
+    compacted: dict[str, None] = {}
+    for root in (table.location, *elsewhere):
+        try:
+            entries = context.fs.list_tree(root)
+        except HiveAcidError:
+            continue
+        over = abandoned_staging(
+            entries, lambda txn_id: context.store.txn_state(txn_id) == TransactionState.OPEN
+        )
+        removed += remove_entries(
+            context, root, (*over, *expired_staging(entries, context.store.now() - _FORGOTTEN))
+        )
+        txns, adopted = context.store.valid_txns(), adopted_txn_id(table)
+        for entry in entries:
+            above, _, last = entry.path.rpartition("/")
+            if entry.is_dir:
+                txn_id = path_visibility_txn_id(last) if is_layout(last) else 0
+                dead = txn_id > adopted and txns.is_aborted(txn_id)
+            else:
+                dead, above = last == PAIR_FILE, above.rpartition("/")[0]
+            if dead and not is_hidden(above.rpartition("/")[2]):
+                compacted[f"{root}/{above}".rstrip("/")] = None
+    return removed, [root for root in compacted if root in {*locations, table.location}]

@@ -1,0 +1,159 @@
+"""Cleaning of one location: list it, plan (``core.compaction.cleaning``), delete."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.config.table_properties import NO_CLEANUP
+from hiveacid.core.compaction.cleaning import CleaningPlan, plan_cleaning
+from hiveacid.core.format.names import PAIR_FILE, parse_number
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.states import CompactionState, TransactionState
+from hiveacid.errors import StorageError
+from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata
+from hiveacid.storage.staging import staging_txn_id
+from hiveacid.table.cleaning.retention import record_history_start
+from hiveacid.table.partitions import partition_name, partitions_of
+
+if TYPE_CHECKING:
+    from hiveacid.core.compaction.queue import Compaction
+    from hiveacid.ports.file_system import FileEntry
+    from hiveacid.table.context import Context
+
+logger = logging.getLogger(__name__)
+
+
+_LONGEST_ID = 20  # digits
+
+_CLEANERS = "_hiveacid_cleaner"
+"""No database: a name for locks that no statement asks for."""
+
+
+def cleaning_delay(context: Context) -> float:
+    """Return for how many seconds after a compaction nothing is removed."""
+    delayed = context.settings.get(keys.DELAYED_CLEANUP)
+    return context.settings.get(keys.CLEANER_RETENTION) if delayed else 0.0
+
+
+def ready_jobs(context: Context) -> list[Compaction]:
+    """List the jobs that wait for the cleaner, lowest high watermark first."""
+    jobs = [
+        job for job in context.store.show_compactions() if job.state == CompactionState.READY_FOR_CLEANING
+    ]
+    return sorted(jobs, key=lambda job: (int(job.high_watermark or 0), job.id))
+
+
+def unsettled_txns(ready: Iterable[Compaction], min_open: TxnId) -> set[TxnId]:
+    """Return the transactions of compactions that an open transaction may not see as committed."""
+    return {one.txn_id for one in ready if one.txn_id and (one.next_txn_id or 0) > min_open}
+
+
+@contextmanager
+def cleaner_lock(context: Context, name: TableName) -> Iterator[bool]:
+    """Keep DROP, ALTER and other cleaners from a table while its files are looked at and removed.
+
+    Yields False while another client holds the table. Two reasons: a table created again under the name of a dropped
+    one has directories of the same names, and one of two cleaners would undo the other's note of the history.
+    """
+    with context.transactions.scope(context.settings) as txn:
+        locks = [
+            LockComponent(LockType.SHARED_READ, name.database, name.name),
+            LockComponent(LockType.EXCLUSIVE, _CLEANERS, name.name, name.database),
+        ]
+        answer = context.store.lock(txn.txn_id, locks, zero_wait=True)
+        yield answer.state is LockState.ACQUIRED
+
+
+def is_cleanup_disabled(context: Context, table: TableDefinition, partition: Partition | None) -> bool:
+    """Tell whether ``no_cleanup`` is set on a partition, its table or its database."""
+    database = context.catalog.get_database(table.name.database)
+    groups = (
+        () if database is None else database.properties,
+        table.properties,
+        () if partition is None else partition.properties,
+    )
+    set_ones = [text for some in groups for key, text in some if key.lower() == NO_CLEANUP.name]
+    return any(text.strip().lower() == "true" for text in set_ones)
+
+
+def find_location(
+    context: Context, table: TableDefinition, partition: str | None
+) -> tuple[str, Partition | None] | None:
+    """Return the location of a table or of a partition by its name; None: there is none of that name."""
+    if partition is None:
+        return table.location, None
+    for known in partitions_of(context, table) or ():
+        if partition_name(table, known.values) == partition:
+            return known.location, known
+    return None
+
+
+def plan_location_cleaning(
+    context: Context,
+    table: TableDefinition,
+    root: str,
+    high_watermark: WriteId | None,
+    min_open: TxnId,
+    unsettled: Iterable[TxnId] = (),
+    *,
+    aborted_only: bool = False,
+) -> CleaningPlan:
+    """Look at a location and decide what may go; arguments as in ``plan_cleaning``, ``high_watermark`` None: all."""
+    # the listing comes before the snapshot: what a writer publishes in between is not in it
+    entries = list_adopted(context.fs, table, root)
+    txns = context.store.valid_txns()
+    write_ids = context.store.valid_write_ids(txns, [table.name])[table.name]
+    top = write_ids.high_watermark if high_watermark is None else high_watermark
+    return plan_cleaning(
+        entries,
+        write_ids,
+        txns,
+        read_metadata(context.fs, root, entries),
+        high_watermark=top,
+        min_open_txn_id=min_open,
+        unsettled=frozenset(unsettled),
+        adopted_txn_id=adopted_txn_id(table),
+        aborted_only=aborted_only,
+        dead_halves=_dead_halves(context, root, entries),
+        row_ids=table.kind is TableKind.FULL_ACID,
+    )
+
+
+def _dead_halves(context: Context, root: str, entries: Sequence[FileEntry]) -> list[str]:
+    """Find marked halves of compactions that ended without the other half; ``core.snapshot.selection`` reads none of them."""
+    marked = {path.rpartition("/")[0]: path for path in (e.path for e in entries) if path.endswith(PAIR_FILE)}
+    marked = {directory: path for directory, path in marked.items() if "/" not in directory}
+    dead = []
+    for directory, path in marked.items():
+        kind, _, span = directory.rpartition("delta_")
+        if f"{'' if kind else 'delete_'}delta_{span}" in marked:
+            continue
+        try:
+            text = context.fs.read_bytes(f"{root}/{path}", 0, _LONGEST_ID).decode("ascii", "replace")
+        except StorageError:
+            continue
+        txn_id = parse_number(text) if text.isdecimal() else None
+        if txn_id is not None and context.store.txn_state(TxnId(txn_id)) != TransactionState.OPEN:
+            dead.append(directory)
+    return dead
+
+
+def delete_planned(context: Context, table: TableDefinition, root: str, plan: CleaningPlan) -> list[str]:
+    """Delete what a plan says; return the paths."""
+    removed = []
+    if plan.history_from is not None:
+        record_history_start(context, table.name, plan.history_from)
+    for deletion in plan.deletions:
+        path = f"{root}/{deletion.path}"
+        context.fs.delete_tree(path)
+        logger.info("removed %s (%s)", path, deletion.reason)
+        removed.append(path)
+    unexplained = [path for path in plan.unexplained if staging_txn_id(path) is None]
+    if unexplained and not table.partition_columns:
+        logger.info("left alone in %s, not of the ACID layout: %s", root, ", ".join(unexplained))
+    return removed

@@ -1,0 +1,247 @@
+"""Cleaning without a compaction job, after INSERT OVERWRITE, TRUNCATE and LOAD DATA OVERWRITE.
+
+Hive leaves it to the next compaction (``Initiator``: an obsolete base calls for one). Here the cleaner looks where
+something was committed. It remembers the directories that are obsolete for
+all later readers, and removes them when all transactions that were open before have ended.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hiveacid.core.compaction.cleaning import CleaningPlan
+from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.snapshot.selection import select
+from hiveacid.errors import FormatError, MissingDirectoryError
+from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata
+from hiveacid.table.cleaning.location import (
+    cleaner_lock,
+    cleaning_delay,
+    delete_planned,
+    is_cleanup_disabled,
+    plan_location_cleaning,
+    ready_jobs,
+    unsettled_txns,
+)
+from hiveacid.table.cleaning.retention import history_retention
+from hiveacid.table.partitions import partition_name, partitions_of
+
+if TYPE_CHECKING:
+    from hiveacid.ports.file_system import FileEntry
+    from hiveacid.table.context import Context
+
+_OVERLAP = 60_000  # ms: a commit is timed a little before others see it
+_PAUSE = 60_000  # ms between two looks at one place, however often it is written
+
+_Attempt = Callable[[str, Callable[[], list[str]]], None]
+_Place = tuple[TableName, str | None]
+_Files = frozenset[tuple[str, int, int]]
+_Found = tuple[TableDefinition, str, bool]
+"""A transactional table, its or its partition's location, and whether anything may be removed there."""
+
+
+@dataclass(frozen=True)
+class ObsoleteFiles:
+    """Obsolete files of a location at one moment, by directory or root file, with sizes and times.
+
+    ``txn_id``: the highest transaction that may have begun before; ``high_watermark``: up to it all write ids
+    had ended; ``at``: ms, when the location was last written, by the store's clock; ``retention``: seconds for which the
+    table keeps its history.
+    """
+
+    obsolete: dict[str, _Files]
+    txn_id: TxnId
+    high_watermark: WriteId
+    at: int
+    retention: float
+
+    def is_kept(self, now: int, seconds: float) -> bool:
+        """Tell whether fewer than ``seconds`` have passed since the location was written."""
+        return self.at > now - 1000 * seconds
+
+
+@dataclass
+class OverwrittenCleaner:
+    """Watches locations: `step` looks at those with new commits and removes what may be removed by now."""
+
+    context: Context
+    _since: int = field(default=0, init=False)
+    _changed: dict[_Place, int] = field(
+        default_factory=dict, init=False
+    )  # to the time (ms) of the last write
+    _looked: dict[_Place, int] = field(default_factory=dict, init=False)
+    _sightings: dict[_Place, ObsoleteFiles] = field(default_factory=dict, init=False)
+
+    def step(self, attempt: _Attempt) -> None:
+        """Do one turn: hand each piece of work to ``attempt``, with the name of its table.
+
+        A location whose cleaning fails is forgotten until it is written again; the next compaction cleans it, too.
+        """
+        store = self.context.store
+        now = store.now()
+        changes = store.changed_partitions(self._since)
+        self._changed |= {
+            (one.table, one.partition): one.changed for one in changes if one.changed is not None
+        }
+        self._since = max(0, now - _OVERLAP)
+        self._looked = {place: at for place, at in self._looked.items() if now - at < _PAUSE}
+        due = self._changed.keys() - self._sightings.keys() - self._looked.keys()
+        if due:  # where a compaction waits for the cleaner, that comes first
+            due -= {(job.request.table, job.request.partition) for job in ready_jobs(self.context)}
+        written = {place: self._changed.pop(place) for place in due}
+        self._looked.update(dict.fromkeys(due, now))
+        for name, partitions in _by_table(due).items():
+            attempt(str(name), partial(self._look, name, {one: written[name, one] for one in partitions}))
+        if not self._sightings:
+            return
+        # In this order: a compaction that commits after the first question is unsettled in the second.
+        min_open = store.min_open_txn_id()
+        now, delay = store.now(), cleaning_delay(self.context)
+        ripe = [
+            place
+            for place, seen in self._sightings.items()
+            if seen.txn_id < min_open and not seen.is_kept(now, max(delay, seen.retention))
+        ]
+        for name, partitions in _by_table(ripe).items():
+            attempt(str(name), partial(self._clean, name, partitions, min_open))
+
+    def _look(self, name: TableName, partitions: Mapping[str | None, int]) -> list[str]:
+        places = _locations(self.context, name)
+        if places is None:
+            return []
+        table, known = places
+        for partition, written in partitions.items():
+            root, allowed = known.get(partition, (None, True))
+            if root is None:
+                continue
+            sighting, again = _sighting(self.context, table, root, written) if allowed else (None, True)
+            if sighting is not None:
+                self._sightings[name, partition] = sighting
+            elif again:
+                self._changed.setdefault((name, partition), written)
+        self._note_later_writes(name, min(partitions.values()))
+        return []
+
+    def _note_later_writes(self, name: TableName, since: int) -> None:
+        """Let the retention begin with the last write that a listing may have found."""
+        for one in self.context.store.changed_partitions(since):
+            seen = self._sightings.get((name, one.partition)) if one.table == name else None
+            if seen is not None and one.changed is not None:
+                self._sightings[name, one.partition] = replace(seen, at=max(seen.at, one.changed))
+
+    def _clean(self, name: TableName, partitions: Sequence[str | None], min_open: TxnId) -> list[str]:
+        with cleaner_lock(self.context, name) as kept:
+            if not kept:
+                return []  # somebody has it: the next turn
+            seen = {partition: self._sightings.pop((name, partition)) for partition in partitions}
+            places = _locations(self.context, name)
+            if places is None:
+                return []
+            table, known = places
+            unsettled = unsettled_txns(ready_jobs(self.context), min_open)
+            removed: list[str] = []
+            retention, now = history_retention(table), self.context.store.now()
+            for partition, sighting in seen.items():
+                root, allowed = known.get(partition, (None, True))
+                if sighting.is_kept(now, retention):  # longer than when the location was listed
+                    self._sightings[name, partition] = replace(sighting, retention=retention)
+                elif root is not None and allowed:
+                    removed += _clean(self.context, table, root, sighting, min_open, unsettled)
+            return removed
+
+
+def clean_overwritten(context: Context, attempt: _Attempt) -> None:
+    """Remove what no transaction that is open now can read; ``attempt`` as in `Overwritten.step`."""
+    OverwrittenCleaner(context).step(attempt)
+
+
+def _by_table(places: Iterable[_Place]) -> Mapping[TableName, list[str | None]]:
+    found: dict[TableName, list[str | None]] = defaultdict(list)
+    for name, partition in sorted(places, key=lambda place: (place[0], place[1] or "")):
+        found[name].append(partition)
+    return found
+
+
+def _locations(
+    context: Context, name: TableName
+) -> tuple[TableDefinition, Mapping[str | None, tuple[str, bool]]] | None:
+    """Return a transactional table and its locations by partition, each with whether anything may be removed there."""
+    table = context.catalog.get_table(name)
+    if table is None or table.kind is TableKind.PLAIN:
+        return None
+    partitions = partitions_of(context, table)
+    if partitions is None:
+        return table, {None: (table.location, not is_cleanup_disabled(context, table, None))}
+    kept = is_cleanup_disabled(context, table, None)
+    return table, {
+        partition_name(table, one.values): (
+            one.location,
+            not kept and not (one.properties and is_cleanup_disabled(context, table, one)),
+        )
+        for one in partitions
+    }
+
+
+def _sighting(
+    context: Context, table: TableDefinition, root: str, written: int
+) -> tuple[ObsoleteFiles | None, bool]:
+    """Return the obsolete files of a location, if any, and whether to look again without a new write."""
+    store = context.store
+    txns = store.valid_txns()  # before the listing: what it hides, all who come now pass over
+    write_ids = store.valid_write_ids(txns, [table.name])[table.name]
+    settled = write_ids.compactor()
+    try:
+        entries = list_adopted(context.fs, table, root)
+        metadata = read_metadata(context.fs, root, entries)
+        state = select(entries, settled, txns, metadata, adopted_txn_id=adopted_txn_id(table))
+    except MissingDirectoryError:
+        return None, False
+    except FormatError as error:
+        raise error.below(root) from error
+    files = _files(entries) if state.obsolete else {}
+    obsolete = {path: files[path] for path in state.obsolete if path in files}
+    if not obsolete:
+        return None, settled.high_watermark < write_ids.high_watermark
+    retention = history_retention(table)
+    return ObsoleteFiles(obsolete, txns.high_watermark, settled.high_watermark, written, retention), False
+
+
+def _files(entries: Iterable[FileEntry]) -> dict[str, _Files]:
+    """Return the files of a location by the directory or root file that they belong to."""
+    found: dict[str, set[tuple[str, int, int]]] = {}
+    for entry in entries:
+        top = found.setdefault(entry.path.partition("/")[0], set())
+        if not entry.is_dir:
+            top.add((entry.path, entry.size, entry.modified))
+    return {top: frozenset(some) for top, some in found.items()}
+
+
+def _clean(
+    context: Context,
+    table: TableDefinition,
+    root: str,
+    seen: ObsoleteFiles,
+    min_open: TxnId,
+    unsettled: set[TxnId],
+) -> list[str]:
+    try:
+        # a table that was dropped and made anew has directories of the same names: they hold other files
+        files = _files(list_adopted(context.fs, table, root))
+        plan = plan_location_cleaning(context, table, root, seen.high_watermark, min_open, unsettled)
+    except MissingDirectoryError:
+        return []
+    except FormatError as error:
+        raise error.below(root) from error
+    gone = {path for path, some in seen.obsolete.items() if files.get(path) == some}
+    return delete_planned(context, table, root, _keep_deletions_of(plan, gone))
+
+
+def _keep_deletions_of(plan: CleaningPlan, paths: set[str]) -> CleaningPlan:
+    deletions = tuple(one for one in plan.deletions if one.path in paths)
+    return replace(
+        plan, deletions=deletions, history_from=plan.history_from if deletions else None, unexplained=()
+    )

@@ -1,0 +1,115 @@
+"""Delete the files of a table or partition, and no foreign files."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from hiveacid.core.format.owned_entries import is_own_staging, split_by_owner
+from hiveacid.core.model import Partition, TableDefinition, TableKind
+from hiveacid.errors import MissingDirectoryError
+from hiveacid.storage.paths import is_local, real_path
+from hiveacid.table.partitions import partition_name
+
+if TYPE_CHECKING:
+    from hiveacid.table.context import Context
+
+logger = logging.getLogger(__name__)
+_SHOWN = 5
+
+
+def first_foreign_entry(context: Context, location: str) -> str | None:
+    """Return the name of an entry of a directory that hiveacid did not create, hidden ones included; None: there is none."""
+    if not context.fs.exists(location):
+        return None
+    entries = context.fs.list_directory(location)
+    return next((one.path for one in entries if one.is_special or not is_own_staging(one.path)), None)
+
+
+def locations_to_remove(table: TableDefinition, partitions: Sequence[Partition]) -> tuple[str, ...]:
+    """Return the locations that `remove_table` deletes from: of partitions that lie elsewhere, and the table's."""
+    elsewhere = [
+        partition.location
+        for partition in partitions
+        if partition.location != f"{table.location}/{partition_name(table, partition.values)}"
+    ]
+    return (*elsewhere, table.location)
+
+
+def require_listable(context: Context, locations: Iterable[str]) -> None:
+    """Raise StorageError for a location that cannot be listed, such as one with a symbolic link to itself.
+
+    DROP asks before it changes the catalog: the table or partition stays until its files can be found.
+    """
+    for location in locations:
+        if not _is_link(location):
+            with suppress(MissingDirectoryError):
+                context.fs.list_tree(location)
+
+
+def remove_table(context: Context, table: TableDefinition, partitions: Sequence[Partition]) -> None:
+    """Delete the files of a table and its partitions, but no foreign ones (`remove_location`)."""
+    *elsewhere, _ = locations_to_remove(table, partitions)
+    for location in elsewhere:
+        remove_location(context, location, table.kind)
+    columns = [column.name for column in table.partition_columns]
+    remove_location(context, table.location, table.kind, columns)
+
+
+def remove_location(
+    context: Context, location: str, kind: TableKind, partition_columns: Sequence[str] = ()
+) -> None:
+    """Delete the entries of a location that a table owns (`core.format.owned_entries`), and the directory unless foreign ones remain.
+
+    What is kept is logged as a warning. Of a location that is a symbolic link only the link goes. Raises StorageError.
+    """
+    if _is_link(location):
+        context.fs.delete_tree(location)
+        return
+    try:
+        division = split_by_owner(context.fs.list_tree(location), kind, partition_columns)
+    except MissingDirectoryError:
+        return
+    if not division.foreign:
+        context.fs.delete_tree(location)
+        return
+    remove_entries(context, location, division.owned)
+    more = f" and {len(division.foreign) - _SHOWN} more" if len(division.foreign) > _SHOWN else ""
+    logger.warning(
+        "kept %s: it holds files that do not belong to the table (%s%s); remove them yourself if nobody needs them",
+        location,
+        ", ".join(division.foreign[:_SHOWN]),
+        more,
+    )
+
+
+def delete_plain_files(context: Context, location: str) -> None:
+    """Delete the rows of a plain table or partition; hidden entries stay."""
+    try:
+        entries = context.fs.list_tree(location)
+    except MissingDirectoryError:
+        return
+    owned = split_by_owner(entries, TableKind.PLAIN).owned
+    remove_entries(context, location, [path for path in owned if not path.startswith((".", "_"))])
+
+
+def remove_entries(context: Context, location: str, paths: Iterable[str]) -> list[str]:
+    """Delete entries of a location, except those behind a symbolic link; return the whole paths of the deleted."""
+    root, removed = real_path(location), []
+    for path in paths:
+        if real_path(_parent(f"{location}/{path}")) == _parent(f"{root}/{path}"):
+            context.fs.delete_tree(f"{location}/{path}")
+            removed.append(f"{location}/{path}")
+    return removed
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _is_link(location: str) -> bool:
+    """Tell whether the last component of a local path is a symbolic link."""
+    folder, _, name = location.rstrip("/").rpartition("/")
+    return is_local(location) and real_path(location) != f"{real_path(folder or '/').rstrip('/')}/{name}"

@@ -1,0 +1,445 @@
+"""COMPACT: queue jobs, and leave them to a worker service or run them in this process."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.config.overrides import compactor_settings
+from hiveacid.core.compaction.plan import CompactionKind
+from hiveacid.core.compaction.queue import DEFAULT_POOL, OWN_POOLS, CompactionRequest
+from hiveacid.core.compaction.sort_order import sort_columns
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState
+from hiveacid.errors import (
+    CompactionError,
+    CompactionRefusedError,
+    ConfigError,
+    NoSuchPartitionError,
+    NotTransactionalError,
+    StatementCancelledError,
+    TransactionStateError,
+)
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.jobs import cancel_jobs
+from hiveacid.spark.session.plan_lease import release_unused_plans
+from hiveacid.spark.write.rebalance import MAX_BUCKETS, require_sortable
+from hiveacid.table.cleaning.cleaner import clean_job
+from hiveacid.table.compaction.job import job_group, never_interrupted, run_job
+from hiveacid.table.compaction.report import CompactionReport
+from hiveacid.table.parallel import run_in_parallel
+from hiveacid.table.partitions import partition_name, partitions_of, static_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hiveacid.core.compaction.queue import Compaction
+    from hiveacid.ports.clock import Clock
+    from hiveacid.table.compaction.write import CompactionWriter
+    from hiveacid.table.context import Context
+
+SERVICE_TIMEOUT = 60.0
+"""Seconds after which a service that did not announce itself counts as gone."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0  # seconds between two looks at a job that somebody else works on
+_MISSED = 0.6  # part of a timeout after which a heartbeat, sent at half of it, is missing
+_LOOK = 0.5  # seconds between two looks whether a statement is being stopped
+
+
+@dataclass(frozen=True)
+class CompactionOptions:
+    """Clauses of ALTER TABLE … COMPACT. None: as settings and properties say."""
+
+    pool: str | None = None
+    buckets: int | None = None
+    order_by: str | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+def compact(
+    context: Context,
+    name: TableName,
+    kind: str,
+    spec: Mapping[str, object] | None,
+    options: CompactionOptions | None = None,
+    *,
+    wait: bool = True,
+) -> list[CompactionReport]:
+    """Compact a table, a partition, or every partition that has something to do (``hiveacid.compactor.threads`` at once).
+
+    With a full ``spec``, or on an unpartitioned table, CompactionRefusedError says that there is nothing to
+    do. Where a service with a worker for the pool is there, the job is left to it: ``wait`` waits for its end
+    (``hive.compactor.wait.timeout``), and takes it over if nobody does. Otherwise it runs here at once.
+    """
+    options = options or CompactionOptions()
+    wanted = _kind(kind, options)
+    table = context.require(name)
+    if table.kind is TableKind.PLAIN:
+        raise NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
+    _check(context, table, options)
+    targets = _targets(context, table, spec)
+    requests = [_request(context, table, partition, wanted, options) for partition in targets]
+    reports, silent = _run_requests(context, requests, wait=wait)
+    reports = [replace(report, removed=removed) for report, removed in clean_after(context, reports)]
+    refused = [report for report in reports if report.state == CompactionState.REFUSED]
+    if len(targets) == 1 and refused:
+        raise CompactionRefusedError(f"{name}: {refused[0].reason}")
+    if silent:
+        others = "; all other partitions are done" if len(targets) > len(silent) else ""
+        raise CompactionRefusedError(f"{'; '.join(silent)}{others}")
+    return reports
+
+
+def _kind(kind: str, options: CompactionOptions) -> CompactionKind:
+    try:
+        wanted = CompactionKind(kind.strip().lower())
+    except ValueError:
+        kinds = ", ".join(CompactionKind)
+        raise ConfigError(f"compaction type {kind!r}: there are {kinds}") from None
+    if wanted is not CompactionKind.REBALANCE and (options.buckets or options.order_by):
+        raise ConfigError("CLUSTERED INTO … BUCKETS and ORDER BY are for COMPACT 'rebalance' only")
+    return wanted
+
+
+def _check(context: Context, table: TableDefinition, options: CompactionOptions) -> None:
+    """Refuse what no worker could do, before it is queued."""
+    if options.buckets is not None and not 1 <= options.buckets <= MAX_BUCKETS:
+        raise ConfigError(f"CLUSTERED INTO {options.buckets} BUCKETS: there can be 1 to {MAX_BUCKETS}")
+    if options.order_by is not None:
+        order = sort_columns(options.order_by, [column.name for column in table.columns])
+        with translate_errors():
+            require_sortable(context.facts, table, order)
+
+
+def _targets(
+    context: Context, table: TableDefinition, spec: Mapping[str, object] | None
+) -> Sequence[Partition | None]:
+    static = static_values(context, table, spec)
+    partitions = partitions_of(context, table)
+    if partitions is None:
+        return [None]
+    names = [c.name for c in table.partition_columns]
+    chosen = [
+        p
+        for p in partitions
+        if all(dict(zip(names, p.values, strict=True))[key] == value for key, value in static.items())
+    ]
+    if static and not chosen:
+        raise NoSuchPartitionError(f"{table.name} has no such partition: see SHOW PARTITIONS {table.name}")
+    return chosen
+
+
+def _request(
+    context: Context,
+    table: TableDefinition,
+    partition: Partition | None,
+    kind: CompactionKind,
+    options: CompactionOptions,
+) -> CompactionRequest:
+    database = context.catalog.get_database(table.name.database)
+    properties = (() if database is None else database.properties, table.properties, options.properties)
+    settings = compactor_settings(context.settings, *properties)
+    return CompactionRequest(
+        table.name,
+        partition_name(table, partition.values) if partition else None,
+        kind.value,
+        pool=options.pool or _own_pool(context) or settings.get(keys.WORKER_POOL) or DEFAULT_POOL,
+        priority=settings.get(keys.PRIORITY),
+        buckets=options.buckets,
+        order_by=options.order_by,
+        properties=options.properties,
+    )
+
+
+def _own_pool(context: Context) -> str | None:
+    """Return a pool name of this call alone, where jobs of a metastore are run in this process; else None."""
+    if context.store.maintained_by_hiveacid() or not context.settings.get(keys.COMPACT_HERE):
+        return None
+    return OWN_POOLS + secrets.token_hex(8)
+
+
+@dataclass(frozen=True)
+class _RunningJobs:
+    """Running jobs of one statement. Stopping the statement puts them back into the queue."""
+
+    context: Context
+    stopping: threading.Event
+    jobs: set[int] = field(default_factory=set)
+    queueing: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a job is enqueued: the cleaning before it excludes all others from a table."""
+    silent: list[str] = field(default_factory=list)
+    """Refusals because of workers that seem dead."""
+
+    def run(self, job: Compaction) -> CompactionReport | None:
+        """Claim and run a job; None if another worker has it or the statement is being stopped."""
+        if self.stopping.is_set():
+            return None
+        self.jobs.add(job.id)
+        try:
+            return _claim_and_run(self.context, job, interrupted=self.stopping.is_set)
+        finally:
+            self.jobs.discard(job.id)
+
+    def stop(self) -> None:
+        """Begin no other job, and stop those under way. For another thread to call."""
+        self.stopping.set()
+        for job_id in tuple(self.jobs):
+            cancel_jobs(self.context.facts, job_group(job_id))
+
+
+@dataclass(frozen=True)
+class _StoppableClock:
+    """A clock whose sleepers wake up when a statement is being stopped; they are in other threads than Ctrl-C comes to."""
+
+    clock: Clock
+    stopping: threading.Event
+
+    def now(self) -> int:
+        """Return milliseconds since 1970."""
+        return self.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait. Raises StatementCancelledError as soon as the statement is being stopped."""
+        while seconds > 0:
+            if self.stopping.is_set():
+                raise StatementCancelledError("the statement was stopped while it waited")
+            self.clock.sleep(min(seconds, _LOOK))
+            seconds -= _LOOK
+
+
+def _run_requests(
+    context: Context, requests: Sequence[CompactionRequest], *, wait: bool
+) -> tuple[list[CompactionReport], list[str]]:
+    """Run the jobs; return reports, and refusals because of workers that seem dead."""
+    stopping = threading.Event()
+    alone = len(requests) == 1
+    if not alone:
+        clock = _StoppableClock(context.clock, stopping)
+        context = replace(context, clock=clock, transactions=replace(context.transactions, clock=clock))
+    at_work = _RunningJobs(context, stopping)
+    works = [partial(_run_request, context, request, at_work, wait=wait, alone=alone) for request in requests]
+    reports = run_in_parallel(context.facts, works, context.settings.get(keys.COMPACT_THREADS), at_work.stop)
+    return reports, at_work.silent
+
+
+def _run_request(
+    context: Context, request: CompactionRequest, at_work: _RunningJobs, *, wait: bool, alone: bool
+) -> CompactionReport:
+    try:
+        with at_work.queueing:
+            job = _enqueue_after_sweep(context, request)
+    except CompactionRefusedError as error:
+        if alone:
+            raise
+        if isinstance(error, _SilentWorkerError):
+            at_work.silent.append(str(error))
+        return CompactionReport(0, request.kind, request.partition, CompactionState.REFUSED, str(error))
+    if _is_served(context, request.pool):
+        if not wait:
+            return _report_of(job)
+        job = _wait_for_end(context, job, at_work.stopping)
+        if job.state != CompactionState.INITIATED:
+            return _report_of(job)
+    done = at_work.run(job)
+    return done or _report_of(_wait_for_end(context, job, at_work.stopping) if wait else job)
+
+
+def compact_here(
+    context: Context,
+    table: TableDefinition,
+    partition: Partition | None,
+    kind: CompactionKind,
+    writing: CompactionWriter | None = None,
+) -> CompactionReport:
+    """Queue one job, take it and do it here; ``writing`` as in ``run_job``.
+
+    Raises CompactionRefusedError while another one for the same place is waiting or at work.
+    """
+    job = _enqueue(context, _request(context, table, partition, kind, CompactionOptions()))
+    return _claim_and_run(context, job, writing) or _report_of(job)
+
+
+def _claim_and_run(
+    context: Context,
+    job: Compaction,
+    writing: CompactionWriter | None = None,
+    interrupted: Callable[[], bool] = never_interrupted,
+) -> CompactionReport | None:
+    """Claim a job and run it as ``run_job`` does; None if another worker has it.
+
+    The worker's name tells this call from any other; in a simulation, where seeds repeat runs, names do anyway.
+    """
+    client = context.transactions.client
+    worker = f"{client.host}-{client.agent}"
+    if writing is None:
+        worker += f".{secrets.token_hex(4)}"
+    claimed = context.store.claim_compaction(worker, job.id)
+    return None if claimed is None else run_job(context, claimed, worker, interrupted, writing)
+
+
+def _is_served(context: Context, pool: str) -> bool:
+    services = context.store.show_services(SERVICE_TIMEOUT)
+    return any(one.kind == "worker" and one.pool == pool for one in services)
+
+
+def _enqueue_after_sweep(context: Context, request: CompactionRequest) -> Compaction:
+    """Enqueue a job; on a refusal end snapshots of unreferenced DataFrames, then enqueue once more."""
+    try:
+        return _enqueue(context, request)
+    except CompactionRefusedError:
+        if not context.store.maintained_by_hiveacid():
+            raise
+        release_unused_plans(context.facts, context.read_leases.sweep)
+        return _enqueue(context, request)
+
+
+def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
+    """Enqueue a job, or return an equal one that waits in the queue already: its owner may be gone.
+
+    On a refusal, jobs of dead workers are ended first, once ``hive.txn.timeout`` is over. A job that waits only for
+    its cleaning is cleaned.
+    """
+    store = context.store
+    store.abort_timed_out()
+    initiator = f"{context.transactions.client.host}-manual"
+    try:
+        return store.enqueue_compaction(request, initiator)
+    except CompactionRefusedError:
+        if not store.maintained_by_hiveacid():
+            raise
+        place = (request.table, request.partition)
+        queue = [
+            job for job in store.show_compactions() if (job.request.table, job.request.partition) == place
+        ]
+        silent_since = store.now() - 1000 * context.settings.get(keys.TXN_TIMEOUT)
+        for job in queue:
+            _end_stale_job(context, job, request, silent_since)
+        waiting = [
+            job
+            for job in store.show_compactions()
+            if (job.request.table, job.request.partition, job.request.kind) == (*place, request.kind)
+            and job.state == CompactionState.INITIATED
+        ]
+        if waiting:
+            return waiting[0]
+        try:
+            return store.enqueue_compaction(request, initiator)
+        except CompactionRefusedError as error:
+            raise _with_expiry(context, request, error) from None
+
+
+class _SilentWorkerError(CompactionRefusedError):
+    """A refusal because of a job whose worker missed a heartbeat, and may be dead."""
+
+
+def _with_expiry(
+    context: Context, request: CompactionRequest, error: CompactionRefusedError
+) -> CompactionRefusedError:
+    """Add to a refusal the time at which a running job is given up if its worker is dead."""
+    store = context.store
+    place = (request.table, request.partition, CompactionState.WORKING)
+    jobs = [
+        one
+        for one in store.show_compactions()
+        if (one.request.table, one.request.partition, one.state) == place
+    ]
+    if not jobs:
+        return error
+    job = jobs[0]
+    expiry, missed = _expiry(context, job)
+    announced = any(one.name == job.worker for one in store.show_services(SERVICE_TIMEOUT))
+    when = datetime.fromtimestamp(expiry / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+    kind = _SilentWorkerError if missed and not announced else CompactionRefusedError
+    return kind(
+        f"{error}: {job.worker} is at work on it. If that worker is dead, its job is given up at {when}; repeat COMPACT "
+        "then"
+    )
+
+
+def _expiry(context: Context, job: Compaction) -> tuple[int, bool]:
+    """Return when a running job is given up (ms) unless its worker sends a heartbeat, and whether one is missing."""
+    store = context.store
+    open_txn = next(
+        (row for row in store.show_transactions() if (row.txn_id, row.state) == (job.txn_id, "OPEN")), None
+    )
+    timeout = int(1000 * context.settings.get(keys.TXN_TIMEOUT))
+    heard = job.started or 0
+    if open_txn is not None:
+        timeout, heard = open_txn.timeout or timeout, open_txn.last_heartbeat
+    return heard + timeout, store.now() - heard > timeout * _MISSED
+
+
+def _end_stale_job(context: Context, job: Compaction, wanted: CompactionRequest, silent_since: float) -> None:
+    """End a job that blocks another one: its worker seems dead, or only its cleaning is left."""
+    covered = (job.request.kind, wanted.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
+    with suppress(TransactionStateError, CompactionError):  # somebody else was quicker
+        if (
+            job.state == CompactionState.WORKING
+            and (job.started or 0) < silent_since
+            and not _is_at_work(context, job)
+        ):
+            context.store.end_compaction(
+                job.id, CompactionState.FAILED, "its worker has not been heard of any more"
+            )
+        if job.state == CompactionState.INITIATED and covered and (job.enqueued or 0) < silent_since:
+            why = "a major compaction was asked for meanwhile"
+            context.store.end_compaction(job.id, CompactionState.DID_NOT_INITIATE, why)
+        if job.state == CompactionState.READY_FOR_CLEANING:
+            clean_job(context, job.id)
+
+
+def _is_at_work(context: Context, job: Compaction) -> bool:
+    """Tell whether a job's transaction is open. A worker may die before it opens one, and after it aborted it."""
+    return job.txn_id is not None and context.store.txn_state(job.txn_id) == TransactionState.OPEN
+
+
+def _wait_for_end(context: Context, job: Compaction, stopping: threading.Event) -> Compaction:
+    """Return a job when it has ended, or as it is when the time is over or the statement is being stopped.
+
+    One that nobody takes is returned after ``hive.compactor.worker.max.sleep.time`` at most: workers that are
+    alive and have nothing else to do look at the queue more often than that.
+    """
+    timeout = context.settings.get(keys.WAIT_TIMEOUT)
+    patience = min(timeout / 2, context.settings.get(keys.WORKER_MAX_SLEEP))
+    waited, pause, now = 0.0, _FIRST_PAUSE, job
+    while now.state in UNDER_WAY and waited < (
+        patience if now.state == CompactionState.INITIATED else timeout
+    ):
+        if stopping.is_set():
+            break
+        context.clock.sleep(pause)
+        context.store.abort_timed_out()  # the worker may have died: its job is queued again
+        waited += pause
+        pause = min(2 * pause, _LONGEST_PAUSE)
+        found = [one for one in context.store.show_compactions() if one.id == job.id]
+        if not found:
+            return now
+        now = found[0]
+    return now
+
+
+def _report_of(job: Compaction) -> CompactionReport:
+    reason = "left to the worker service" if job.state in UNDER_WAY and not job.error else job.error
+    return CompactionReport(job.id, job.request.kind, job.request.partition, job.state, reason)
+
+
+def clean_after(
+    context: Context, reports: Sequence[CompactionReport]
+) -> Iterator[tuple[CompactionReport, tuple[str, ...]]]:
+    """Clean what these jobs and earlier ones replaced, where no reader needs it."""
+    if any(report.state == CompactionState.READY_FOR_CLEANING for report in reports):
+        context.transactions.heartbeats.beat()
+        release_unused_plans(context.facts, context.read_leases.sweep)
+    for report in reports:
+        yield (
+            report,
+            tuple(clean_job(context, report.id))
+            if report.state == CompactionState.READY_FOR_CLEANING
+            else (),
+        )

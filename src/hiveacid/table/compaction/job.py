@@ -1,0 +1,298 @@
+"""One compaction from claim to commit, in a transaction of its own (Hive's ``Worker``).
+
+A job never blocks readers. Only a rebalance, which gives rows new ids, excludes other updates and deletes. A job
+reads write ids below the lowest open one. Readers accept the directories that it writes once its transaction
+commits, because of their ``_v`` suffix; at layout level hive3 see ``table.compaction.write``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from hiveacid.config.overrides import compactor_settings
+from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
+from hiveacid.core.format.names import LayoutLevel
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.core.transactions.states import CompactionState
+from hiveacid.errors import (
+    CompactionError,
+    HiveAcidError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
+from hiveacid.ports.transactions import Operation, TxnKind, Written
+from hiveacid.spark.session.jobs import named_jobs
+from hiveacid.storage.listing import list_locations
+from hiveacid.table.cleaning.location import cleaner_lock
+from hiveacid.table.cleaning.retention import record_history_start
+from hiveacid.table.compaction.report import CompactionReport, DataVolume
+from hiveacid.table.compaction.write import (
+    CompactionWriter,
+    RewriteTask,
+    measure_input,
+    rewrite,
+    spark_writer,
+)
+from hiveacid.table.partitions import partition_name, partitions_of
+from hiveacid.table.read.footers import read_footers
+from hiveacid.table.read.scan import ACID_V1_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiveacid.core.compaction.queue import Compaction
+    from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
+    from hiveacid.storage.listing import Location
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+_TURNS, _PAUSE = 240, 0.5  # how often a cleaner is waited for, and seconds in between
+
+logger = logging.getLogger(__name__)
+
+BUCKETED = "Cannot execute rebalancing compaction on bucketed tables."
+"""Hive's words."""
+
+
+class _RefusedError(Exception):
+    """There is nothing to compact, or not now; ``cleaning_needed`` as in the plan's refusal."""
+
+    def __init__(self, reason: str, *, cleaning_needed: bool = False) -> None:
+        super().__init__(reason)
+        self.cleaning_needed = cleaning_needed
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A claimed job with what it works on."""
+
+    context: Context
+    job: Compaction
+    worker: str
+    table: TableDefinition
+    partition: Partition | None
+    kind: CompactionKind
+    txn: Transaction
+    writing: CompactionWriter
+
+    @property
+    def level(self) -> LayoutLevel:
+        return self.context.layout_level(self.table)
+
+
+def never_interrupted() -> bool:
+    """Return False: the worker was not told to stop."""
+    return False
+
+
+def job_group(job_id: int) -> str:
+    """Return the name under which a job's Spark jobs run (``spark.session.jobs``)."""
+    return f"hiveacid-compaction-{job_id}"
+
+
+def run_job(
+    context: Context,
+    job: Compaction,
+    worker: str,
+    interrupted: Callable[[], bool] = never_interrupted,
+    writing: CompactionWriter | None = None,
+) -> CompactionReport:
+    """Carry out a job that ``worker`` has claimed; return what became of it.
+
+    What goes wrong is raised, and the job has failed; one that was taken from a silent worker is left to
+    whoever has it now. KeyboardInterrupt and SystemExit put the job back into the queue, and so does any
+    error once ``interrupted`` says that the worker was told to stop. ``writing``: by Spark, unless somebody (the
+    simulation) says otherwise.
+    """
+    began = context.clock.now()
+    place = f"{job.request.table}{f' {job.request.partition}' if job.request.partition else ''}"
+    try:
+        named: AbstractContextManager[None] = nullcontext()
+        if writing is None:
+            named = named_jobs(context.facts, job_group(job.id), f"{job.request.kind} compaction of {place}")
+        with named:
+            report = _run(context, job, worker, writing or spark_writer())
+    except _RefusedError as refused:
+        state = _refuse(context, job, worker, refused)
+        return CompactionReport(job.id, job.request.kind, job.request.partition, state, str(refused))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit) or interrupted():
+            with suppress(HiveAcidError):
+                context.store.release_compaction(job.id, worker)
+            raise
+        logger.warning("compaction %s of %s failed: %s", job.id, place, error)
+        with suppress(TransactionStateError, CompactionError):  # somebody else has it, or the table is gone
+            context.store.end_compaction(job.id, CompactionState.FAILED, str(error)[:500], worker=worker)
+        raise
+    report = replace(report, seconds=(context.clock.now() - began) / 1000)
+    with suppress(CompactionError):
+        context.store.note_compaction(job.id, report.details())
+    logger.info(
+        "compaction %s (%s of %s): %s files, %s bytes -> %s files, %s bytes in %.1f s",
+        *(job.id, job.request.kind, place),
+        *(report.before.files, report.before.bytes, report.after.files, report.after.bytes, report.seconds),
+    )
+    return report
+
+
+def _refuse(context: Context, job: Compaction, worker: str, refused: _RefusedError) -> str:
+    """End a job that has nothing to do; where something is left to clean, say whom the cleaner waits for."""
+    state, following = CompactionState.REFUSED, None
+    if refused.cleaning_needed:
+        # whoever begins after this moment reads what replaced the obsolete directories
+        state, following = (
+            CompactionState.READY_FOR_CLEANING,
+            TxnId(context.store.valid_txns().high_watermark + 1),
+        )
+    try:
+        context.store.end_compaction(job.id, state, str(refused), following, worker)
+    except (TransactionStateError, CompactionError):  # it was reaped meanwhile, and somebody else has it
+        return CompactionState.FAILED
+    return state
+
+
+def _run(context: Context, job: Compaction, worker: str, writing: CompactionWriter) -> CompactionReport:
+    name, kind = job.request.table, _kind_of(job)
+    table = context.catalog.get_table(name)
+    if table is None:
+        raise _RefusedError(f"Unable to find table {name}, assuming it was dropped and moving on.")
+    if kind is CompactionKind.REBALANCE:
+        if table.bucketing is not None:
+            raise _RefusedError(BUCKETED)
+        if table.kind is TableKind.INSERT_ONLY:
+            kind = CompactionKind.MAJOR  # rows without ids have nothing to be numbered anew (Hive, too)
+    database = context.catalog.get_database(name.database)
+    properties = (() if database is None else database.properties, table.properties, job.request.properties)
+    context = replace(context, settings=compactor_settings(context.settings, *properties))
+    txn = context.transactions.begin(context.settings, TxnKind.COMPACTION)
+    try:
+        report = _in_transaction(context, job, worker, kind, txn, writing)
+        txn.commit()
+    except BaseException as error:
+        lost = context.transactions.abort_error(txn, error)
+        txn.abort(f"compaction failed: {error}"[:200])
+        if lost is not None:
+            raise lost from error
+        raise
+    return report
+
+
+def _kind_of(job: Compaction) -> CompactionKind:
+    try:
+        return CompactionKind(job.request.kind)
+    except ValueError:
+        raise CompactionError(
+            f"compaction {job.id} of {job.request.table} is of the unknown kind {job.request.kind!r} (there are "
+            f"{', '.join(CompactionKind)}): a newer version or somebody by hand has queued it; request it again"
+        ) from None
+
+
+def _in_transaction(
+    context: Context,
+    job: Compaction,
+    worker: str,
+    kind: CompactionKind,
+    txn: Transaction,
+    writing: CompactionWriter,
+) -> CompactionReport:
+    name, place = job.request.table, job.request.partition
+    lock = LockType.EXCL_WRITE if kind is CompactionKind.REBALANCE else LockType.SHARED_READ
+    txn.lock([LockComponent(lock, name.database, name.name, place)])
+    table = context.catalog.get_table(name)  # as of now: a column added since must not get lost
+    if table is None:
+        raise _RefusedError(f"Unable to find table {name}, assuming it was dropped and moving on.")
+    work = _Job(context, job, worker, table, _partition(context, table, place), kind, txn, writing)
+    write_ids = txn.valid_write_ids(name).compactor()
+    _start(work, write_ids)
+    partitions = None if work.partition is None else [work.partition]
+    (location,) = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
+    return _rewrite(work, location, _plan(work, location, write_ids))
+
+
+def _start(work: _Job, write_ids: ValidCompactorWriteIdList) -> None:
+    """Enter the job's transaction. Raises CompactionError if the job was taken away while it waited for its lock."""
+    top = write_ids.high_watermark
+    try:
+        work.context.store.start_compaction(work.job.id, work.txn.txn_id, top, work.worker)
+    except TransactionStateError as error:
+        raise CompactionError(
+            f"compaction {work.job.id} was given up: nothing was heard of its worker for hive.txn.timeout; run it again"
+        ) from error
+
+
+def _partition(context: Context, table: TableDefinition, place: str | None) -> Partition | None:
+    if place is None and not table.partition_columns:
+        return None
+    for known in partitions_of(context, table) or ():
+        if partition_name(table, known.values) == place:
+            return known
+    raise _RefusedError(
+        f"Unable to find partition {table.name}.{place}, assuming it was dropped and moving on."
+    )
+
+
+def _plan(work: _Job, location: Location, write_ids: ValidCompactorWriteIdList) -> CompactionPlan:
+    plan = plan_compaction(location.state, write_ids, work.kind, work.level, work.txn.txn_id)
+    if work.kind is CompactionKind.MINOR and work.writing.counts and _has_old_events(work, location):
+        raise _RefusedError(f"{work.table.name} {ACID_V1_EVENTS}")
+    if isinstance(plan, CompactionRefusal):
+        raise _RefusedError(plan.reason, cleaning_needed=plan.cleaning_needed)
+    if work.level is LayoutLevel.HIVE3 and not work.context.fs.renames_directories(location.root):
+        raise UnsupportedFeatureError(
+            f"compaction of {work.table.name} at layout level hive3 needs a file system that renames directories in "
+            "one step: readers could see half of the result. Use level hive4 (hiveacid.layout.level)"
+        )
+    return plan
+
+
+def _has_old_events(work: _Job, location: Location) -> bool:
+    """Tell whether ACID v1 left update events: only a major compaction makes sense of them."""
+    return read_footers(work.context, work.table, [location], work.txn).has_acid_v1_events
+
+
+def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> CompactionReport:
+    context, place = work.context, work.job.request.partition
+    before = measure_input(context, work.table, location, plan, counted=work.writing.counts)
+    _note(work, "writing", before)
+    if work.kind is CompactionKind.REBALANCE:
+        # changes above it name the new row ids: what the compaction replaces cannot tell them
+        _note_history(context, work.table.name, plan.high_watermark)
+        # whoever updates rows by their old ids at the same time is told of a conflict at its commit
+        work.txn.add_written([Written(work.table.name, place, Operation.UPDATE)])
+    done = rewrite(
+        RewriteTask(context, work.table, location, plan, work.txn, work.job.request, work.level),
+        work.writing,
+        before,
+        lambda: _note(work, "publishing", before),
+    )
+    read = (*((plan.base,) if plan.base else ()), *plan.deltas, *plan.delete_deltas)
+    return CompactionReport(
+        work.job.id,
+        plan.kind.value,
+        place,
+        CompactionState.READY_FOR_CLEANING,
+        read=tuple(directory.path for directory in read),
+        written=done.directories,
+        before=before,
+        after=done.amount,
+    )
+
+
+def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
+    """Note the end of a table's history while no cleaner does: one would put the other's note back."""
+    for _ in range(_TURNS):
+        with cleaner_lock(context, name) as alone:
+            if alone:
+                record_history_start(context, name, earliest)
+                return
+        context.clock.sleep(_PAUSE)
+    raise CompactionError(f"a cleaner has been at work in {name} for a long time: compact it again")
+
+
+def _note(work: _Job, phase: str, before: DataVolume) -> None:
+    work.context.store.note_compaction(work.job.id, json.dumps({"phase": phase, "before": asdict(before)}))

@@ -1,0 +1,113 @@
+"""Rows of a compaction that need no sorting: read and written file by file, then put together.
+
+Sorting a table costs a shuffle of all its rows, and memory that grows with it. A base and the large deltas on top of
+it are in order already (``core.compaction.disjoint_files``). Only what is small, or lies among others, is sorted. If the written files
+do not prove to be in order after all, the caller sorts everything.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.core.compaction.disjoint_files import KeyedFile, files_in_key_order
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
+from hiveacid.spark.read.scan import scan
+from hiveacid.spark.read.scan_source import ScanSource, data_directories
+from hiveacid.spark.write.publish import StagedFile, list_staged_files
+from hiveacid.spark.write.splicing import splice_by_bucket
+from hiveacid.spark.write.staging import StagedKind, StagingTarget, stage_in_read_order, stage_rows_with_ids
+from hiveacid.spark.write.task_reports import TaskReport, add_reports
+
+if TYPE_CHECKING:
+    from hiveacid.core.format.write_id_lists import ValidWriteIdList
+    from hiveacid.core.snapshot.listing import DataFile
+    from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.storage.listing import Location
+    from hiveacid.table.context import Context
+    from hiveacid.table.read.footers import Footers
+
+logger = logging.getLogger(__name__)
+
+_LEAST_PART = 64 << 20  # bytes of a file that a task gets at least
+
+
+def stage_in_order(
+    context: Context,
+    target: StagingTarget,
+    location: Location,
+    write_ids: ValidWriteIdList,
+    found: Footers,
+    directory: str,
+) -> tuple[list[StagedFile], TaskReport] | None:
+    """Stage the live rows of a location below ``directory`` and return a file a bucket, in key order.
+
+    None where all rows have to be sorted: nothing of it is large, files overlap or say nothing of their keys, rows
+    have no ids of their own, or delete events are so many that they are joined by a shuffle.
+    """
+    large = context.settings.get(keys.UNSORTED_FILE_SIZE)
+    chosen = _files_without_sorting(location, found, large)
+    facts = context.facts.apart(_split_size(context.facts, list(chosen.values()))) if chosen else None
+    if facts is None:
+        return None
+    source = ScanSource(context.facts, context.fs, target.table, write_ids, found.files)
+    some, rest = (_filter_files(location, chosen, inside=inside) for inside in (True, False))
+    read = scan(replace(source, facts=facts), [some], found.bounds, current=True)
+    reports = [stage_in_read_order(replace(target, facts=facts), read, f"{directory}/read")]
+    files = list_staged_files(context.fs, f"{directory}/read", StagedKind.INSERTED, reports[0])
+    if any(one.files for one in rest.state.row_directories):
+        read = scan(source, [rest], found.bounds, current=True)
+        reports.append(stage_rows_with_ids(target, read, f"{directory}/sorted"))
+        files += list_staged_files(context.fs, f"{directory}/sorted", StagedKind.INSERTED, reports[1])
+    done = splice_by_bucket(context.fs, files)
+    how = "are not in key order, and are sorted" if done is None else "are written as they are read"
+    logger.info("%s: the rows of %d files %s", target.table.name, len(chosen), how)
+    return None if done is None else (done, add_reports(reports))
+
+
+def _files_without_sorting(location: Location, found: Footers, large: int) -> dict[str, int]:
+    """Return the files to be read without sorting, with their sizes."""
+    if (
+        found.has_acid_v1_events
+        or found.numbered
+        or (found.bounds is not None and not found.bounds.fits_memory)
+    ):
+        return {}
+    files = []
+    for file in _data(location):
+        known = found.files[f"{location.root}/{file.path}"]
+        if known.rows and known.keys is None:
+            return {}
+        if known.rows and known.keys is not None:
+            files.append(KeyedFile(file.path, file.size, *known.keys))
+    chosen = files_in_key_order(files, large)
+    return {file.path: file.size for file in files if file.path in chosen}
+
+
+def _data(location: Location) -> list[DataFile]:
+    return [file for directory in data_directories(location) for file in directory.acid_files]
+
+
+def _filter_files(location: Location, chosen: Collection[str], *, inside: bool) -> Location:
+    """Return the location with some of its files; delete events stay."""
+
+    def filtered(directory: AcidDirectory) -> AcidDirectory:
+        return replace(
+            directory, files=tuple(file for file in directory.files if (file.path in chosen) == inside)
+        )
+
+    state = location.state
+    base = None if state.base is None else filtered(state.base)
+    return replace(
+        location,
+        state=AcidState(base, tuple(filtered(one) for one in state.deltas), state.delete_deltas, ()),
+    )
+
+
+def _split_size(facts: SparkFacts, sizes: list[int]) -> int | None:
+    """Return at how many bytes to cut files, so that every core has something to do; None: not at all."""
+    cores = facts.spark.sparkContext.defaultParallelism if facts.classic else 1
+    return None if len(sizes) >= cores else max(_LEAST_PART, -(-sum(sizes) // cores))

@@ -1,0 +1,365 @@
+"""Files of a compaction: rows and delete events, written and then published in one step where possible.
+
+The result is written to a hidden directory below the location and then renamed, so no reader sees half of it. With the
+``_v`` suffix readers ignore it before the commit. On object stores, which cannot rename a directory in one step, files
+are therefore written straight to their final names. Layout level hive3 has no suffix: readers may use the result from
+the moment of the renaming, and it holds the same rows. A result of two directories is marked there, so that readers
+ignore one without the other (``names.PAIR_FILE``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
+from hiveacid.core.compaction.sort_order import sort_columns
+from hiveacid.core.format.names import ACID_VERSION_FILE, METADATA_FILE, PAIR_FILE, LayoutLevel
+from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
+from hiveacid.errors import StorageError
+from hiveacid.orc.tail import read_tail
+from hiveacid.spark.read.delete_join import scan_deletes
+from hiveacid.spark.read.scan_source import ScanSource
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.publish import (
+    PublishedFiles,
+    StagedFile,
+    footers_have_row_counts,
+    list_staged_files,
+    publish_acid,
+    publish_flat,
+)
+from hiveacid.spark.write.rebalance import bucket_count, renumber_rows, stage_runs
+from hiveacid.spark.write.staging import (
+    StagedKind,
+    StagingTarget,
+    stage_delete_events,
+    stage_empty,
+    stage_flat,
+    stage_rows_with_ids,
+)
+from hiveacid.storage.staging import staging_name
+from hiveacid.table.compaction.presorted import stage_in_order
+from hiveacid.table.compaction.report import DataVolume
+from hiveacid.table.read.footers import read_footers
+from hiveacid.table.read.scan import scan_locations
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.compaction.queue import CompactionRequest
+    from hiveacid.core.snapshot.listing import DataFile
+    from hiveacid.spark.write.task_reports import TaskReport
+    from hiveacid.storage.listing import Location
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+
+_ONLY_ONE = "c0"
+"""A compaction's transaction has one staging directory."""
+_THREADS = 16
+_STAGED = "-staged"
+"""Suffix of the directory that Spark writes to, beside the one that becomes the result."""
+
+
+@dataclass(frozen=True)
+class RewriteTask:
+    """Input of `rewrite`: a plan for a location of a table, in a transaction."""
+
+    context: Context
+    table: TableDefinition
+    location: Location
+    plan: CompactionPlan
+    txn: Transaction
+    request: CompactionRequest
+    level: LayoutLevel
+
+    @property
+    def scratch(self) -> str:
+        """Return the hidden directory of the job, below the location."""
+        return f"{self.location.root}/{staging_name(self.txn.txn_id, _ONLY_ONE)}"
+
+    def staging(self, output: str) -> str:
+        """Return where Spark writes what goes to ``output``."""
+        return f"{self.scratch}/{output.rpartition('/')[2]}{_STAGED}"
+
+    @property
+    def target(self) -> StagingTarget:
+        """Return where Spark writes to."""
+        codec = self.context.codec(self.table)
+        return StagingTarget(
+            self.context.facts,
+            self.table,
+            self.plan.high_watermark,
+            {},
+            codec,
+            orc_options=self.context.orc_options(),
+        )
+
+
+@dataclass(frozen=True)
+class CompactionWriter:
+    """Functions that write rows and delete events into their directories (absolute paths).
+
+    ``counts``: the files are ORC files, whose footers tell how many rows they hold, and of which layout they are.
+    """
+
+    rows: Callable[[RewriteTask, str], PublishedFiles]
+    events: Callable[[RewriteTask, str], PublishedFiles]
+    counts: bool = True
+
+
+@dataclass(frozen=True)
+class RewriteResult:
+    """The directories that were put in place (absolute), and what they hold."""
+
+    directories: tuple[str, ...]
+    amount: DataVolume
+
+
+def measure_input(
+    context: Context, table: TableDefinition, location: Location, plan: CompactionPlan, *, counted: bool
+) -> DataVolume:
+    """Sum up what a plan reads; rows are counted by the files' footers, if ``counted``."""
+    inserts = [*((plan.base,) if plan.base else ()), *plan.deltas]
+    data = [*_files(inserts), *plan.originals]
+    events = _files(plan.delete_deltas)
+    rows = deletes = None
+    if counted and footers_have_row_counts(table):
+        rows, deletes = (_rows(context, location.root, files) for files in (data, events))
+    return DataVolume(
+        len(inserts) + len(plan.delete_deltas),
+        len(data) + len(events),
+        sum(file.size for file in (*data, *events)),
+        rows,
+        deletes,
+    )
+
+
+def _files(directories: Iterable[AcidDirectory]) -> list[DataFile]:
+    return [file for directory in directories for file in directory.files]
+
+
+def _rows(context: Context, root: str, files: Sequence[DataFile]) -> int:
+    def count(file: DataFile) -> int:
+        return read_tail(context.fs, f"{root}/{file.path}", file.size).number_of_rows
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return sum(pool.map(count, files))
+
+
+def spark_writer() -> CompactionWriter:
+    """Return the way in which compactions write, unless a simulation has another one."""
+    return CompactionWriter(_write_rows, _write_events)
+
+
+def rewrite(
+    job: RewriteTask, writing: CompactionWriter, before: DataVolume, publishing: Callable[[], None]
+) -> RewriteResult:
+    """Write the result of a plan and put it in place; ``publishing`` is called in between.
+
+    ``before``: what the plan reads. Raises StorageError where what was written does not fit it (`_require_balance`).
+    """
+    fs, root, plan = job.context.fs, job.location.root, job.plan
+    scratch = job.scratch
+    # where renaming is not one step it protects from nothing: the suffix does, and each file is written once
+    direct = not fs.renames_directories(root)
+    place = root if direct else scratch
+    if direct:
+        job.txn.on_abort(lambda: _remove(job, [name for name in (plan.output, plan.delete_output) if name]))
+    try:
+        made: dict[str, PublishedFiles] = {}
+        if plan.output:
+            made[plan.output] = writing.rows(job, f"{place}/{plan.output}")
+        if plan.delete_output:
+            made[plan.delete_output] = writing.events(job, f"{place}/{plan.delete_output}")
+        _require_balance(job, before, made.values())
+        publishing()
+        if direct:
+            job.txn.heartbeats.check(job.txn.txn_id)
+        else:
+            _put_in_place(job, scratch, list(made))
+    finally:
+        fs.delete_tree(scratch)
+    rows = sum(one.total(StagedKind.INSERTED) for one in made.values())
+    events = sum(one.total(StagedKind.DELETE) for one in made.values())
+    counted = writing.counts and footers_have_row_counts(job.table)
+    return RewriteResult(
+        tuple(f"{root}/{name}" for name in made),
+        DataVolume(
+            len(made),
+            sum(one.files for one in made.values()),
+            sum(one.bytes for one in made.values()),
+            rows if counted else None,
+            events if counted else None,
+        ),
+    )
+
+
+def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[PublishedFiles]) -> None:
+    """Compare the rows read, the delete events applied and the rows written, and the events of a minor compaction.
+
+    Usually each event deletes one row. Numbers may differ where deltas hold rows or events of aborted transactions, a
+    row was deleted twice, or two rows have one row id: then, and only then, a query counts them.
+    """
+    if before.rows is None or before.deletes is None:
+        return
+    made = list(made)
+    rows, events = (sum(one.total(kind) for one in made) for kind in (StagedKind.INSERTED, StagedKind.DELETE))
+    applied = 0 if job.plan.kind is CompactionKind.MINOR else before.deletes
+    if job.plan.output and rows != before.rows - applied and rows != (live := _live_rows(job)):
+        raise _unbalanced(
+            job,
+            f"{before.rows} rows and {applied} delete events to apply were read, {rows} rows were written, and a query "
+            f"finds {live}",
+        )
+    if (
+        job.plan.delete_output
+        and events != before.deletes
+        and events != (valid := _valid_delete_events(job).count())
+    ):
+        raise _unbalanced(
+            job,
+            f"{before.deletes} delete events were read, {events} were written, and a query finds {valid} of committed "
+            "transactions",
+        )
+
+
+def _unbalanced(job: RewriteTask, what: str) -> StorageError:
+    return StorageError(
+        f"compaction of {job.location.root}: {what}; nothing was committed. Likely cause: executors that read or write "
+        "other files under this path than the driver does, or a file that was changed meanwhile"
+    )
+
+
+def _live_rows(job: RewriteTask) -> int:
+    job = replace(job, context=_without_time_zone(job.context, job.table))
+    return scan_locations(job.context, job.table, [_input_location(job)], job.plan.write_ids, job.txn).count()
+
+
+def _put_in_place(job: RewriteTask, scratch: str, names: Sequence[str]) -> None:
+    fs, root = job.context.fs, job.location.root
+    moved: list[str] = []
+
+    def undo() -> None:
+        # without suffix the whole result may have readers by now, and it is right whether it commits or not
+        if job.level is LayoutLevel.HIVE4 or len(moved) < len(names):
+            _remove(job, names)
+
+    if job.level is LayoutLevel.HIVE3 and len(names) > 1:
+        for name in names:
+            fs.write_bytes(f"{scratch}/{name}/{PAIR_FILE}", str(int(job.txn.txn_id)).encode())
+    job.txn.heartbeats.check(job.txn.txn_id)
+    job.txn.on_abort(undo)
+    for name in names:
+        fs.move_directory(f"{scratch}/{name}", f"{root}/{name}")
+        moved.append(name)
+
+
+def _remove(job: RewriteTask, names: Iterable[str]) -> None:
+    for name in names:
+        job.context.fs.delete_tree(f"{job.location.root}/{name}")
+
+
+def _without_time_zone(context: Context, table: TableDefinition) -> Context:
+    """Return a context that moves no wall clock: a session's time zone may skip an hour that values lie in."""
+    facts = replace(context.facts, shown_as_stored=True, by_driver=not footers_have_row_counts(table))
+    return replace(context, facts=facts)
+
+
+def _write_rows(job: RewriteTask, output: str) -> PublishedFiles:
+    job = replace(job, context=_without_time_zone(job.context, job.table))
+    plan, table, directory = job.plan, job.table, job.staging(output)
+    location = _input_location(job)
+    full_acid = table.kind is TableKind.FULL_ACID
+    with translate_errors():
+        staged = None
+        if full_acid and plan.kind is not CompactionKind.REBALANCE:
+            found = read_footers(job.context, table, [location], job.txn)
+            ordered = f"{directory}-in-order"
+            staged = stage_in_order(job.context, job.target, location, plan.write_ids, found, ordered)
+        if staged is None:
+            staged = _stage_by_shuffle(job, location, directory)
+    published = _publish(job, *staged, f"{directory}-none", output, StagedKind.INSERTED)
+    if plan.metadata:
+        job.context.fs.write_bytes(f"{output}/{METADATA_FILE}", plan.metadata.encode())
+    return published
+
+
+def _input_location(job: RewriteTask) -> Location:
+    """Return the location with what the rows of the result come from."""
+    plan = job.plan
+    applied = plan.delete_deltas if plan.kind is not CompactionKind.MINOR else ()
+    return replace(job.location, state=AcidState(plan.base, plan.deltas, applied, plan.originals))
+
+
+def _stage_by_shuffle(
+    job: RewriteTask, location: Location, directory: str
+) -> tuple[list[StagedFile], TaskReport]:
+    """Stage all rows by a shuffle: sorted, rebalanced, or in any order where rows have no ids."""
+    plan, full_acid = job.plan, job.table.kind is TableKind.FULL_ACID
+    frame = scan_locations(job.context, job.table, [location], plan.write_ids, job.txn, current=full_acid)
+    if plan.kind is CompactionKind.REBALANCE:
+        frame = _rebalanced(job, frame, f"{directory}-runs")
+    if full_acid:
+        reported = stage_rows_with_ids(job.target, frame, directory)
+    else:
+        reported = stage_flat(job.target, frame, directory, [], [], small=False)
+    return list_staged_files(job.context.fs, directory, StagedKind.INSERTED, reported), reported
+
+
+def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame:
+    context, request = job.context, job.request
+    order = sort_columns(request.order_by, [column.name for column in job.table.columns])
+    runs = stage_runs(context.facts, context.fs, job.table, frame, directory, order)
+    size = sum(entry.size for entry in context.fs.list_tree(directory))
+    wanted = request.buckets or (1 if context.single_bucket(job.table) else None)
+    buckets = bucket_count(wanted, size, context.settings.get(keys.TARGET_FILE_SIZE))
+    return renumber_rows(context.facts, context.fs, job.table, runs, buckets, reordered=bool(order))
+
+
+def _valid_delete_events(job: RewriteTask) -> DataFrame:
+    """Return the delete events of a minor compaction that committed transactions wrote."""
+    location = replace(job.location, state=AcidState(None, (), job.plan.delete_deltas, ()))
+    found = read_footers(job.context, job.table, [location], job.txn)
+    source = ScanSource(job.context.facts, job.context.fs, job.table, job.plan.write_ids, found.files)
+    return scan_deletes(source, [location])
+
+
+def _write_events(job: RewriteTask, output: str) -> PublishedFiles:
+    job.context.facts.require_plain_names()
+    directory = job.staging(output)
+    with translate_errors():
+        reported = stage_delete_events(job.target, _valid_delete_events(job), directory)
+    files = list_staged_files(job.context.fs, directory, StagedKind.DELETE, reported)
+    return _publish(job, files, reported, f"{directory}-none", output, StagedKind.DELETE)
+
+
+def _publish(
+    job: RewriteTask,
+    files: Sequence[StagedFile],
+    reported: TaskReport,
+    empty: str,
+    output: str,
+    kind: StagedKind,
+) -> PublishedFiles:
+    """Move staged files into the result; ``empty``: where to stage a file if there are none."""
+    fs, table = job.context.fs, job.table
+    if table.kind is TableKind.INSERT_ONLY:
+        fs.make_directory(output)
+        return publish_flat(
+            fs, table, files, lambda *_: output, lambda number, _: f"{number:06d}_0", reported
+        )
+    published = publish_acid(fs, table, files, lambda *_: output, reported)
+    if published.directories:
+        return published
+    if kind is StagedKind.DELETE:
+        fs.write_bytes(f"{output}/{ACID_VERSION_FILE}", b"2")
+        return published
+    reported = stage_empty(job.target, empty)
+    files = list_staged_files(fs, empty, kind, reported)
+    return publish_acid(fs, table, files, lambda *_: output, reported, keep_empty=True)

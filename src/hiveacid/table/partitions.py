@@ -1,0 +1,85 @@
+"""Partitions of a table: those that a transaction sees, their names, partition specs, directories on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hiveacid.core.format.names import is_hidden
+from hiveacid.core.model import Partition, TableDefinition
+from hiveacid.core.schema.partitions import format_partition, parse_partition_values
+from hiveacid.errors import BadDirectoryNameError, ConfigError, NoSuchColumnError
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.column_casts import partition_values_as_text
+
+if TYPE_CHECKING:
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+PartitionValues = tuple[str | None, ...]
+
+
+def partitions_of(
+    context: Context, table: TableDefinition, txn: Transaction | None = None
+) -> tuple[Partition, ...] | None:
+    """Return all partitions, those that the transaction itself made included; None if unpartitioned."""
+    if not table.partition_columns:
+        return None
+    new = txn is not None and txn.creates_table(table.name)
+    known = () if new else context.catalog.list_partitions(table.name)
+    made = [new.partition for new in txn.new_partitions(table.name)] if txn is not None else []
+    values = {partition.values for partition in known}
+    return (*known, *{p.values: p for p in made if p.values not in values}.values())
+
+
+def partition_name(table: TableDefinition, values: PartitionValues) -> str | None:
+    """Return Hive's name ``p=1/q=2`` of a partition, None for an unpartitioned table."""
+    return format_partition([c.name for c in table.partition_columns], values) if values else None
+
+
+def partitions_on_disk(context: Context, table: TableDefinition) -> list[Partition]:
+    """Find partitions by their directories ``p=1/q=2`` below the table."""
+    depth = len(table.partition_columns)
+    if not depth:
+        return []
+    names = [c.name for c in table.partition_columns]
+    found = []
+    for entry in context.fs.list_tree(table.location):
+        parts = entry.path.split("/")
+        if not entry.is_dir or len(parts) != depth or any(is_hidden(part) for part in parts):
+            continue
+        try:
+            values = parse_partition_values(names, entry.path)
+        except BadDirectoryNameError:
+            continue
+        found.append(Partition(values, f"{table.location}/{entry.path}"))
+    return found
+
+
+def static_values(
+    context: Context, table: TableDefinition, spec: Mapping[str, object] | None
+) -> dict[str, str | None]:
+    """Return the static part of a partition spec as canonical texts ('01' of an INT column is '1').
+
+    Raises NoSuchColumnError, SchemaMismatchError (a value that is not of the column's type),
+    ConfigError (a dynamic column before a static one).
+    """
+    columns = {c.name: c for c in table.partition_columns}
+    given = {key.lower(): value for key, value in (spec or {}).items()}
+    unknown = [key for key in given if key not in columns]
+    if unknown:
+        raise NoSuchColumnError(
+            f"{table.name} has no partition column {unknown[0]}; it has {', '.join(columns) or 'none'}"
+        )
+    static = {key: value for key, value in given.items() if value is not ...}
+    dynamic_seen = False
+    for name in columns:
+        dynamic_seen = dynamic_seen or name not in static
+        if name in static and dynamic_seen:
+            raise ConfigError(
+                f"partition column {name} has a value, but one before it has none: Hive needs static values first"
+            )
+    if not static:
+        return {}
+    with translate_errors():
+        return partition_values_as_text(context.facts, columns, static)

@@ -1,0 +1,15 @@
+"""Reading a table: from a transaction's snapshot to a DataFrame.
+
+A read takes these steps:
+
+1. ``scan.list_snapshot`` lists the partitions and selects the directories that the snapshot sees.
+2. ``footers`` reads each ORC footer once.
+3. ``delete_bitmap`` loads delete events as a bitmap where they fit into memory.
+4. ``spark.read`` makes the plan.
+
+``time_travel`` turns a write id or a timestamp into a valid write-id list. ``change_feed`` reads what was committed
+between two such lists. ``history`` and ``inventory`` need no Spark.
+
+Invariants: the snapshot is fixed before any directory is listed. After listing, `Transaction.require_protection`
+checks that the transaction is still open; otherwise the cleaner may have removed files that it reads.
+"""

@@ -1,0 +1,248 @@
+"""The change feed of a table: what write ids that were committed between two snapshots inserted and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.config.table_properties import HISTORY_FROM
+from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
+from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
+from hiveacid.core.schema.types import quote_name
+from hiveacid.core.snapshot.changes import (
+    CHANGE_TYPE,
+    WRITE_ID,
+    ChangeSpan,
+    plan_span,
+    prune_unaffected,
+    select_changes,
+)
+from hiveacid.errors import (
+    ConfigError,
+    FormatError,
+    NotEnoughHistoryError,
+    NotTransactionalError,
+    UnsupportedFeatureError,
+)
+from hiveacid.spark.predicates.constant_expressions import epoch_millis
+from hiveacid.spark.predicates.predicate_columns import with_char_metadata
+from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_updates
+from hiveacid.spark.read.scan_source import ROW_ID, ScanSource
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.session.plan_lease import PlanWatch
+from hiveacid.storage.listing import (
+    Location,
+    adopted_txn_id,
+    for_each_location,
+    id_property,
+    list_adopted,
+    read_metadata,
+    without_linked_originals,
+)
+from hiveacid.table.partitions import partitions_of
+from hiveacid.table.read.footers import read_footers
+from hiveacid.table.read.scan import ACID_V1_EVENTS
+from hiveacid.table.read.time_travel import Instant, write_ids_at_instant
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableName
+    from hiveacid.ports.file_system import FileSystem
+    from hiveacid.spark.read.originals import OriginalsByRoot
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+FeedPoint = int | str | datetime | Instant | None
+"""A point in a table's time: a write id, a valid write-id list as Hive writes it, or a moment (docs/history.md)."""
+
+
+_COLONS = 4  # of a valid write-id list: table:high watermark:lowest open:open:aborted
+
+
+@dataclass(frozen=True)
+class Changes:
+    """A change feed in the making: `to_df` reads it. Arguments as in `AcidTable.changes`."""
+
+    context: Context
+    name: TableName
+    joined: Transaction | None = None
+    after: FeedPoint = None
+    until: FeedPoint = None
+    key: tuple[str, ...] = ()
+    net: bool = False
+    row_ids: bool = False
+
+    def to_df(self) -> DataFrame:
+        """Return the changes: the table's columns, ``_change_type``, ``_write_id`` (and first ``ROW__ID`` if asked).
+
+        The end of the span is fixed now where ``until`` is not given. Raises NotEnoughHistoryError, with the
+        earliest write id that can be given as ``after``, where changes may be missing.
+        """
+        context, joined = self.context, self.joined
+        if joined is not None and (not joined.explicit or context.read_leases.holds(joined)):
+            return self._frame(joined, joined)
+        with context.read_leases.acquire(context.settings) as reader:
+            return self._frame(reader, joined or reader)
+
+    def _frame(self, reader: Transaction, txn: Transaction) -> DataFrame:
+        context = self.context
+        table = context.require(self.name)
+        _check(table, self)
+        with translate_errors():
+            frame = read_changes(context, table, txn, self)
+            if context.read_leases.holds(reader):
+                lease = context.settings.get(keys.SNAPSHOT_LEASE)
+                context.read_leases.hold(reader, PlanWatch(context.facts, frame, lease))
+        columns = [quote_name(c.name) for c in (*table.columns, *table.partition_columns)]
+        return frame.select(*([ROW_ID] if self.row_ids else []), *columns, CHANGE_TYPE, WRITE_ID)
+
+
+def _check(table: TableDefinition, request: Changes) -> None:
+    if table.kind is TableKind.PLAIN:
+        raise NotTransactionalError(
+            f"changes of {table.name}: the table is not transactional, nobody knows them"
+        )
+    if request.row_ids and table.kind is not TableKind.FULL_ACID:
+        raise UnsupportedFeatureError(
+            f"changes of {table.name}: the rows of an insert-only table have no ids"
+        )
+    names = [c.name for c in (*table.columns, *table.partition_columns)]
+    taken = {CHANGE_TYPE, WRITE_ID}.intersection(names)
+    if taken:
+        raise UnsupportedFeatureError(
+            f"changes of {table.name}: the table has a column {', '.join(sorted(taken))}"
+        )
+    unknown = [name for name in request.key if name.lower() not in names]
+    if unknown:
+        raise ConfigError(f"changes of {table.name}: key names no column: {', '.join(unknown)}")
+
+
+def read_changes(context: Context, table: TableDefinition, txn: Transaction, request: Changes) -> DataFrame:
+    """Return the changes of a request as a plan, ``ROW__ID`` among its columns."""
+    context.facts.require_plain_names()
+    present = txn.valid_write_ids(table.name)
+    span = plan_span(
+        present.at(WriteId(0))
+        if request.after is None
+        else resolve_point(context, request.after, table, present),
+        present if request.until is None else resolve_point(context, request.until, table, present),
+        present,
+    )
+    kept = context.store.maintained_by_hiveacid()
+    require_change_history(table, span)
+    changed = locate_changes(context.fs, table, partitions_of(context, table, txn), span, txn, kept=kept)
+    # a cleaner notes what it takes before it takes it: again, now that all is listed
+    require_change_history(context.require(table.name), span)
+    found = read_footers(context, table, [one.location for one in changed], txn)
+    if found.has_acid_v1_events:
+        raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
+    if found.bounds is not None and found.bounds.box is not None:
+        reach = found.bounds.box.write_id
+        changed = [_reached(one, span, reach.low, reach.high) for one in changed]
+        found = replace(found, numbered=_listed(found.numbered, changed))
+    source = ScanSource(context.facts, context.fs, table, span.until, found.files)
+    frame = change_feed(source, span, changed, found.bounds, found.numbered, net=request.net)
+    return with_char_metadata(
+        table, pair_updates(frame, request.key, net=request.net) if request.key else frame
+    )
+
+
+def resolve_point(
+    context: Context, given: int | str | datetime | Instant, table: TableDefinition, present: ValidWriteIdList
+) -> ValidWriteIdList:
+    """Return the valid write-id list of a point in time.
+
+    A write id means that one and all smaller ones, as far as they are committed by now. A timestamp means all
+    commits up to it.
+    Raises ConfigError, NotEnoughHistoryError.
+    """
+    if isinstance(given, bool) or not isinstance(given, int | str | datetime | Instant):
+        raise ConfigError(f"{given!r} is no write id, no valid write-id list and no time")
+    if isinstance(given, int):
+        return present.at(WriteId(given))
+    if (isinstance(given, str) and given.count(":") < _COLONS) or isinstance(given, datetime):
+        try:
+            given = Instant(epoch_millis(context.facts, given))
+        except ConfigError as error:
+            raise ConfigError(f"{given!r} is not a valid write-id list, and no timestamp") from error
+    if isinstance(given, Instant):
+        return write_ids_at_instant(context, table, present, given)
+    parsed = parse_write_id_list(given)
+    if parsed.table not in (None, table.name):
+        raise ConfigError(f"the valid write-id list is of {parsed.table}, not of {table.name}: {given}")
+    return parsed
+
+
+def require_change_history(table: TableDefinition, span: ChangeSpan) -> None:
+    """Raise NotEnoughHistoryError where the cleaner may have taken what tells of changes after ``span.after``."""
+    earliest = id_property(table, HISTORY_FROM)
+    if span.reaches_back(earliest):
+        raise NotEnoughHistoryError.before(
+            f"{table.name}: changes after {span.after.to_string()} were compacted, overwritten or dropped, and "
+            f"cleaned; they can be read after write id {earliest}",
+            earliest,
+        )
+
+
+def locate_changes(
+    fs: FileSystem,
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    span: ChangeSpan,
+    txn: Transaction,
+    *,
+    kept: bool,
+) -> list[ChangedLocation]:
+    """List the partitions (or the table) and decide what tells their changes; those without any are left out."""
+
+    def look(root: str, partition: Partition | None) -> ChangedLocation:
+        entries = list_adopted(fs, table, root)
+        try:
+            changes = select_changes(
+                entries,
+                span,
+                txn.snapshot(),
+                read_metadata(fs, root, entries),
+                adopted_txn_id=adopted_txn_id(table),
+                row_ids=table.kind is TableKind.FULL_ACID,
+                history_kept=kept,
+            )
+        except NotEnoughHistoryError:
+            raise
+        except FormatError as error:
+            raise error.below(root) from error
+        changes = replace(changes, state=without_linked_originals(table, changes.state))
+        return ChangedLocation(Location(root, changes.state, partition), changes)
+
+    try:
+        found = for_each_location(table, partitions, look)
+    except FormatError:
+        txn.require_protection()
+        raise
+    txn.require_protection()
+    return [one for one in found if one.changes.deletes or one.changes.state.row_directories]
+
+
+def _reached(one: ChangedLocation, span: ChangeSpan, low: int, high: int) -> ChangedLocation:
+    changes = prune_unaffected(one.changes, span, low, high)
+    return ChangedLocation(replace(one.location, state=changes.state), changes)
+
+
+def _listed(numbered: OriginalsByRoot, changed: Sequence[ChangedLocation]) -> OriginalsByRoot:
+    """Return the numbers of the original files that are still to be read."""
+    kept = {
+        one.location.root: {
+            file for directory in one.location.state.row_directories for file in directory.files
+        }
+        | set(one.location.state.originals)
+        for one in changed
+    }
+    return {
+        root: left
+        for root, rows in numbered.items()
+        if (left := tuple(row for row in rows if row.file in kept.get(root, ())))
+    }

@@ -1,0 +1,129 @@
+"""Delete events of a snapshot as bits, read once: their files never change. ``table.delete_cache`` caches them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hiveacid.config import keys
+from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
+from hiveacid.orc.delete_bitmap import NO_DELETE_KEYS, build_delete_bitmap, read_delete_keys
+from hiveacid.spark.read.delete_bitmap import BitmapLookup
+from hiveacid.spark.read.path_groups import partition_key
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.core.snapshot.listing import DataFile
+    from hiveacid.orc.delete_bitmap import KeyBounds
+    from hiveacid.spark.read.delete_bounds import DeleteBounds
+    from hiveacid.storage.listing import Location
+    from hiveacid.table.context import Context
+
+_THREADS = 16
+_MOST_PLACES = 1000
+"""The driver reads all their delete files; beyond that Spark does."""
+_SETTLED = 5_000  # milliseconds: no other file gets the same time any more
+
+
+@dataclass(frozen=True)
+class _EventFile:
+    path: str
+    file: DataFile
+    valid: ValidWriteIdList | None
+
+    @property
+    def key(self) -> Hashable:
+        checked = None if self.valid is None else self.valid.to_string()
+        return self.path, self.file.size, self.file.modified, checked
+
+
+def load_delete_bitmap(
+    context: Context,
+    table: TableDefinition,
+    write_ids: ValidWriteIdList,
+    bounds: DeleteBounds | None,
+    locations: Sequence[Location],
+) -> BitmapLookup | None:
+    """Return the rows that events hide in locations; None where a join has to find them.
+
+    That is so on Connect, for very many events, partitions or write ids, without statistics, and for what pyarrow
+    can't read. Raises FormatError where statistics are wrong.
+    """
+    if bounds is None or not bounds.boxes or len(locations) > _MOST_PLACES or not context.facts.classic:
+        return None
+    if bounds.events > context.settings.get(keys.EVENTS_IN_MEMORY):
+        return None
+    places = {partition_key(table, location): _event_files(location, write_ids) for location in locations}
+    if len(places) < len(locations):
+        return None
+    known = context.delete_cache
+    key = tuple((place, tuple(one.key for one in files)) for place, files in places.items())
+    lasting = all(_lasts(context, one.file) for files in places.values() for one in files)
+    if lasting and (kept := known.bits.get(key)):
+        return kept[0]
+    try:
+        tables = _read(context, list(places.values()))
+    except (pa.ArrowException, OSError):
+        return None  # the join says what is wrong, if anything
+    within: list[KeyBounds] = [
+        (
+            (box.write_id.low, box.bucket.low, box.row_id.low),
+            (box.write_id.high, box.bucket.high, box.row_id.high),
+        )
+        for box in bounds.boxes
+    ]
+    rows = build_delete_bitmap(tables, within)
+    found = None if rows is None else BitmapLookup.of(context.facts, rows)
+    if lasting:
+        size = 1 if rows is None else rows.size_in_memory
+        known.bits.put(key, found, size)
+    return found
+
+
+def _event_files(location: Location, write_ids: ValidWriteIdList) -> list[_EventFile]:
+    return [
+        _EventFile(
+            f"{location.root}/{file.path}",
+            file,
+            None if directory.validity is RangeResponse.ALL else write_ids,
+        )
+        for directory in location.state.delete_deltas
+        for file in directory.acid_files
+        if file.size  # Hive 3 leaves 0-byte buckets
+    ]
+
+
+def _lasts(context: Context, file: DataFile) -> bool:
+    """Tell whether path, size and time are of this file only, even if its table is dropped and made again.
+
+    Object stores tell whole seconds.
+    """
+    modified = file.modified
+    return modified > 0 and (modified % 1000 > 0 or context.clock.now() - modified > _SETTLED)
+
+
+def _read(context: Context, places: Sequence[Sequence[_EventFile]]) -> list[Any]:
+    """Return the events of some files, as a table a place; several files are read at a time."""
+    kept = context.delete_cache.files
+
+    def read(one: _EventFile) -> Any:
+        lasting = _lasts(context, one.file)
+        if lasting and (known := kept.get(one.key)):
+            return known[0]
+        found = read_delete_keys(context.fs.read_bytes(one.path, 0, one.file.size), one.valid)
+        if lasting:
+            kept.put(one.key, found, found.num_rows)
+        return found
+
+    files = [one for place in places for one in place]
+    if len(files) == 1:
+        found = iter([read(files[0])])
+    else:
+        with ThreadPoolExecutor(min(_THREADS, len(files) or 1)) as pool:
+            found = iter(list(pool.map(read, files)))
+    return [pa.concat_tables([NO_DELETE_KEYS, *islice(found, len(place))]) for place in places]

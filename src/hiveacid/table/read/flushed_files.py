@@ -1,0 +1,76 @@
+"""Streamed files: only the part that their side file ``_flush_length`` vouches for may be read.
+
+A writer that is still at work, or died, leaves more bytes behind that part: Spark would look for the footer at
+their end. Such a part is copied aside, for the reading transaction alone, and read there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from hiveacid.core.format.names import DeltaName, parse_directory
+from hiveacid.core.model import TableName, TxnId
+from hiveacid.errors import BadFileError, MissingDirectoryError
+from hiveacid.storage.growing_files import read_flush_length
+from hiveacid.table.context import STORE_DIRECTORY
+
+if TYPE_CHECKING:
+    from hiveacid.core.snapshot.listing import DataFile
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+
+def readable_length(
+    context: Context, table: TableName, txn: Transaction, path: str, file: DataFile
+) -> tuple[int, str | None]:
+    """Return how many bytes of a file count and, where the file itself can't be read, the copy to read.
+
+    A file that its writer may still add to is never read itself: Spark looks for the footer at its end when the
+    query runs, not now. Raises BadFileError for a file that is shorter than its side file says: rows of it are
+    lost.
+    """
+    if file.flush_length_path is None:
+        return file.size, None
+    found = read_flush_length(
+        context.fs, path, path.removesuffix(file.path) + file.flush_length_path, file.size
+    )
+    length, size = found.length, found.size
+    if found.side is None:
+        return size, None  # its writer ended it since the listing
+    if length > size:
+        msg = f"{length} bytes were flushed, but only {size} are there: the rest is lost"
+        raise BadFileError(msg, path=path)
+    if length == 0 or (length == size and not _may_grow(table, txn, path)):
+        return length, None
+    name = hashlib.sha256(path.encode()).hexdigest()[:32]
+    copy = f"{_directory(context)}/{int(txn.txn_id)}/{name}-{length}"
+    if not context.fs.exists(copy):
+        context.fs.copy_file(path, copy, length)
+    return length, copy
+
+
+def _may_grow(table: TableName, txn: Transaction, path: str) -> bool:
+    """Tell whether a transaction that writes to the file may be open still, as far as the snapshot knows."""
+    delta = parse_directory(path.split("/")[-2])
+    if not isinstance(delta, DeltaName):
+        return True
+    known = txn.valid_write_ids(table)
+    low, high = delta.min_write_id, delta.max_write_id
+    return high > known.high_watermark or known.has_open(low, high)
+
+
+def delete_copies(context: Context) -> None:
+    """Delete the copies of transactions that have ended."""
+    min_open = context.store.min_open_txn_id()
+    try:
+        entries = context.fs.list_tree(_directory(context))
+    except MissingDirectoryError:
+        return
+    for entry in entries:
+        if entry.is_dir and entry.path.isdecimal() and TxnId(int(entry.path)) < min_open:
+            context.fs.delete_tree(f"{_directory(context)}/{entry.path}")
+
+
+def _directory(context: Context) -> str:
+    return f"{context.warehouse}/{STORE_DIRECTORY}/flushed"

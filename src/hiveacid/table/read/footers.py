@@ -1,0 +1,187 @@
+"""Footers of a snapshot's ORC files: each is read once, several at a time.
+
+A footer holds facts that a listing lacks:
+
+- whether a file has row ids
+- the columns of the file, which may differ from the table's
+- the number of rows, from which original files get their row ids
+- the range of keys of delete events
+- whether ACID v1 left update events in the file
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.schema.evolution import Recipe, matching, recipe
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.types import Struct
+from hiveacid.core.snapshot.originals import OriginalRows, number_originals
+from hiveacid.errors import BadFileError, FormatError
+from hiveacid.orc.summary import FileKey, FileSummary, summarize
+from hiveacid.orc.tail import read_tail
+from hiveacid.spark.read.delete_bounds import DeleteBounds, measure_delete_bounds
+from hiveacid.spark.read.originals import OriginalsByRoot
+from hiveacid.spark.read.path_groups import FileFooter
+from hiveacid.spark.read.scan_source import data_directories, files_without_acid_columns
+from hiveacid.table.read.flushed_files import readable_length
+
+if TYPE_CHECKING:
+    from hiveacid.core.snapshot.listing import DataFile
+    from hiveacid.core.snapshot.selection import AcidDirectory
+    from hiveacid.storage.listing import Location
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+_THREADS = 16
+
+
+@dataclass(frozen=True)
+class Footers:
+    """Facts of ORC files by absolute path; row ids of files without; the delete events' bounds.
+
+    ``has_acid_v1_events``: a file with rows may hold update and delete events as well (ACID v1).
+    """
+
+    files: Mapping[str, FileFooter] = field(default_factory=dict)
+    numbered: OriginalsByRoot = field(default_factory=dict)
+    bounds: DeleteBounds | None = None
+    has_acid_v1_events: bool = False
+
+
+def read_footers(
+    context: Context, table: TableDefinition, locations: Sequence[Location], txn: Transaction
+) -> Footers:
+    """Look at the files of listed locations. Raises BadFileError, naming the file."""
+    if table.kind is not TableKind.FULL_ACID:
+        if file_kind(table.storage) is not FileKind.ORC:
+            return Footers()
+        paths = [
+            _Path.of(location, file)
+            for location in locations
+            for file in files_without_acid_columns(location)
+        ]
+        return Footers(_facts(context, table, paths, read_summaries(context, paths)))
+    events = [
+        _Path.of(location, file) for location in locations for file in _files(location.state.delete_deltas)
+    ]
+    data = [_Path.of(location, file) for location in locations for file in _files(data_directories(location))]
+    raw = {location.root: list(_raw(location)) for location in locations}
+    originals = [
+        _Path.of(location, file)
+        for location in locations
+        for _, files in raw[location.root]
+        for file in files
+    ]
+    paths = [*_flushed(context, table.name, txn, data), *events, *originals]
+    found = read_summaries(context, paths)
+    _require_kinds(found, acid=[path.own for path in (*data, *events)], raw=[path.own for path in originals])
+    bounds = measure_delete_bounds(
+        [found[path.own] for path in events], context.settings.get(keys.BROADCAST_DELETE_EVENTS)
+    )
+    old = any(found[path.own].has_events for path in data)
+    return Footers(_facts(context, table, paths, found), _numbered(raw, found), bounds, old)
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A file to look at: its absolute path, how much of it counts, and where that part lies if not there."""
+
+    own: str
+    file: DataFile
+    size: int
+    copy: str | None = None
+
+    @classmethod
+    def of(cls, location: Location, file: DataFile) -> _Path:
+        return cls(f"{location.root}/{file.path}", file, file.size)
+
+    @property
+    def key(self) -> FileKey:
+        """Key of the footer cache: path, size and time."""
+        return self.own, self.size, self.file.modified
+
+
+def _files(directories: Iterable[AcidDirectory]) -> Iterator[DataFile]:
+    for directory in directories:
+        yield from directory.acid_files
+
+
+def _raw(location: Location) -> Iterator[tuple[AcidDirectory | None, Sequence[DataFile]]]:
+    """Yield files without row ids, directory by directory; None is the root."""
+    yield None, location.state.originals
+    for directory in location.state.row_directories:
+        if directory.raw is not False:
+            yield directory, directory.raw_files
+
+
+def read_summaries(context: Context, paths: Sequence[_Path]) -> dict[str, FileSummary]:
+    """Read footers, several at a time; those seen before are remembered by path, size and time."""
+
+    def read(path: _Path) -> FileSummary:
+        return context.summaries.put(path.key, summarize(read_tail(context.fs, path.own, path.size)))
+
+    known = {path.own: context.summaries.get(path.key) for path in paths}
+    new = [path for path in paths if known[path.own] is None]
+    found = {own: summary for own, summary in known.items() if summary is not None}
+    if new:
+        with ThreadPoolExecutor(min(_THREADS, len(new))) as pool:
+            found.update(zip((path.own for path in new), pool.map(read, new), strict=True))
+    return found
+
+
+def _facts(
+    context: Context, table: TableDefinition, paths: Sequence[_Path], found: Mapping[str, FileSummary]
+) -> dict[str, FileFooter]:
+    how = matching(table, context.layout_level(table))
+    recipes: dict[int, Recipe] = {}  # by identity: equal schemas are one object (`SummaryCache`)
+
+    def recipe_of(schema: Struct) -> Recipe:
+        if id(schema) not in recipes:
+            recipes[id(schema)] = recipe(table.columns, schema, how)
+        return recipes[id(schema)]
+
+    return {
+        path.own: FileFooter(known.rows, recipe_of(known.schema), known.has_events, path.copy, known.keys)
+        for path in paths
+        for known in [found[path.own]]
+    }
+
+
+def _require_kinds(found: Mapping[str, FileSummary], *, acid: Iterable[str], raw: Iterable[str]) -> None:
+    for path in raw:
+        if found[path].is_acid:
+            raise BadFileError("a file with row ids under the name of one without", path=path)
+    for path in acid:
+        if found[path].rows and not found[path].is_acid:
+            raise BadFileError("a file without row ids under the name of one with them", path=path)
+
+
+def _numbered(
+    raw: Mapping[str, Sequence[tuple[AcidDirectory | None, Sequence[DataFile]]]],
+    found: Mapping[str, FileSummary],
+) -> OriginalsByRoot:
+    numbered: OriginalsByRoot = {}
+    for root, directories in raw.items():
+        rows: list[OriginalRows] = []
+        for directory, files in directories:
+            counts = {file.path: found[f"{root}/{file.path}"].rows for file in files}
+            try:
+                rows += number_originals(files, counts, directory)
+            except FormatError as error:
+                raise error.below(root) from error
+        if rows:
+            numbered[root] = tuple(rows)
+    return numbered
+
+
+def _flushed(context: Context, table: TableName, txn: Transaction, paths: Sequence[_Path]) -> Iterator[_Path]:
+    """Yield files, streamed ones as far as they were flushed."""
+    for path in paths:
+        length, copy = readable_length(context, table, txn, path.own, path.file)
+        yield _Path(path.own, path.file, length, copy)

@@ -1,0 +1,165 @@
+"""History of a table as rows, newest first, and the points in time that can be read. Needs no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from hiveacid.config.table_properties import HISTORY_FROM
+from hiveacid.core.format.names import DeltaName
+from hiveacid.core.transactions.commits import CommitRecord, last_committed, write_ids_before
+from hiveacid.core.transactions.states import CompactionState
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.storage.listing import id_property
+from hiveacid.table.read.inventory import Row, TableAccess, TableInventory, current_snapshot, inventory_of
+from hiveacid.table.read.time_travel import format_datetime, utc_datetime
+
+if TYPE_CHECKING:
+    from hiveacid.core.compaction.queue import Compaction
+    from hiveacid.core.model import Partition, TableDefinition
+
+HISTORY = (
+    ("write_id", "bigint"),
+    ("committed_at", "timestamp"),
+    ("operation", "string"),
+    ("statement", "string"),
+    ("user", "string"),
+    ("host", "string"),
+    ("agent", "string"),
+    ("txn_id", "bigint"),
+    ("inserted", "bigint"),
+    ("updated", "bigint"),
+    ("deleted", "bigint"),
+    ("files", "bigint"),
+    ("bytes", "bigint"),
+    ("partition", "string"),
+)
+"""Columns of `history_rows`."""
+SNAPSHOTS = (
+    ("write_id", "bigint"),
+    ("committed_at", "timestamp"),
+    ("operation", "string"),
+    ("valid_write_ids", "string"),
+    ("readable", "boolean"),
+)
+"""Columns of `snapshot_rows`."""
+HistoryRow: TypeAlias = tuple[str | int | datetime | None, ...]
+
+_DONE = (CompactionState.READY_FOR_CLEANING, CompactionState.SUCCEEDED)
+
+
+def history_rows(
+    access: TableAccess, table: TableDefinition, partitions: Sequence[Partition] | None
+) -> list[HistoryRow]:
+    """Return the commits of a table and its compactions, newest first (`HISTORY`).
+
+    A compaction has no write id; ``partition`` says where it was, ``files`` and ``bytes`` what it wrote. Where the
+    store keeps no commits (a Hive Metastore), write ids come from the directories that are there, with the files and
+    bytes in them, and all else is NULL.
+    """
+    try:
+        rows = [(one.committed, _commit_row(one)) for one in access.store.commits(table.name)]
+    except UnsupportedFeatureError:
+        rows = [(write_id, row) for write_id, row in _rows_on_disk(inventory_of(access, table, partitions))]
+        return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
+    for job in access.store.show_compactions():
+        if job.request.table == table.name and job.state in _DONE and job.commit_time is not None:
+            rows.append((job.commit_time, _compaction_row(job)))
+    return [row for _, row in sorted(rows, key=lambda pair: (-pair[0], -(_number(pair[1][0]))))]
+
+
+def format_times(row: HistoryRow) -> Row:
+    """Return a row with its moments as texts in UTC, as Spark reads them."""
+    return tuple(format_datetime(one) if isinstance(one, datetime) else one for one in row)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else -1
+
+
+def _commit_row(one: CommitRecord) -> HistoryRow:
+    summary = one.summary
+    return (
+        int(one.write_id),
+        utc_datetime(one.committed),
+        summary.operation,
+        summary.statement,
+        one.user,
+        one.host,
+        one.agent,
+        None if one.txn_id is None else int(one.txn_id),
+        summary.inserted,
+        summary.updated,
+        summary.deleted,
+        summary.files,
+        summary.bytes,
+        None,
+    )
+
+
+def _compaction_row(job: Compaction) -> HistoryRow:
+    written = json.loads(job.details or "{}").get("after") or {}
+    request = job.request
+    operation = f"COMPACT {request.kind.upper()}"
+    txn_id = None if job.txn_id is None else int(job.txn_id)
+    numbers = (None, None, None, written.get("files"), written.get("bytes"))
+    who = (None, None, job.worker)
+    return (
+        None,
+        utc_datetime(job.commit_time or 0),
+        operation,
+        None,
+        *who,
+        txn_id,
+        *numbers,
+        request.partition,
+    )
+
+
+def _rows_on_disk(found: TableInventory) -> Iterator[tuple[int, HistoryRow]]:
+    sizes: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for location in found.locations:
+        for one in location.directories:
+            name = one.name
+            if not isinstance(name, DeltaName) or name.min_write_id != name.max_write_id:
+                continue
+            if found.snapshot.write_ids.is_valid(name.min_write_id):
+                sizes[int(name.min_write_id)][0] += one.files
+                sizes[int(name.min_write_id)][1] += one.bytes
+    for write_id, (files, size) in sizes.items():
+        yield write_id, (write_id, *[None] * 10, files, size, None)
+
+
+def snapshot_rows(access: TableAccess, table: TableDefinition) -> list[HistoryRow]:
+    """Return the points in time that the store remembers, newest first (`SNAPSHOTS`).
+
+    ``write_id``: the highest write id that was committed then, with all below that were. ``readable``: the cleaner
+    has not passed. Commits of one millisecond are one point. Raises UnsupportedFeatureError on a Hive Metastore.
+    """
+    known = access.store.commits(table.name)
+    found = now = current_snapshot(access, table).write_ids
+    earliest = id_property(table, HISTORY_FROM)
+    whole = now.count_valid(1, earliest)
+    rows: list[HistoryRow] = []
+    later: list[CommitRecord] = []
+    for location in range(len(known) - 1, -1, -1):
+        one = known[location]
+        if later and later[-1].committed != one.committed:
+            found = write_ids_before(found, later)
+            later = []
+        if not later:
+            readable = found.count_valid(1, earliest) >= whole
+            rows.append(
+                (
+                    int(last_committed(found)),
+                    utc_datetime(one.committed),
+                    one.summary.operation,
+                    found.to_string(),
+                    readable,
+                )
+            )
+        later.append(one)
+    return rows

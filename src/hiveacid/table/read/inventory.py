@@ -1,0 +1,313 @@
+"""Inventory of a table's directories, item by item (``core.snapshot.inventory``). Needs no Spark."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+from hiveacid.core.format.names import BaseName, DeltaName, is_hidden
+from hiveacid.core.model import Partition, TableDefinition, TableName
+from hiveacid.core.schema.partitions import format_partition, parse_partition_values
+from hiveacid.core.snapshot.inventory import (
+    DirectoryItem,
+    FileItem,
+    Inventory,
+    ItemState,
+    Snapshot,
+    take_inventory,
+)
+from hiveacid.core.snapshot.listing import metadata_paths
+from hiveacid.errors import BadDirectoryNameError, MissingDirectoryError
+from hiveacid.ports.catalog import Catalog
+from hiveacid.ports.file_system import FileEntry, FileSystem
+from hiveacid.ports.store import TransactionStore
+from hiveacid.storage.listing import adopted_txn_id, uncommitted_txn_ids
+from hiveacid.storage.staging import staging_txn_id
+from hiveacid.table.context import require_table
+
+
+class TableAccess(Protocol):
+    """Access to files, store and catalog: enough to inspect tables without Spark."""
+
+    @property
+    def fs(self) -> FileSystem:
+        """Return the file system."""
+
+    @property
+    def store(self) -> TransactionStore:
+        """Return the transaction store."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the catalog."""
+
+
+@dataclass(frozen=True)
+class StandaloneAccess:
+    """Access to tables without a connection."""
+
+    fs: FileSystem
+    store: TransactionStore
+    catalog: Catalog
+
+    def find(self, name: str) -> tuple[TableDefinition, tuple[Partition, ...] | None]:
+        """Return a table (``db.t``, or one of database default) and its partitions, None if it has no such columns.
+
+        Raises NoSuchTableError, NoSuchDatabaseError.
+        """
+        database, dot, short = name.strip().replace("`", "").rpartition(".")
+        full = TableName((database if dot else "default").lower(), short.lower())
+        table = require_table(self.catalog, full)
+        return table, self.catalog.list_partitions(full) if table.partition_columns else None
+
+
+@dataclass(frozen=True)
+class LocationInventory:
+    """A partition (or a whole table, ``name`` None) with what lies there; ``inventory`` None: no such directory."""
+
+    name: str | None
+    root: str
+    inventory: Inventory | None
+    entries: tuple[FileEntry, ...] = ()
+
+    @property
+    def directories(self) -> tuple[DirectoryItem, ...]:
+        """Return the directories, none where the place itself is missing."""
+        return () if self.inventory is None else self.inventory.directories
+
+    @property
+    def files(self) -> tuple[FileItem, ...]:
+        """Return the files, none where the place itself is missing."""
+        return () if self.inventory is None else self.inventory.files
+
+
+@dataclass(frozen=True)
+class TableInventory:
+    """A table's places, and what lies beside the partitions of a partitioned table.
+
+    ``unknown``: directories named like partitions that the catalog does not know (paths below the table).
+    """
+
+    table: TableDefinition
+    snapshot: Snapshot
+    locations: tuple[LocationInventory, ...]
+    partitions: tuple[Partition, ...] | None = None
+    beside: tuple[FileItem, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def inventory_of(
+    access: TableAccess,
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    snapshot: Snapshot | None = None,
+    *,
+    whole: bool = True,
+) -> TableInventory:
+    """Look at a table's directories at the present state of the store (or another ``snapshot``).
+
+    ``partitions``: all that the catalog knows (some of them, if not ``whole``: nothing is said of what lies
+    beside), None for an unpartitioned table. Nothing is raised for what lies on disk; StorageError where the
+    file system refuses.
+    """
+    snapshot = snapshot or current_snapshot(access, table)
+    listed = _list_tree_or_none(access.fs, table.location) if whole or partitions is None else None
+    if partitions is None:
+        return TableInventory(
+            table, snapshot, (_location_inventory(access, table, snapshot, None, table.location, listed),)
+        )
+    tops = _TableListing(table.location, listed or ())
+    places = []
+    for partition in partitions:
+        name = format_partition([c.name for c in table.partition_columns], partition.values)
+        entries = tops.below(partition.location)
+        if entries is None:
+            entries = _list_tree_or_none(access.fs, partition.location)
+        places.append(_location_inventory(access, table, snapshot, name, partition.location, entries))
+    known = {partition.location.rstrip("/") for partition in partitions}
+    unknown = tuple(_unknown(table, listed or (), known))
+    beside = tuple(_beside(table, listed or (), known, frozenset(unknown)))
+    return TableInventory(table, snapshot, tuple(places), tuple(partitions), beside, unknown)
+
+
+def current_snapshot(access: TableAccess, table: TableDefinition) -> Snapshot:
+    """Return the snapshot that a reader would take now."""
+    txns = access.store.valid_txns()
+    write_ids = access.store.valid_write_ids(txns, [table.name])[table.name]
+    return Snapshot(write_ids, txns, adopted_txn_id(table), uncommitted_txn_ids(table))
+
+
+def _list_tree_or_none(fs: FileSystem, root: str) -> tuple[FileEntry, ...] | None:
+    try:
+        return fs.list_tree(root)
+    except MissingDirectoryError:
+        return None
+
+
+def _location_inventory(
+    access: TableAccess,
+    table: TableDefinition,
+    snapshot: Snapshot,
+    name: str | None,
+    root: str,
+    entries: tuple[FileEntry, ...] | None,
+) -> LocationInventory:
+    if entries is None:
+        return LocationInventory(name, root, None)
+    metadata = {
+        path.rpartition("/")[0]: access.fs.read_bytes(f"{root}/{path}").decode("utf-8", "replace")
+        for path in metadata_paths(entries)
+    }
+    return LocationInventory(
+        name, root, take_inventory(entries, snapshot, metadata, table.kind, staging_txn_id), entries
+    )
+
+
+class _TableListing:
+    """One listing of the table, cut into those of its directories."""
+
+    def __init__(self, location: str, entries: Sequence[FileEntry]) -> None:
+        self._location = location.rstrip("/") + "/"
+        self._entries = entries  # sorted by path
+        self._folders = {entry.path for entry in entries if entry.is_dir}
+
+    def below(self, root: str) -> tuple[FileEntry, ...] | None:
+        """Return the listing of a directory below the table; None for one that lies elsewhere or is missing."""
+        path = root.removeprefix(self._location).rstrip("/")
+        if not root.startswith(self._location) or path not in self._folders:
+            return None
+        return tuple(self._cut(path + "/"))
+
+    def _cut(self, prefix: str) -> Iterator[FileEntry]:
+        first = bisect_left(self._entries, prefix, key=lambda entry: entry.path)
+        for entry in self._entries[first:]:
+            if not entry.path.startswith(prefix):
+                return
+            yield replace(entry, path=entry.path.removeprefix(prefix))
+
+
+def _unknown(table: TableDefinition, entries: Sequence[FileEntry], known: Collection[str]) -> Iterator[str]:
+    names = [c.name for c in table.partition_columns]
+    for entry in entries:
+        parts = entry.path.split("/")
+        if not entry.is_dir or len(parts) != len(names) or any(is_hidden(part) for part in parts):
+            continue
+        try:
+            parse_partition_values(names, entry.path)
+        except BadDirectoryNameError:
+            continue
+        if f"{table.location.rstrip('/')}/{entry.path}" not in known:
+            yield entry.path
+
+
+def _beside(
+    table: TableDefinition, entries: Sequence[FileEntry], known: Collection[str], unknown: Collection[str]
+) -> Iterator[FileItem]:
+    """Yield the files that lie in no known partition."""
+    base = table.location.rstrip("/")
+    roots = {path.removeprefix(f"{base}/") for path in known if path.startswith(f"{base}/")}
+    for entry in entries:
+        folders = _parents(entry.path)
+        if entry.is_dir or any(folder in roots for folder in folders):
+            continue
+        top = entry.path.partition("/")[0]
+        txn_id = staging_txn_id(top)
+        stray = next((folder for folder in folders if folder in unknown), None)
+        if txn_id is not None:
+            state, reason = ItemState.STAGING, f"files of a statement of transaction {txn_id}, not published"
+        elif any(is_hidden(part) for part in entry.path.split("/")):
+            state, reason = ItemState.HIDDEN, "hidden: no reader looks at it"
+        elif stray is not None:
+            state, reason = ItemState.FOREIGN, f"the catalog knows no partition {stray}"
+        else:
+            state, reason = ItemState.FOREIGN, "lies in no partition: no reader looks at it"
+        yield FileItem(entry.path, top if "/" in entry.path else "", "other", entry.size, state, reason)
+
+
+FILES = (
+    ("partition", "string"),
+    ("directory", "string"),
+    ("file", "string"),
+    ("kind", "string"),
+    ("bytes", "bigint"),
+    ("state", "string"),
+    ("reason", "string"),
+)
+"""Columns of `file_rows`."""
+DELTAS = (
+    ("partition", "string"),
+    ("directory", "string"),
+    ("kind", "string"),
+    ("min_write_id", "bigint"),
+    ("max_write_id", "bigint"),
+    ("statement_id", "int"),
+    ("visibility_txn_id", "bigint"),
+    ("state", "string"),
+    ("reason", "string"),
+    ("files", "int"),
+    ("bytes", "bigint"),
+)
+"""Columns of `delta_rows`."""
+Row: TypeAlias = tuple[str | int | None, ...]
+
+
+def file_rows(found: TableInventory) -> Iterator[Row]:
+    """Yield every file, place by place (`FILES`); the path is absolute."""
+    for location in found.locations:
+        for file in location.files:
+            yield _file_row(location.name, location.root, file)
+    for file in found.beside:
+        yield _file_row(None, found.table.location, file)
+
+
+def _file_row(name: str | None, root: str, file: FileItem) -> Row:
+    return name, file.directory, f"{root}/{file.path}", file.kind, file.bytes, file.state.value, file.reason
+
+
+def delta_rows(found: TableInventory) -> Iterator[Row]:
+    """Yield every directory, place by place (`DELTAS`); the root's own files are the directory ''."""
+    for location in found.locations:
+        if location.inventory is None:
+            yield (
+                location.name,
+                "",
+                "other",
+                *[None] * 4,
+                "missing",
+                f"no such directory: {location.root}",
+                0,
+                0,
+            )
+        for one in location.directories:
+            yield (
+                location.name,
+                one.path,
+                one.kind,
+                *_numbers(one.name),
+                one.state.value,
+                one.reason,
+                one.files,
+                one.bytes,
+            )
+    beside: dict[str, list[FileItem]] = {}
+    for file in found.beside:
+        beside.setdefault(file.directory, []).append(file)
+    for path, files in sorted(beside.items()):
+        size = sum(file.bytes for file in files)
+        yield None, path, "other", *[None] * 4, files[0].state.value, files[0].reason, len(files), size
+
+
+def _numbers(name: BaseName | DeltaName | None) -> tuple[int | None, int | None, int | None, int | None]:
+    if isinstance(name, BaseName):
+        return None, int(name.write_id), None, int(name.visibility_txn_id) or None
+    if isinstance(name, DeltaName):
+        ids = int(name.min_write_id), int(name.max_write_id)
+        return *ids, name.statement_id, int(name.visibility_txn_id) or None
+    return None, None, None, None
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:n]) for n in range(1, len(parts))]

@@ -1,0 +1,243 @@
+"""From a table and a transaction to a DataFrame of the rows that its snapshot sees."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hiveacid.config.table_properties import ADOPTED_TXN
+from hiveacid.core.format.names import DeltaName, parse_directory
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
+from hiveacid.errors import (
+    CatalogError,
+    FormatError,
+    NotEnoughHistoryError,
+    StatementError,
+    UnsupportedFeatureError,
+)
+from hiveacid.spark.predicates.partition_pruning import prune_partitions
+from hiveacid.spark.predicates.predicate_columns import with_char_metadata
+from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
+from hiveacid.spark.read.scan import scan
+from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
+from hiveacid.storage.listing import Location, list_locations
+from hiveacid.table.partitions import partitions_of
+from hiveacid.table.read.delete_bitmap import load_delete_bitmap
+from hiveacid.table.read.footers import read_footers
+from hiveacid.table.read.time_travel import PointInTime, require_history, write_ids_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 5  # foreign paths in one warning
+
+
+@dataclass(frozen=True)
+class TableSnapshot:
+    """Locations of a table, listed for one snapshot, and the search argument that skips rows of their files."""
+
+    locations: tuple[Location, ...]
+    write_ids: ValidWriteIdList
+    argument: SearchArgument | None
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes its rows' files have."""
+        return sum(file.size for location in self.locations for file in files_without_acid_columns(location))
+
+
+def read_snapshot(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    *,
+    where: str | None = None,
+    alias: str | None = None,
+    as_of: PointInTime | None = None,
+    counted: bool = False,
+) -> DataFrame:
+    """Return the rows that ``txn`` sees, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
+
+    ``where``, ``alias`` and ``as_of`` as in `list_snapshot`, ``counted`` as in `spark.read.scan.scan`.
+    """
+    snapshot = list_snapshot(context, table, txn, where=where, alias=alias, as_of=as_of)
+    return scan_snapshot(context, table, txn, snapshot, counted=counted)
+
+
+def scan_snapshot(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    snapshot: TableSnapshot,
+    *,
+    changing: bool = False,
+    counted: bool = False,
+) -> DataFrame:
+    """Return the rows of a listed snapshot.
+
+    ``changing``: to change some of them; raises UnsupportedFeatureError where ACID v1 left update events.
+    """
+    frame = scan_locations(
+        context,
+        table,
+        snapshot.locations,
+        snapshot.write_ids,
+        txn,
+        argument=snapshot.argument,
+        changing=changing,
+        counted=counted,
+    )
+    return with_char_metadata(table, frame)
+
+
+def list_snapshot(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    *,
+    where: str | None = None,
+    alias: str | None = None,
+    as_of: PointInTime | None = None,
+) -> TableSnapshot:
+    """List the partitions of a table and select what ``txn`` sees of them.
+
+    ``where`` is only a hint here: partitions and row groups it excludes are not read, but the rows still
+    have to be filtered by it; ``alias`` is what it calls the table. ``as_of``: nothing after this
+    point in the past.
+    """
+    write_ids = txn.valid_write_ids(table.name)
+    if as_of is not None:
+        write_ids = write_ids_at(context, table, txn, as_of)
+    partitions, argument = partitions_of(context, table, txn), None
+    if where is not None:
+        # A condition that makes no sense is refused, with its place, where the rows are filtered by it.
+        with suppress(CatalogError, StatementError):
+            if partitions is not None:
+                partitions = prune_partitions(context.facts, table, partitions, where, alias=alias)
+            argument = search_argument(context.facts, table, where, alias=alias)
+    # what another engine had compacted before the table was taken over, its cleaner may have removed without a note
+    kept = as_of is not None and context.store.maintained_by_hiveacid() and ADOPTED_TXN.of(table) is None
+    locations = list_visible(context, table, partitions, write_ids, txn, history_kept=kept)
+    if as_of is not None:  # a cleaner notes what it takes before it takes it: again, now that all is listed
+        require_history(context, context.require(table.name), txn, as_of, write_ids)
+        if (
+            isinstance(as_of, int)
+            and table.kind is TableKind.INSERT_ONLY
+            and not context.store.maintained_by_hiveacid()
+        ):
+            _require_sources(table, locations, as_of)
+    warn_of_foreign_files(table, locations, txn)
+    return TableSnapshot(locations, write_ids, argument)
+
+
+def _require_sources(table: TableDefinition, locations: Sequence[Location], as_of: WriteId) -> None:
+    """Refuse where another engine's cleaner, which leaves no note, may have taken what later deltas were made of."""
+    for location in locations:
+        for path in location.state.pending:
+            name = parse_directory(path)
+            if isinstance(name, DeltaName) and name.min_write_id <= as_of < name.max_write_id:
+                raise NotEnoughHistoryError(
+                    f"{table.name} as of write id {as_of}: {location.root}/{path} joins it with later ones"
+                )
+
+
+def list_visible(
+    context: Context,
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    write_ids: ValidWriteIdList,
+    txn: Transaction,
+    *,
+    history_kept: bool = False,
+) -> tuple[Location, ...]:
+    """List the partitions (or the table) as the transaction sees them; ``history_kept`` as in `core.snapshot.selection.select`.
+
+    Raises TransactionAbortedError where it was reaped meanwhile: then the cleaner may have been there.
+    """
+    try:
+        found = list_locations(
+            context.fs, table, partitions, write_ids, txn.snapshot(), history_kept=history_kept
+        )
+    except FormatError:
+        txn.require_protection()
+        raise
+    txn.require_protection()
+    return found
+
+
+def scan_locations(
+    context: Context,
+    table: TableDefinition,
+    locations: Sequence[Location],
+    write_ids: ValidWriteIdList,
+    txn: Transaction,
+    *,
+    argument: SearchArgument | None = None,
+    current: bool = False,
+    changing: bool = False,
+    counted: bool = False,
+) -> DataFrame:
+    """Return the live rows of listed locations (``spark.read.scan``); ``changing`` as in `scan_snapshot`."""
+    context.facts.require_plain_names()
+    footers = read_footers(context, table, locations, txn)
+    if changing and footers.has_acid_v1_events:
+        raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
+    delete_bitmap = partial(load_delete_bitmap, context, table, write_ids, footers.bounds)
+    source = ScanSource(
+        context.facts, context.fs, table, write_ids, footers.files, delete_bitmap=delete_bitmap
+    )
+    if argument is not None:
+        source = replace(source, arguments=argument.reader_options)
+    return scan(
+        source, locations, footers.bounds, originals=footers.numbered, current=current, counted=counted
+    )
+
+
+ACID_V1_EVENTS = (
+    "holds update events of Hive 2 or older (ACID v1): ALTER TABLE ... COMPACT 'major' writes its rows anew; "
+    "then it can be changed"
+)
+
+
+def require_no_acid_v1_events(context: Context, table: TableDefinition, txn: Transaction) -> None:
+    """Refuse to add rows beside events of ACID v1. Only a table that was taken over can have such."""
+    if table.kind is not TableKind.FULL_ACID or ADOPTED_TXN.of(table) is None:
+        return
+    write_ids = txn.valid_write_ids(table.name)
+    locations = list_visible(context, table, partitions_of(context, table, txn), write_ids, txn)
+    if read_footers(context, table, locations, txn).has_acid_v1_events:
+        raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
+
+
+def warn_of_foreign_files(table: TableDefinition, locations: Sequence[Location], txn: Transaction) -> None:
+    """Log foreign files among a table's files, once per transaction and table."""
+    if table.name in txn.warned:
+        return
+    found = [path for location in locations for path in _foreign(table, location)]
+    if found:
+        txn.warned.add(table.name)
+        shown = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+        logger.warning("%s: not of the table, passed over (%d): %s", table.name, len(found), shown)
+
+
+def _foreign(table: TableDefinition, location: Location) -> Iterator[str]:
+    state = location.state
+    yield from (f"{location.root}/{path}" for path in state.foreign if not path.startswith(("_", ".")))
+    if table.kind is not TableKind.FULL_ACID:
+        return
+    for directory in state.read_directories:
+        read = {*directory.acid_files} if not directory.raw else set()
+        if directory.raw is not False:
+            read |= {*directory.raw_files}
+        yield from (f"{location.root}/{file.path}" for file in directory.files if file not in read)

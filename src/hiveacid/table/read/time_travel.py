@@ -1,0 +1,127 @@
+"""Time travel: the valid write-id list of a write id or timestamp, and whether its files are still there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from hiveacid.config.table_properties import HISTORY_FROM
+from hiveacid.core.model import WriteId
+from hiveacid.core.transactions.commits import CommitRecord, last_committed, write_ids_before
+from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError
+from hiveacid.storage.listing import id_property
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hiveacid.core.format.write_id_lists import ValidWriteIdList
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A moment in a table's past: what was committed at it or before. ``millis``: since the epoch."""
+
+    millis: int
+
+    def __str__(self) -> str:
+        """Return it in UTC, as Spark reads it."""
+        return format_datetime(utc_datetime(self.millis))
+
+
+PointInTime: TypeAlias = WriteId | Instant
+"""A point in the past of a table: after a write id, or a moment."""
+
+
+def utc_datetime(millis: int) -> datetime:
+    """Return a moment in UTC."""
+    return datetime.fromtimestamp(millis / 1000, UTC)
+
+
+def format_datetime(at: datetime) -> str:
+    """Return a moment as a text that Spark reads as a timestamp."""
+    return at.isoformat(sep=" ", timespec="milliseconds")
+
+
+def write_ids_at(
+    context: Context, table: TableDefinition, txn: Transaction, past: PointInTime
+) -> ValidWriteIdList:
+    """Return the write ids of a point in the past that a transaction sees.
+
+    Raises NotEnoughHistoryError where that state is gone, with the earliest point; ConfigError for a write id that
+    the table has not given yet; UnsupportedFeatureError for a moment where the store keeps none.
+    """
+    if isinstance(past, Instant):
+        found = write_ids_at_instant(context, table, txn.committed_write_ids(table.name), past)
+    else:
+        found = txn.valid_write_ids(table.name).at(past)
+    require_history(context, table, txn, past, found)
+    return found
+
+
+def write_ids_at_instant(
+    context: Context, table: TableDefinition, present: ValidWriteIdList, instant: Instant
+) -> ValidWriteIdList:
+    """Return the write ids of ``present`` that were committed by a moment.
+
+    Raises NotEnoughHistoryError for a moment before the earliest commit that the store remembers.
+    """
+    known = context.store.commits(table.name, instant.millis)
+    if known and instant.millis < known[0].committed:
+        raise _too_early(table, instant, present, context.store.commits(table.name))
+    return write_ids_before(present, [one for one in known if one.committed > instant.millis])
+
+
+def require_history(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    past: PointInTime,
+    wanted: ValidWriteIdList,
+) -> None:
+    """Raise NotEnoughHistoryError where the cleaner may have removed files of a point in time."""
+    earliest = id_property(table, HISTORY_FROM)
+    if not earliest:
+        return
+    if isinstance(past, Instant):
+        present = txn.committed_write_ids(table.name)
+        whole = present.count_valid(1, earliest) <= wanted.count_valid(1, earliest)
+    else:
+        present = txn.valid_write_ids(table.name)
+        whole = past >= earliest
+    if whole:
+        return
+    try:
+        known = context.store.commits(table.name)
+    except UnsupportedFeatureError:
+        known = ()
+    raise _too_early(table, past, present, known)
+
+
+def _too_early(
+    table: TableDefinition, past: PointInTime, present: ValidWriteIdList, known: Sequence[CommitRecord]
+) -> NotEnoughHistoryError:
+    """Return the error with the earliest point that can be read: where all that is cleaned was committed."""
+    earliest = id_property(table, HISTORY_FROM)
+    if isinstance(past, Instant):
+        said = f"{table.name} as of {past}"
+        gone = "its time begins later, or what it held then was compacted or overwritten, and cleaned"
+    else:
+        said = f"{table.name} as of write id {past}"
+        gone = "what it held then was compacted or overwritten, and cleaned"
+    if not known:
+        return NotEnoughHistoryError.before(
+            f"{said}: {gone}; the earliest state that is whole is write id {earliest}", earliest
+        )
+    since = max([known[0].committed, *(one.committed for one in known if one.write_id <= earliest)])
+    at = write_ids_before(present, [one for one in known if one.committed > since])
+    first = max(earliest, int(last_committed(at))) if isinstance(past, Instant) else earliest
+    error = NotEnoughHistoryError.before(
+        f"{said}: {gone}; the earliest state that is whole is write id {first}, of {format_datetime(utc_datetime(since))}",
+        first,
+    )
+    error.since = utc_datetime(since)
+    return error

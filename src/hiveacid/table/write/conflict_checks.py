@@ -1,0 +1,84 @@
+"""Write conflicts that the store cannot see: bases above this write id, and changes by engines that report none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from hiveacid.core.format.names import BaseName, DeltaName, is_hidden, parse_directory
+from hiveacid.core.model import TableDefinition, WriteId
+from hiveacid.errors import WriteConflictError
+
+if TYPE_CHECKING:
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+
+def require_not_overtaken(
+    context: Context, table: TableDefinition, txn: Transaction, write_id: WriteId, locations: Iterable[str]
+) -> None:
+    """Refuse rows that no reader would see: a base with a higher write id lies above them.
+
+    A transaction of several statements has its write id from the first of them, and one on a metastore has it
+    before its lock. Before it gets the lock, another transaction may overwrite the location (INSERT OVERWRITE,
+    TRUNCATE), and readers of the new base ignore smaller write ids. Under the lock no such base can follow. Raises
+    WriteConflictError.
+    """
+    if not (txn.explicit or txn.was_overtaken(table.name)):
+        return  # its write id is younger than its lock, or nobody got one in between and committed
+    for location in locations:
+        above = [one for one in _bases(context, location) if one.write_id > write_id]
+        if not above:
+            continue
+        now = context.store.valid_write_ids(context.store.valid_txns(), [table.name])[table.name]
+        if any(now.is_valid(one.write_id) for one in above):
+            raise WriteConflictError(
+                f"{table.name}: another transaction overwrote {location} since this one began to write to the "
+                "table, and rows written there now would be lost; run the transaction again"
+            )
+
+
+def require_no_silent_conflict(
+    context: Context, table: TableDefinition, txn: Transaction, locations: Sequence[str], *, updates: bool
+) -> None:
+    """Abort a transaction where another engine deleted or updated rows of the same partitions since its snapshot.
+
+    Needed for metastores: they detect conflicts by the partitions that writers report, and Trino's UPDATE, DELETE and
+    MERGE report none. Their commits are found by their delete deltas. ``locations``: where the transaction itself wrote
+    delete events. ``updates``: it wrote new versions, too; otherwise deletes by others do no harm. Plain inserts and compactions (whose directories have no statement id) are no conflict. One
+    call, and a listing of each location only where somebody else has committed. Raises WriteConflictError.
+    """
+    store = context.store
+    now = store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
+    if not txn.misses_commits_of(table.name, now):
+        return
+    seen = txn.valid_write_ids(table.name)
+    for location in locations:
+        entries = context.fs.list_directory(location)
+        names = [
+            parse_directory(entry.path) for entry in entries if entry.is_dir and not is_hidden(entry.path)
+        ]
+        single = [one for one in names if isinstance(one, DeltaName) and one.statement_id is not None]
+        fresh = [
+            one for one in single if now.is_valid(one.min_write_id) and not seen.is_valid(one.min_write_id)
+        ]
+        inserts = {one.min_write_id for one in fresh if not one.is_delete}
+        theirs = [
+            one.min_write_id for one in fresh if one.is_delete and (updates or one.min_write_id in inserts)
+        ]
+        if theirs:
+            reason = (
+                f"{table.name}: another engine changed rows of {location} (write id {min(theirs)}) after the "
+                f"snapshot of transaction {txn.txn_id} was taken; it is rolled back: run it again"
+            )
+            txn.abort(reason[:200])
+            raise WriteConflictError(reason)
+
+
+def _bases(context: Context, location: str) -> list[BaseName]:
+    """Return the bases of a location that no compaction made (those stop below every open write id)."""
+    if not context.fs.exists(location):
+        return []
+    tops = {entry.path for entry in context.fs.list_tree(location) if entry.is_dir and "/" not in entry.path}
+    names = (parse_directory(top) for top in tops if not is_hidden(top))
+    return [name for name in names if isinstance(name, BaseName) and not name.visibility_txn_id]

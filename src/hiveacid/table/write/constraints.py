@@ -1,0 +1,77 @@
+"""Enabled constraints of the catalog, applied to what a statement is about to write.
+
+Call these functions under the table's lock: a constraint may be added without any other change of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from hiveacid.core.schema.constraints import (
+    ConstraintKind,
+    not_null_columns,
+    null_violation,
+    require_no_check,
+    require_no_default,
+)
+from hiveacid.errors import ConstraintViolationError
+from hiveacid.spark.formats.expressions import DEFAULT, Expression
+from hiveacid.spark.write.not_null import check_not_null_changed_rows, check_not_null_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.table.context import Context
+
+
+def constrain_insert(
+    context: Context,
+    table: TableDefinition,
+    rows: DataFrame,
+    static: Mapping[str, str | None],
+    left_out: Collection[str],
+) -> DataFrame:
+    """Return new rows that fail the job where they violate NOT NULL.
+
+    ``static``: values of partition columns that the rows don't have. ``left_out``: columns that take their default.
+    Raises ConstraintViolationError (a static value), UnsupportedFeatureError (a CHECK, a DEFAULT that is needed).
+    """
+    constraints = context.catalog.enabled_constraints(table.name)
+    if not constraints:
+        return rows
+    require_no_check(table.name, constraints)
+    require_no_default(table.name, constraints, left_out)
+    for column, constraint in not_null_columns(constraints).items():
+        if column in static and static[column] is None:
+            raise ConstraintViolationError(null_violation(table.name, constraint))
+    return check_not_null_rows(table, rows, constraints)
+
+
+def constrain_changes(
+    context: Context, table: TableDefinition, changes: DataFrame, left_out: Collection[str] = ()
+) -> DataFrame:
+    """Return the changes of an UPDATE or MERGE that fail the job where a new row violates NOT NULL.
+
+    Raises UnsupportedFeatureError (a CHECK, a DEFAULT that is needed).
+    """
+    constraints = context.catalog.enabled_constraints(table.name)
+    if not constraints:
+        return changes
+    require_no_check(table.name, constraints)
+    require_no_default(table.name, constraints, left_out)
+    return check_not_null_changed_rows(table, changes, constraints)
+
+
+def columns_set_to_default(values: Mapping[str, Expression]) -> set[str]:
+    """Return the columns that a statement sets to DEFAULT."""
+    return {column for column, value in values.items() if isinstance(value, str) and value == DEFAULT}
+
+
+def limits_rows(context: Context, table: TableDefinition) -> bool:
+    """Tell whether a constraint limits which rows the table may hold."""
+    return any(
+        constraint.kind is not ConstraintKind.DEFAULT
+        for constraint in context.catalog.enabled_constraints(table.name)
+    )

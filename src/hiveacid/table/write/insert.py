@@ -1,0 +1,327 @@
+"""INSERT INTO and INSERT OVERWRITE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hiveacid.config import Settings, keys
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
+from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
+from hiveacid.ports.catalog import NewPartition
+from hiveacid.ports.transactions import Operation, Start, Written
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.column_casts import add_static_partition_columns, fit_columns
+from hiveacid.spark.write.publish import (
+    PublishedFiles,
+    StagedFile,
+    count_rows,
+    footers_have_row_counts,
+    list_staged_files,
+    publish_acid,
+    publish_flat,
+)
+from hiveacid.spark.write.staging import StagedKind, StagingTarget, stage_empty, stage_insert
+from hiveacid.table.cleaning.removal import delete_plain_files, require_listable
+from hiveacid.table.partitions import partition_name, static_values
+from hiveacid.table.read.scan import require_no_acid_v1_events
+from hiveacid.table.write.constraints import constrain_insert
+from hiveacid.table.write.locking import appending_lock, overwriting_lock
+from hiveacid.table.write.plain_names import PlainFileNames
+from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.targets import (
+    OutputDirectories,
+    known_partitions,
+    new_files,
+    staging,
+    written_partitions,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.spark.write.task_reports import TaskReport
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class InsertOptions:
+    """Options of an INSERT.
+
+    ``partition``: column -> value text (None: NULL) of static partition columns, ``...`` for dynamic ones.
+    ``overwrite``: replace what the written partitions hold (all of the table if it has none).
+    ``columns``: the columns that the frame's columns are, by position (default: all, dynamic partition
+    columns last); ``by_name``: match the frame's names instead. ``small``: one task is enough.
+    ``named``: what a table's history calls the statement, if not INSERT. ``defaults``: a value is the word DEFAULT.
+    """
+
+    partition: Mapping[str, object] | None = None
+    overwrite: bool = False
+    columns: Sequence[str] | None = None
+    by_name: bool = False
+    small: bool = False
+    if_not_exists: bool = False
+    named: str | None = None
+    defaults: bool = False
+
+    def left_out(self, table: TableDefinition) -> tuple[str, ...]:
+        """Return the columns that may get their default value: those not named, with DEFAULT in a row all."""
+        given = {name.lower() for name in self.columns or ()} | {
+            name.lower() for name in self.partition or ()
+        }
+        if self.columns is None and not self.defaults:
+            return ()
+        names = [column.name for column in (*table.columns, *table.partition_columns)]
+        return tuple(name for name in names if self.defaults or name not in given)
+
+    @property
+    def verb(self) -> str:
+        """Name of the statement in the table's history."""
+        return self.named or ("INSERT OVERWRITE" if self.overwrite else "INSERT")
+
+
+def insert(
+    context: Context,
+    name: TableName,
+    rows: DataFrame | Callable[[Transaction], DataFrame],
+    options: InsertOptions,
+    joined: Transaction | None,
+) -> WriteReport:
+    """Insert rows. Raises SchemaMismatchError, NoSuchColumnError, DataError, ConfigError.
+
+    ``rows`` may be a function of the transaction: it is called under the lock, so that INSERT OVERWRITE of
+    a table from itself sees whatever was committed before it got the lock.
+    """
+    table = context.require(name)
+    context.facts.require_plain_names()
+    static = static_values(context, table, options.partition)
+    _require_dynamic_allowed(context.settings, table, static)
+    ready = None if callable(rows) else _fitted(table, rows, static, options)
+    lock = insert_lock(context, table, static, overwrite=options.overwrite)
+    written_to = (name,) if table.kind is not TableKind.PLAIN and not options.if_not_exists else ()
+    with context.transactions.scope(context.settings, joined, Start((lock,), written_to, written_to)) as txn:
+        table = context.require(name)
+        if callable(rows):
+            ready = _fitted(table, rows(txn), static, options)
+        assert ready is not None  # noqa: S101 - one of the two
+        ready = constrain_insert(context, table, ready, static, options.left_out(table))
+        return write_rows(context, table, ready, static, options, txn)
+
+
+def _require_dynamic_allowed(
+    settings: Settings, table: TableDefinition, static: Mapping[str, str | None]
+) -> None:
+    """Refuse dynamic partitions that the session forbids (Hive's ``hive.exec.dynamic.partition`` and ``….mode``)."""
+    dynamic = [column.name for column in table.partition_columns if column.name not in static]
+    if dynamic and not settings.get(keys.DYNAMIC_PARTITION):
+        raise ConfigError(
+            f"{table.name}: the partition column {dynamic[0]} has no value, and dynamic partitions are disabled: "
+            f"give it one in PARTITION (...), or SET {keys.DYNAMIC_PARTITION.name}=true"
+        )
+    if dynamic and not static and settings.get(keys.DYNAMIC_PARTITION_MODE) == "strict":
+        raise ConfigError(
+            f"{table.name}: strict mode requires at least one static partition column: give {dynamic[0]} a value in "
+            f"PARTITION (...), or SET {keys.DYNAMIC_PARTITION_MODE.name}=nonstrict"
+        )
+
+
+def _fitted(
+    table: TableDefinition, rows: DataFrame, static: Mapping[str, str | None], options: InsertOptions
+) -> DataFrame:
+    with translate_errors():
+        return fit_columns(table, rows, static, options.columns, by_name=options.by_name)
+
+
+def insert_lock(
+    context: Context, table: TableDefinition, static: Mapping[str, str | None], *, overwrite: bool
+) -> LockComponent:
+    """Return the lock that an INSERT takes: on the partition if it names one, else on the table."""
+    settings = context.settings
+    if table.kind is TableKind.PLAIN:
+        # the next file's name is one writer's
+        kind = LockType.EXCLUSIVE if overwrite else LockType.EXCL_WRITE
+    elif overwrite:
+        kind = overwriting_lock(settings)
+    else:
+        kind = appending_lock(settings)
+    partition = None
+    if table.partition_columns and len(static) == len(table.partition_columns):
+        partition = partition_name(table, tuple(static[c.name] for c in table.partition_columns))
+    operation = Operation.UPDATE if overwrite else Operation.INSERT
+    return LockComponent(kind, table.name.database, table.name.name, partition, operation)
+
+
+def write_rows(
+    context: Context,
+    table: TableDefinition,
+    rows: DataFrame,
+    static: Mapping[str, str | None],
+    options: InsertOptions,
+    txn: Transaction,
+) -> WriteReport:
+    """Stage, publish and record rows that fit; the caller commits."""
+    require_writable(context, table, options, txn)
+    if not options.overwrite:
+        require_no_acid_v1_events(context, table, txn)
+    dynamic = len(static) < len(table.partition_columns)
+    fixed = () if dynamic else tuple(static[c.name] for c in table.partition_columns)
+    known = known_partitions(context, table, txn)
+    if options.if_not_exists and fixed and fixed in known:
+        return WriteReport()
+    outputs = new_output_directories(context, table, txn, known, overwrite=options.overwrite)
+    if dynamic and static:
+        rows = add_static_partition_columns(table, rows, static)
+    codec = context.codec(table)
+    single = context.single_bucket(table)
+    target = StagingTarget(
+        context.facts, table, outputs.write_id, outputs.statements, codec, single, context.orc_options()
+    )
+    with staging(context, table, txn) as directory, translate_errors():
+        reported = stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
+        files = list_staged_files(context.fs, directory, StagedKind.INSERTED, reported)
+        counted = (
+            None if footers_have_row_counts(table) else count_rows(context.facts, context.fs, table, files)
+        )
+        if counted is not None:
+            reported.require_rows(counted)
+        published = _publish(context, table, files, reported, outputs, fixed, overwrite=options.overwrite)
+    if options.overwrite and not dynamic and table.kind is not TableKind.PLAIN and not published.directories:
+        published = _publish_empty(context, target, outputs, fixed, txn)
+    record_written(table, published, outputs, txn, overwrite=options.overwrite)
+    inserted = published.total(StagedKind.INSERTED) if counted is None else counted
+    report = WriteReport(
+        inserted=inserted,
+        write_id=outputs.write_id or None,
+        files=published.files,
+        bytes=published.bytes,
+    )
+    if report.write_id is not None:
+        txn.add_summary(table.name, report.summary(options.verb, context.statement))
+    return report
+
+
+def new_output_directories(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    known: dict[tuple[str | None, ...], Partition],
+    *,
+    overwrite: bool,
+) -> OutputDirectories:
+    """Return where new rows of one statement go; what lies there goes again if the transaction aborts."""
+    write_id = txn.write_id(table.name) if table.kind is not TableKind.PLAIN else WriteId(0)
+    statements = {StagedKind.INSERTED: txn.next_statements(1)[0]}
+    outputs = OutputDirectories(context, table, txn, known, write_id, statements, overwrite=overwrite)
+    txn.on_abort(outputs.remove)
+    return outputs
+
+
+def require_writable(
+    context: Context, table: TableDefinition, options: InsertOptions, txn: Transaction
+) -> None:
+    """Refuse, inside of a transaction of several statements, what could not be undone or would lose rows."""
+    if not txn.explicit:
+        return
+    if table.kind is TableKind.PLAIN:
+        raise UnsupportedFeatureError(
+            f"{table.name} is not transactional: what is written to it can't be rolled back; write it outside"
+        )
+    if options.overwrite:
+        store = context.store
+        now = store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
+        if txn.misses_commits_of(table.name, now):
+            raise WriteConflictError(
+                f"INSERT OVERWRITE {table.name}: another transaction wrote to the table since this one began, and "
+                "its rows would be lost; run the transaction again"
+            )
+
+
+def _publish(
+    context: Context,
+    table: TableDefinition,
+    files: Sequence[StagedFile],
+    reported: TaskReport,
+    outputs: OutputDirectories,
+    fixed: tuple[str | None, ...],
+    *,
+    overwrite: bool,
+) -> PublishedFiles:
+    if table.kind is TableKind.FULL_ACID:
+        return publish_acid(
+            context.fs, table, files, lambda kind, values: outputs.directory(kind, values or fixed), reported
+        )
+    if table.kind is TableKind.INSERT_ONLY:
+        return publish_flat(
+            context.fs,
+            table,
+            files,
+            lambda kind, values: outputs.directory(kind, values or fixed),
+            lambda number, _: f"{number:06d}_0",
+            reported,
+        )
+    if overwrite:
+        targets = {file.values or fixed for file in files}
+        if fixed or not table.partition_columns:
+            targets.add(fixed)
+        require_listable(context, [outputs.location(values) for values in targets])
+        for values in targets:
+            delete_plain_files(context, outputs.location(values))
+    return publish_flat(
+        context.fs,
+        table,
+        files,
+        lambda _, values: outputs.location(values or fixed),
+        PlainFileNames(context, lambda file: outputs.location(file.values or fixed)),
+        reported,
+    )
+
+
+def _publish_empty(
+    context: Context,
+    target: StagingTarget,
+    outputs: OutputDirectories,
+    fixed: tuple[str | None, ...],
+    txn: Transaction,
+) -> PublishedFiles:
+    """INSERT OVERWRITE of no rows: an empty base hides what was there."""
+    base = outputs.directory(StagedKind.INSERTED, fixed)
+    if target.table.kind is TableKind.INSERT_ONLY:
+        context.fs.make_directory(base)
+        published = PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
+    else:
+        with staging(context, target.table, txn) as directory:
+            reported = stage_empty(target, directory)
+            files = list_staged_files(context.fs, directory, StagedKind.INSERTED, reported)
+            published = publish_acid(
+                context.fs, target.table, files, lambda *_: base, reported, keep_empty=True
+            )
+    return published
+
+
+def record_written(
+    table: TableDefinition,
+    published: PublishedFiles,
+    outputs: OutputDirectories,
+    txn: Transaction,
+    *,
+    overwrite: bool,
+) -> None:
+    """Tell the transaction what was written, and which partitions are new."""
+    partitions: list[NewPartition] = outputs.new_partitions()
+    files = new_files(table, published, next(iter(outputs.used), ()), replaced=overwrite)
+    if table.kind is TableKind.PLAIN:
+        txn.add_written([], partitions, files=files)
+        return
+    outputs.require_not_overtaken()
+    operation = Operation.UPDATE if overwrite else Operation.INSERT
+    fixed = [Written(table.name, partition_name(table, values), operation) for values in outputs.used]
+    txn.add_written(
+        fixed or written_partitions(table, published, {StagedKind.INSERTED: operation}),
+        partitions,
+        files=files,
+    )
+    if overwrite:
+        txn.add_overwritten(table.name, {values for _, values in published.rows} | set(outputs.used))

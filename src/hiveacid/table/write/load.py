@@ -1,0 +1,283 @@
+"""LOAD DATA [LOCAL] INPATH … [OVERWRITE] INTO TABLE: files as they are, in a delta or base of their own.
+
+The rules are those of Hive 4.0.1. In a full ACID table files are renamed ``000000_0``, ``000001_0`` … in the order of
+their names, which determines their row ids. In other tables they keep their names. LOCAL copies files. Otherwise files
+are moved: they get a second name before the commit and lose the first one after it. Bucketed tables, partitioned ones
+without a partition, and directories with sub-directories are read and inserted instead; their files stay.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hiveacid.core.format.bucket_property import MAX_BUCKET
+from hiveacid.core.model import TableDefinition, TableKind, TableName
+from hiveacid.core.schema.evolution import matching, recipe
+from hiveacid.core.schema.storage_formats import FileKind
+from hiveacid.core.schema.types import quote_name
+from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.core.snapshot.selection import AcidState
+from hiveacid.errors import (
+    AcidFileLoadError,
+    BadFileError,
+    FileFormatMismatchError,
+    InvalidPathError,
+    SchemaMismatchError,
+    StorageError,
+)
+from hiveacid.orc.summary import FileSummary, summarize
+from hiveacid.orc.tail import read_tail
+from hiveacid.ports.transactions import Start
+from hiveacid.spark.formats import flat_files as flat
+from hiveacid.spark.read.path_groups import escape_globs
+from hiveacid.spark.read.scan_source import STRICT_READ
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.column_casts import fit_columns
+from hiveacid.spark.write.publish import PublishedFiles
+from hiveacid.spark.write.staging import StagedKind
+from hiveacid.storage.listing import Location
+from hiveacid.storage.load_paths import SourceFile, find_sources
+from hiveacid.storage.paths import absolute, real_path
+from hiveacid.table.cleaning.removal import delete_plain_files
+from hiveacid.table.context import all_tables
+from hiveacid.table.partitions import static_values
+from hiveacid.table.read.scan import require_no_acid_v1_events, scan_locations
+from hiveacid.table.write.constraints import constrain_insert, limits_rows
+from hiveacid.table.write.insert import (
+    InsertOptions,
+    insert_lock,
+    new_output_directories,
+    record_written,
+    require_writable,
+    write_rows,
+)
+from hiveacid.table.write.plain_names import existing_names, free_name
+from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.targets import known_partitions
+
+if TYPE_CHECKING:
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+_HEADS = {
+    b"PAR1": FileKind.PARQUET,
+    b"ORC": FileKind.ORC,
+    b"Obj\x01": FileKind.AVRO,
+    b"SEQ": None,
+    b"RCF": None,
+}
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """Options of LOAD DATA. ``local``: copy the sources instead of moving them. ``partition`` as in InsertOptions."""
+
+    local: bool = False
+    overwrite: bool = False
+    partition: Mapping[str, object] | None = None
+
+
+def load(
+    context: Context, name: TableName, path: str, options: LoadOptions, joined: Transaction | None
+) -> WriteReport:
+    """Load the files of a path. Nothing of it is visible, and no source gone, before the commit.
+
+    Raises InvalidPathError, FileFormatMismatchError, AcidFileLoadError, SchemaMismatchError.
+    """
+    table = context.require(name)
+    static = static_values(context, table, options.partition)
+    found = find_sources(context.fs, absolute(path))
+    kind = flat.writer_format(table)
+    summaries = {file.path: _check_format(context, table, file, kind) for file in found.files}
+    inserts = found.nested or table.bucketing is not None or len(static) < len(table.partition_columns)
+    # each file becomes a bucket of its own, and row ids name no more of them
+    most = 1 if context.single_bucket(table) else MAX_BUCKET + 1
+    inserts = inserts or (table.kind is TableKind.FULL_ACID and len(found.files) > most)
+    if not options.local and not inserts:
+        _require_movable(context, found.files)
+    lock = insert_lock(context, table, static, overwrite=options.overwrite)
+    changed = () if table.kind is TableKind.PLAIN else (name,)
+    with context.transactions.scope(context.settings, joined, Start((lock,), changed)) as txn:
+        table = context.require(name)
+        if inserts or limits_rows(context, table):
+            return _insert(context, table, found.files, static, options, txn)
+        if table.kind is TableKind.FULL_ACID or kind is FileKind.ORC:
+            _require_columns(context, table, summaries)
+        return _load_files(context, table, found.files, summaries, static, options, txn)
+
+
+def _check_format(
+    context: Context, table: TableDefinition, file: SourceFile, kind: FileKind
+) -> FileSummary | None:
+    """Return an ORC file's summary; refuse a file of another format, and one with ACID events."""
+    if not file.size:
+        return None
+    head = context.fs.read_bytes(file.path, 0, 4)
+    looks = next((of for sign, of in _HEADS.items() if head.startswith(sign)), FileKind.TEXTFILE)
+    if looks is not kind:
+        raise FileFormatMismatchError(
+            f"{file.path} does not match the file format of the destination table {table.name} ({kind})"
+        )
+    if kind is not FileKind.ORC:
+        return None
+    try:
+        summary = summarize(read_tail(context.fs, file.path, file.size))
+    except BadFileError as error:
+        raise FileFormatMismatchError(f"{file.path} is no whole ORC file: {error}") from error
+    if summary.is_acid:
+        raise AcidFileLoadError(
+            f"{file.path} was created by an ACID write: it cannot be loaded into another table; INSERT … SELECT from "
+            "its own table"
+        )
+    return summary
+
+
+def _require_columns(
+    context: Context, table: TableDefinition, summaries: Mapping[str, FileSummary | None]
+) -> None:
+    how = matching(table, context.layout_level(table))
+    for path, summary in summaries.items():
+        sources = recipe(table.columns, summary.schema, how).columns if summary is not None else ()
+        problem = next((source.problem for source in sources if source.problem), None)
+        if problem:
+            raise SchemaMismatchError(f"{path}: {problem}")
+
+
+def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
+    """Refuse files that belong to a transactional table, and places where nothing can be removed."""
+    for other in all_tables(context):
+        if other.kind is TableKind.PLAIN:
+            continue
+        home = real_path(other.location).rstrip("/") + "/"
+        if any(real_path(file.path).startswith(home) for file in files):
+            raise InvalidPathError(
+                f"{files[0].path} belongs to the table {other.name}: INSERT … SELECT from it"
+            )
+    for folder in sorted({file.path.rpartition("/")[0] for file in files}):
+        probe = f"{folder}/.hiveacid-{secrets.token_hex(4)}"
+        try:
+            context.fs.write_bytes(probe, b"")
+            context.fs.delete_tree(probe)
+        except StorageError as error:
+            raise InvalidPathError(
+                f"files cannot be moved out of {folder}: copy them by LOAD DATA LOCAL"
+            ) from error
+
+
+def _insert(
+    context: Context,
+    table: TableDefinition,
+    files: Sequence[SourceFile],
+    static: Mapping[str, str | None],
+    options: LoadOptions,
+    txn: Transaction,
+) -> WriteReport:
+    """Read the files as a plain table's, partition columns without a value last, and insert their rows."""
+    dynamic = tuple(c for c in table.partition_columns if c.name not in static)
+    root = _common_root(files)
+    plain = replace(
+        table,
+        columns=(*table.columns, *dynamic),
+        partition_columns=(),
+        bucketing=None,
+        location=root,
+        properties=(),
+    )
+    listed = tuple(DataFile(file.path.removeprefix(f"{root}/"), file.size) for file in files)
+    at = Location(root, AcidState(None, (), (), listed))
+    with translate_errors():
+        frame = scan_locations(context, plain, [at], txn.valid_write_ids(table.name), txn)
+        rows = fit_columns(
+            table, frame.select(*[quote_name(c.name) for c in plain.columns]), static, None, by_name=False
+        )
+    rows = constrain_insert(context, table, rows, static, ())
+    named = InsertOptions(overwrite=options.overwrite, named="LOAD")
+    return write_rows(context, table, rows, static, named, txn)
+
+
+def _common_root(files: Sequence[SourceFile]) -> str:
+    folders = [file.path.split("/")[:-1] for file in files]
+    common = []
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return "/".join(common)
+
+
+def _load_files(
+    context: Context,
+    table: TableDefinition,
+    files: Sequence[SourceFile],
+    summaries: Mapping[str, FileSummary | None],
+    static: Mapping[str, str | None],
+    options: LoadOptions,
+    txn: Transaction,
+) -> WriteReport:
+    insert_options = InsertOptions(overwrite=options.overwrite)
+    require_writable(context, table, insert_options, txn)
+    if not options.overwrite:
+        require_no_acid_v1_events(context, table, txn)
+    values = tuple(static[c.name] for c in table.partition_columns)
+    outputs = new_output_directories(
+        context, table, txn, known_partitions(context, table, txn), overwrite=options.overwrite
+    )
+    transactional = table.kind is not TableKind.PLAIN
+    directory = outputs.directory(StagedKind.INSERTED, values) if transactional else outputs.location(values)
+    if not transactional and options.overwrite:
+        delete_plain_files(context, directory)
+    taken = set() if transactional else existing_names(context, directory)
+    placed = list(_targets(table, files, directory, taken))
+    for file, target in placed:
+        (context.fs.copy_file if options.local else context.fs.link_file)(file.path, target)
+    if not options.local:
+        txn.on_commit(lambda: _remove(context, files))
+    rows = _count(context, table, summaries, [(target, file.size) for file, target in placed])
+    published = PublishedFiles(
+        {(StagedKind.INSERTED, ()): rows},
+        (directory,),
+        len(files),
+        sum(f.size for f in files),
+        {(): tuple(target for _, target in placed)},
+    )
+    record_written(table, published, outputs, txn, overwrite=options.overwrite)
+    report = WriteReport(
+        inserted=rows,
+        write_id=outputs.write_id or None,
+        files=published.files,
+        bytes=published.bytes,
+    )
+    if report.write_id is not None:
+        txn.add_summary(table.name, report.summary("LOAD", context.statement))
+    return report
+
+
+def _targets(
+    table: TableDefinition, files: Sequence[SourceFile], directory: str, taken: set[str]
+) -> Iterator[tuple[SourceFile, str]]:
+    for number, file in enumerate(files):
+        if table.kind is TableKind.FULL_ACID:
+            yield file, f"{directory}/{number:06d}_0"
+        else:
+            yield file, f"{directory}/{free_name(file.name, taken)}"
+
+
+def _remove(context: Context, files: Sequence[SourceFile]) -> None:
+    for file in files:
+        context.fs.delete_tree(file.path)
+
+
+def _count(
+    context: Context,
+    table: TableDefinition,
+    summaries: Mapping[str, FileSummary | None],
+    files: Sequence[tuple[str, int]],
+) -> int:
+    if flat.writer_format(table) is FileKind.ORC:
+        return sum(summary.rows for summary in summaries.values() if summary is not None)
+    paths = [context.fs.spark_path(path) for path, size in files if size]
+    with translate_errors():
+        return flat.read(context.facts, table, escape_globs(paths), STRICT_READ).count() if paths else 0

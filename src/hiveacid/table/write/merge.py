@@ -1,0 +1,147 @@
+"""MERGE: a builder that ends in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import ConfigError, NoSuchColumnError
+from hiveacid.spark.formats.expressions import Expression
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.merge import MatchKind, MergePlan, WhenClause
+from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
+from hiveacid.spark.write.staging import Action
+from hiveacid.table.read.scan import list_snapshot, scan_snapshot
+from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
+from hiveacid.table.write.update import check_assignments, run_with_retry, write_changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableDefinition, TableName
+    from hiveacid.table.context import Context
+    from hiveacid.table.write.report import WriteReport
+    from hiveacid.transactions.transaction import Transaction
+
+LARGE = 32 << 20
+"""Bytes of the target's files from which on it is filtered by the source before both are joined: two jobs more."""
+Values = Mapping[str, Expression]
+
+
+def is_exclusive(context: Context, *, inserts: bool) -> bool:
+    """Tell whether a MERGE keeps others of its kind out from before its snapshot: two could insert the same key."""
+    return inserts and context.settings.get(keys.XLOCK_MERGE_INSERT)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A MERGE in the making: add clauses, then `execute`. The first clause that holds for a row acts on it.
+
+    Target and source are known under ``target_alias`` and ``source_alias`` in all expressions.
+    """
+
+    context: Context
+    name: TableName
+    source: DataFrame
+    on: Expression
+    joined: Transaction | None = None
+    target_alias: str = "t"
+    source_alias: str = "s"
+    clauses: tuple[WhenClause, ...] = ()
+
+    def when_matched_update(self, values: Values | None = None, condition: Expression | None = None) -> Merge:
+        """Update a matched row; without ``values`` every column that the source has too."""
+        return self._with(WhenClause(MatchKind.MATCHED, Action.UPDATE, condition, values))
+
+    def when_matched_delete(self, condition: Expression | None = None) -> Merge:
+        """Delete a matched row."""
+        return self._with(WhenClause(MatchKind.MATCHED, Action.DELETE, condition))
+
+    def when_not_matched_insert(
+        self, values: Values | None = None, condition: Expression | None = None
+    ) -> Merge:
+        """Insert a source row without a match; without ``values`` all columns by name."""
+        return self._with(WhenClause(MatchKind.SOURCE_ONLY, Action.INSERT, condition, values))
+
+    def when_not_matched_by_source_update(self, values: Values, condition: Expression | None = None) -> Merge:
+        """Update a target row that no source row matches."""
+        return self._with(WhenClause(MatchKind.TARGET_ONLY, Action.UPDATE, condition, values))
+
+    def when_not_matched_by_source_delete(self, condition: Expression | None = None) -> Merge:
+        """Delete a target row that no source row matches."""
+        return self._with(WhenClause(MatchKind.TARGET_ONLY, Action.DELETE, condition))
+
+    def _with(self, clause: WhenClause) -> Merge:
+        return replace(self, clauses=(*self.clauses, clause))
+
+    def execute(self) -> WriteReport:
+        """Run it. Raises MergeCardinalityError when a target row matches several source rows."""
+        if not self.clauses:
+            raise ConfigError("MERGE has no WHEN clause")
+        alone = is_exclusive(self.context, inserts=any(one.action is Action.INSERT for one in self.clauses))
+        return run_with_retry(self.context, self.name, "MERGE", self.joined, self._run, exclusive=alone)
+
+    def _run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
+        clauses = [self._checked(table, clause) for clause in self.clauses]
+        plan = MergePlan(table, self.on, clauses, self.target_alias, self.source_alias)
+        with translate_errors():
+            changes = plan.changed_rows(*self._sides(table, txn, plan))
+            if any(clause.action is not Action.DELETE for clause in clauses):
+                changes = constrain_changes(self.context, table, changes, _defaulted_columns(table, clauses))
+        matches = any(clause.when is MatchKind.MATCHED for clause in clauses)
+        check = self.context.settings.get(keys.MERGE_CARDINALITY_CHECK) and matches
+        mixed = {Action.UPDATE, Action.INSERT} <= {clause.action for clause in clauses}
+        return write_changes(self.context, table, txn, changes, "MERGE", check_cardinality=check, mixed=mixed)
+
+    def _sides(
+        self, table: TableDefinition, txn: Transaction, plan: MergePlan
+    ) -> tuple[DataFrame, DataFrame]:
+        """Return target and source to be joined: of a large target only what the source may match."""
+        context = self.context
+        found = list_snapshot(context, table, txn)
+        rows = scan_snapshot(context, table, txn, found, changing=True)
+        if found.size < LARGE or not context.facts.classic or not can_narrow(plan):
+            return rows, self.source
+        kept = narrow_source(plan, rows, self.source)
+        if kept.where is not None:
+            within = list_snapshot(context, table, txn, where=kept.where)
+            rows = scan_snapshot(context, table, txn, within, changing=True)
+        if kept.rows <= context.settings.get(keys.BROADCAST_DELETE_EVENTS):
+            rows = plan.matching(rows, kept.source)
+        return rows, kept.source
+
+    def _checked(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
+        """Return a clause with its values by lower-case column; refuse columns that cannot be set."""
+        names = [c.name for c in (*table.columns, *table.partition_columns)]
+        if clause.action is Action.DELETE:
+            return clause
+        if clause.values is None:
+            return replace(clause, values=self._by_name(table, names, clause.action))
+        if clause.action is Action.UPDATE:
+            return replace(clause, values=check_assignments(table, clause.values))
+        values = {column.strip().strip("`").lower(): value for column, value in clause.values.items()}
+        unknown = [column for column in values if column not in names]
+        if unknown:
+            raise NoSuchColumnError(f"{table.name} has no column {unknown[0]}; it has {', '.join(names)}")
+        return replace(clause, values=values)
+
+    def _by_name(self, table: TableDefinition, names: list[str], action: Action) -> Values:
+        own = {column.lower() for column in self.source.columns}
+        fixed = {c.name for c in table.partition_columns}
+        fixed |= set(table.bucketing.columns if table.bucketing else ())
+        wanted = [n for n in names if n in own and (action is Action.INSERT or n not in fixed)]
+        return {name: f"{quote_name(self.source_alias)}.{quote_name(name)}" for name in wanted}
+
+
+def _defaulted_columns(table: TableDefinition, clauses: Sequence[WhenClause]) -> set[str]:
+    """Return the columns that some clause sets to their default: not named by an INSERT, or by the word DEFAULT."""
+    names = {column.name for column in (*table.columns, *table.partition_columns)}
+    found: set[str] = set()
+    for clause in clauses:
+        values = clause.values or {}
+        found |= columns_set_to_default(values)
+        found |= names - set(values) if clause.action is Action.INSERT else set()
+    return found

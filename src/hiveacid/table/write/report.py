@@ -1,0 +1,36 @@
+"""Result of a write, as statements return it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.core.transactions.commits import LONGEST_STATEMENT, OperationSummary
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import WriteId
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """Rows by what happened to them, the write id (None: nothing was written), and how often it was retried."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    write_id: WriteId | None = None
+    retries: int = 0
+    files: int = field(default=0, compare=False)  # written, and their bytes
+    bytes: int = field(default=0, compare=False)
+
+    def summary(self, operation: str, statement: str | None) -> OperationSummary:
+        """Return what a table's history keeps of it."""
+        text = None if statement is None else statement[:LONGEST_STATEMENT]
+        return OperationSummary(
+            operation, text, self.inserted, self.updated, self.deleted, self.files, self.bytes
+        )
+
+    @property
+    def affected(self) -> int:
+        """All rows that were inserted, updated or deleted."""
+        return self.inserted + self.updated + self.deleted

@@ -1,0 +1,231 @@
+"""Batches of a streaming query into a table, each exactly once: what ``foreachBatch`` calls."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NoReturn
+
+from hiveacid.config import keys
+from hiveacid.core.model import TableKind
+from hiveacid.core.schema.types import quote_name
+from hiveacid.core.transactions.stream_progress import (
+    StreamBatch,
+    StreamKey,
+    StreamProgress,
+    refusal,
+    require_columns,
+)
+from hiveacid.errors import (
+    ConfigError,
+    NoSuchColumnError,
+    SchemaMismatchError,
+    StreamReplayedError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
+from hiveacid.spark.write.column_casts import add_missing_columns
+from hiveacid.spark.write.stream_batches import (
+    DELETE,
+    IS_DELETE,
+    OP,
+    UPSERT,
+    columns_to_add,
+    last_changes,
+    query_id,
+    split_changes,
+)
+from hiveacid.table.definition import alter
+from hiveacid.table.write.insert import InsertOptions, insert
+from hiveacid.table.write.merge import Merge
+from hiveacid.table.write.update import retries_exhausted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableDefinition, TableName
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """Options of `AcidTable.stream_writer`."""
+
+    merge_on: tuple[str, ...] = ()
+    change_type: str | None = None
+    sequence_by: str | None = None
+    merge_schema: bool = False
+    restart: bool = False
+    checkpoint: str | None = None
+
+
+@dataclass
+class StreamWriter:
+    """Writes batches of one streaming query: call it with a frame and a batch id. One thread at a time."""
+
+    context: Context
+    stream: StreamKey
+    options: StreamOptions
+    _writer: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _progress: StreamProgress | None = None
+    _busy: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be before the query starts."""
+        options = self.options
+        if not options.merge_on and (options.change_type or options.sequence_by):
+            raise ConfigError(
+                "change_type= and sequence_by= need merge_on=: the columns that are a row's key"
+            )
+        table = self.context.require(self.table)
+        if options.merge_on:
+            self.context.require_full_acid(self.table, "stream_writer(merge_on=)")
+        elif table.kind is TableKind.PLAIN:
+            raise UnsupportedFeatureError(
+                f"{self.table} is not transactional: nothing would keep a batch from being written twice"
+            )
+        unknown = [key for key in options.merge_on if key not in _names(table)]
+        if unknown:
+            raise NoSuchColumnError(
+                f"{self.table} has no column {unknown[0]} to merge on; it has {', '.join(_names(table))}"
+            )
+        self.context.store.stream_progress(self.stream)  # a store without streams refuses
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to travel to another process: Spark Connect would run the batches on the server."""
+        raise UnsupportedFeatureError(
+            'a stream_writer() stays in its process; on Spark Connect write by writeStream.format("hiveacid")'
+        )
+
+    @property
+    def table(self) -> TableName:
+        """Return the table that is written."""
+        return self.stream.table
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Write a batch, unless the table has it.
+
+        Raises StreamFencedError (another copy of the query has taken over), StreamCheckpointError (another
+        checkpoint), SchemaMismatchError, DataError, WriteConflictError after ``hive.txn.retrysnapshot.max.count``
+        more attempts. Then nothing of the batch is visible.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise ConfigError(f"stream {self.stream}: a writer belongs to one query; make one for each")
+        try:
+            self._write(frame, batch_id)
+        except StreamReplayedError as replayed:
+            logger.info("%s", replayed)
+        finally:
+            self._busy.release()
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
+        mine = self._registered(frame)
+        batch = StreamBatch(self.stream, mine.checkpoint, mine.epoch, batch_id)
+        refused = refusal(self.context.store.stream_progress(self.stream), batch)
+        if refused is not None:
+            raise refused
+        self._add_columns(frame)
+        attempts = self.context.settings.get(keys.RETRY_SNAPSHOT)
+        for attempt in range(attempts + 1):
+            try:
+                with self.context.transactions.scope(self.context.settings) as txn:
+                    txn.add_stream_batch(batch)
+                    self._rows(frame, txn)
+            except WriteConflictError as error:
+                if attempt == attempts:
+                    what = f"batch {batch_id} of stream {self.stream}"
+                    raise retries_exhausted(what, attempt + 1, error) from error
+                logger.info("batch %s of stream %s lost a race; trying again", batch_id, self.stream)
+            else:
+                return
+
+    def _registered(self, frame: DataFrame) -> StreamProgress:
+        checkpoint = self.options.checkpoint or query_id(frame)
+        if checkpoint is None:
+            raise ConfigError(
+                "nothing says which checkpoint the batch is of: call the writer by foreachBatch, or give checkpoint="
+            )
+        if self._progress is None or self._progress.checkpoint != checkpoint:
+            if self._progress is not None:
+                self._writer = uuid.uuid4().hex
+            restart = self.options.restart
+            self._progress = self.context.store.register_stream(
+                self.stream, self._writer, checkpoint, restart=restart
+            )
+        return self._progress
+
+    def _add_columns(self, frame: DataFrame) -> None:
+        """Add columns that the feed has and the table has not; others may have added some at the same time."""
+        if not self.options.merge_schema:
+            return
+        control = self._control()
+
+        def edit(table: TableDefinition) -> TableDefinition:
+            new = columns_to_add(frame, _names(table), control)
+            return replace(table, columns=(*table.columns, *new))
+
+        table = self.context.require(self.table)
+        if edit(table) != table:
+            alter(self.context, self.table, edit)
+
+    def _control(self) -> list[str]:
+        """Return columns of the feed that say what to do with a row."""
+        named = (self.options.change_type, self.options.sequence_by)
+        return [name.lower() for name in named if name is not None]
+
+    def _rows(self, frame: DataFrame, txn: Transaction) -> None:
+        if self.options.merge_on:
+            self._merge(frame, txn)
+            return
+        table = self.context.require(self.table)
+        self._brought(table, frame)
+        rows = add_missing_columns(table, frame) if self.options.merge_schema else frame
+        insert(self.context, self.table, rows, InsertOptions(by_name=True), txn)
+
+    def _merge(self, frame: DataFrame, txn: Transaction) -> None:
+        table, options = self.context.require(self.table), self.options
+        names = self._brought(table, frame)
+        changes = last_changes(frame, options.merge_on, options.change_type, options.sequence_by)
+        fixed = {column.name for column in table.partition_columns}
+        fixed |= set(table.bucketing.columns if table.bucketing else ())
+        same = " AND ".join(f"t.{quote_name(key)} <=> s.{quote_name(key)}" for key in options.merge_on)
+        values = {name: f"s.{quote_name(name)}" for name in names}
+        changed = {name: value for name, value in values.items() if name not in options.merge_on}
+        if fixed - set(options.merge_on):
+            # A row may move to another partition or bucket, which no UPDATE does: the old one goes, a new one comes.
+            self._require_whole(table, names)
+            merge = Merge(self.context, self.table, split_changes(changes), f"{same} AND s.{IS_DELETE}", txn)
+            merge = merge.when_matched_delete().when_not_matched_insert(values, f"NOT s.{IS_DELETE}")
+        else:
+            merge = Merge(self.context, self.table, changes, same, txn)
+            merge = merge.when_matched_delete(f"s.{OP} = '{DELETE}'")
+            if changed:
+                merge = merge.when_matched_update(changed)
+            merge = merge.when_not_matched_insert(values, f"s.{OP} = '{UPSERT}'")
+        merge.execute()
+
+    def _brought(self, table: TableDefinition, frame: DataFrame) -> list[str]:
+        """Return the table's columns that the feed brings. Raises SchemaMismatchError where it is another schema."""
+        have, names = [name.lower() for name in frame.columns], _names(table)
+        control = self._control()
+        needed = (*self.options.merge_on, *control, *(() if self.options.merge_schema else names))
+        advice = "; merge_schema=True adds columns to the table"
+        require_columns(self.table, have, (*names, *control), list(dict.fromkeys(needed)), advice)
+        return [name for name in names if name in have]
+
+    def _require_whole(self, table: TableDefinition, brought: list[str]) -> None:
+        missing = [name for name in _names(table) if name not in brought]
+        if missing:
+            raise SchemaMismatchError(
+                f"the feed has no {', '.join(missing)}: rows of {self.table} may move between partitions or buckets, "
+                "and are written as a whole then"
+            )
+
+
+def _names(table: TableDefinition) -> list[str]:
+    return [column.name for column in (*table.columns, *table.partition_columns)]

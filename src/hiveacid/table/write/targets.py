@@ -1,0 +1,170 @@
+"""Output directories of a statement: staging directory, partition locations, directory names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel
+from hiveacid.core.model import Partition, TableDefinition, TxnId, WriteId
+from hiveacid.core.schema.partitions import is_canonical
+from hiveacid.core.transactions.commits import NewFiles
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.ports.catalog import NewPartition
+from hiveacid.ports.transactions import Operation, Written
+from hiveacid.spark.write.staging import StagedKind
+from hiveacid.storage.staging import new_staging_directory
+from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
+from hiveacid.table.write.conflict_checks import require_not_overtaken
+
+if TYPE_CHECKING:
+    from hiveacid.spark.write.publish import PublishedFiles
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+
+@contextmanager
+def staging(context: Context, table: TableDefinition, txn: Transaction) -> Iterator[str]:
+    """Give a hidden directory below the table and remove it afterwards, whatever happened."""
+    directory = new_staging_directory(table.location, txn.txn_id)
+    try:
+        yield directory
+    finally:
+        context.fs.delete_tree(directory)
+
+
+def known_partitions(
+    context: Context, table: TableDefinition, txn: Transaction
+) -> dict[PartitionValues, Partition]:
+    """Return the partitions that rows may be written to, by value.
+
+    Raises UnsupportedFeatureError where one has a name that its own value would not get (taken over from
+    another engine): rows of it would go elsewhere.
+    """
+    known = {partition.values: partition for partition in partitions_of(context, table, txn) or ()}
+    for values in known:
+        for value, column in zip(values, table.partition_columns, strict=True):
+            if value is not None and not is_canonical(value, column.type):
+                raise UnsupportedFeatureError(
+                    f"{table.name} has a partition {column.name}={value}, but writes {column.type} values otherwise: "
+                    "it can be read, not changed; insert its rows into a new table"
+                )
+    return known
+
+
+@dataclass
+class OutputDirectories:
+    """Directories of one statement, by row kind and partition; remembers partitions that are new."""
+
+    context: Context
+    table: TableDefinition
+    txn: Transaction
+    known: dict[PartitionValues, Partition]
+    write_id: WriteId
+    statements: dict[StagedKind, int]
+    overwrite: bool = False
+    used: dict[PartitionValues, str] = field(default_factory=dict)
+    directories: set[str] = field(default_factory=set)
+
+    def location(self, values: PartitionValues) -> str:
+        """Return the location of a partition (the table itself for ``()``), new ones below the table."""
+        if not values:
+            return self.table.location
+        partition = self.known.get(values)
+        where = (
+            partition.location if partition else f"{self.table.location}/{partition_name(self.table, values)}"
+        )
+        self.used[values] = where
+        return where
+
+    def directory(self, kind: StagedKind, values: PartitionValues) -> str:
+        """Return the directory that rows of a kind go to.
+
+        Raises UnsupportedFeatureError where the same transaction has overwritten the partition.
+        """
+        self.txn.require_not_overwritten(self.table.name, [values])
+        if self.overwrite:
+            name = BaseName(self.write_id, TxnId(0)).format()
+        else:
+            statement = self.statements[kind]
+            name = DeltaName(kind.is_delete, self.write_id, self.write_id, statement, TxnId(0)).format()
+        directory = f"{self.location(values)}/{name}"
+        self.directories.add(directory)
+        return directory
+
+    def require_not_overtaken(self) -> None:
+        """Check all places that were used (:func:`require_not_overtaken`)."""
+        used = [self.table.location] if not self.table.partition_columns else list(self.used.values())
+        require_not_overtaken(self.context, self.table, self.txn, self.write_id, used)
+
+    def remove(self) -> None:
+        """Delete the files that an aborted statement published; no reader sees them, but they take space.
+
+        Not where the table was dropped and created again since: its write ids begin at 1 again, so that directories of
+        the new one may have the same names.
+        """
+        now = self.context.catalog.get_table(self.table.name)
+        if now is not None and now.created_at != self.table.created_at:
+            return
+        for directory in self.directories:
+            self.context.fs.delete_tree(directory)
+
+    def new_partitions(self) -> list[NewPartition]:
+        """Return the partitions written to that the catalog does not know."""
+        return [
+            NewPartition(self.table.name, Partition(values, location))
+            for values, location in self.used.items()
+            if values not in self.known
+        ]
+
+
+def change_statement_ids(txn: Transaction, level: LayoutLevel, *, mixed: bool) -> dict[StagedKind, int]:
+    """Take statement ids for an UPDATE, DELETE or MERGE. ``mixed``: a MERGE that may update and insert.
+
+    At level hive4 as Hive 4 numbers them: delete events, then new versions, then inserted rows.
+
+    At level hive3 all new rows have one statement id, the first of the statement, as Hive 3.1.3 writes an UPDATE
+    (``delta_5_5_0000`` beside ``delete_delta_5_5_0000``): in a transaction of one statement it is 0, the id of every
+    INSERT. Trino assigns the rows of a bucketed table to writers by the whole bucket property modulo the number of
+    buckets; rows of one bucket with different statement ids would get two writers of one file. Delete events name
+    rows of older write ids or of earlier statements of the transaction, never those beside them. ``mixed`` counts
+    updates by `StagedKind.REPLACED`, whose events need a directory, and so a statement id, apart from `StagedKind.DELETE`.
+    """
+    if level is LayoutLevel.HIVE4:
+        return dict(
+            zip(
+                (StagedKind.DELETE, StagedKind.UPDATED, StagedKind.INSERTED),
+                txn.next_statements(3),
+                strict=True,
+            )
+        )
+    if mixed:
+        first, second = txn.next_statements(2)
+        return {StagedKind.INSERTED: first, StagedKind.REPLACED: first, StagedKind.DELETE: second}
+    return dict.fromkeys(
+        (StagedKind.DELETE, StagedKind.UPDATED, StagedKind.INSERTED), txn.next_statements(1)[0]
+    )
+
+
+def written_partitions(
+    table: TableDefinition, published: PublishedFiles, operations: dict[StagedKind, Operation]
+) -> list[Written]:
+    """Say what was written where, for the store's conflict detection."""
+    return sorted(
+        {
+            Written(table.name, partition_name(table, values), operations[kind])
+            for kind, values in published.rows
+        },
+        key=str,
+    )
+
+
+def new_files(
+    table: TableDefinition, published: PublishedFiles, fixed: PartitionValues = (), *, replaced: bool = False
+) -> list[NewFiles]:
+    """Say which files came where; ``fixed``: the values of the one partition of a statement that names it."""
+    return [
+        NewFiles(table.name, values or fixed, paths, replaced) for values, paths in published.paths.items()
+    ]

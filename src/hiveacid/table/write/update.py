@@ -1,0 +1,250 @@
+"""UPDATE and DELETE, and what they share with MERGE: locks, one job, publish, record, retry after a conflict."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.errors import (
+    BucketColumnUpdateError,
+    ConfigError,
+    NoSuchColumnError,
+    PartitionColumnUpdateError,
+    WriteConflictError,
+)
+from hiveacid.ports.transactions import Operation, Start
+from hiveacid.spark.formats.expressions import Expression
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows
+from hiveacid.spark.write.column_casts import filter_rows
+from hiveacid.spark.write.publish import list_staged_files, publish_acid
+from hiveacid.spark.write.staging import StagedKind, StagingTarget, stage_changed_rows
+from hiveacid.table.read.scan import list_snapshot, scan_snapshot
+from hiveacid.table.write.conflict_checks import require_no_silent_conflict
+from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
+from hiveacid.table.write.report import WriteReport
+from hiveacid.table.write.targets import (
+    OutputDirectories,
+    change_statement_ids,
+    known_partitions,
+    new_files,
+    staging,
+    written_partitions,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.table.context import Context
+    from hiveacid.transactions.transaction import Transaction
+
+logger = logging.getLogger(__name__)
+
+_SMALL = 4 << 20  # bytes of ORC that one task reads, sorts and writes sooner than several that shuffle
+
+
+def run_with_retry(
+    context: Context,
+    name: TableName,
+    verb: str,
+    joined: Transaction | None,
+    run: Callable[[TableDefinition, Transaction], WriteReport],
+    *,
+    exclusive: bool = False,
+) -> WriteReport:
+    """Run a changing statement under its lock; retry it with a fresh snapshot after a lost race.
+
+    Retries happen for statements of their own only (``hive.txn.retrysnapshot.max.count``); inside of
+    ``acid.transaction()`` the WriteConflictError is the caller's. ``exclusive``: wait for other writers whatever
+    ``hive.txn.xlock.write`` says.
+    """
+    attempts = 0 if joined is not None else context.settings.get(keys.RETRY_SNAPSHOT)
+    for attempt in range(attempts + 1):
+        try:
+            operation = Operation.DELETE if verb == "DELETE" else Operation.UPDATE
+            lock = replace(change_lock(context, name, exclusive=exclusive), operation=operation)
+            start = Start((lock,), (name,), (name,))
+            with context.transactions.scope(
+                context.settings, joined, start, lambda: context.require_full_acid(name, verb)
+            ) as txn:
+                report = run(context.require_full_acid(name, verb), txn)
+            return replace(report, retries=attempt)
+        except WriteConflictError as error:
+            if joined is not None:
+                raise
+            if attempt == attempts:
+                raise retries_exhausted(f"{verb} on {name}", attempt + 1, error) from error
+            logger.info("%s on %s lost a race; trying again with a fresh snapshot", verb, name)
+    raise AssertionError  # the loop returns or raises
+
+
+def retries_exhausted(statement: str, times: int, error: WriteConflictError) -> WriteConflictError:
+    """Return the error of a statement that lost to other writers ``times`` times; ``error``: the last conflict."""
+    tried = "once" if times == 1 else f"{times} times, each time with a new snapshot"
+    return WriteConflictError(
+        f"{statement} was tried {tried}, and other writers committed changes of the same rows' table or partition "
+        f"first. Nothing was written. Run it again; let it try more often ({keys.RETRY_SNAPSHOT.name}, "
+        f"now {times - 1}), or let writers wait for each other ({keys.XLOCK_WRITE.name}=true). Last conflict: {error}"
+    )
+
+
+def change_lock(context: Context, name: TableName, *, exclusive: bool = False) -> LockComponent:
+    """Return the lock that UPDATE, DELETE and MERGE take."""
+    alone = exclusive or context.settings.get(keys.XLOCK_WRITE)
+    return LockComponent(LockType.EXCL_WRITE if alone else LockType.SHARED_WRITE, name.database, name.name)
+
+
+def update(
+    context: Context,
+    name: TableName,
+    assignments: Mapping[str, Expression],
+    where: Expression | None,
+    joined: Transaction | None,
+    alias: str | None = None,
+) -> WriteReport:
+    """Set columns of the rows that ``where`` selects (all without one).
+
+    Raises NoSuchColumnError, PartitionColumnUpdateError, BucketColumnUpdateError, SchemaMismatchError.
+    """
+
+    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
+        wanted = check_assignments(table, assignments)
+        with translate_errors():
+            rows, size = _select_rows(context, table, txn, where, alias)
+            changes = constrain_changes(
+                context, table, updated_rows(table, rows, wanted), columns_set_to_default(wanted)
+            )
+        small = size <= _SMALL and not _may_have_subquery(where, *wanted.values())
+        return write_changes(context, table, txn, changes, "UPDATE", check_cardinality=False, small=small)
+
+    return run_with_retry(context, name, "UPDATE", joined, run)
+
+
+def delete(
+    context: Context,
+    name: TableName,
+    where: Expression | None,
+    joined: Transaction | None,
+    alias: str | None = None,
+) -> WriteReport:
+    """Delete the rows that ``where`` selects (all without one)."""
+
+    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
+        with translate_errors():
+            rows, size = _select_rows(context, table, txn, where, alias)
+            changes = deleted_rows(table, rows)
+        small = size <= _SMALL and not _may_have_subquery(where)
+        return write_changes(context, table, txn, changes, "DELETE", check_cardinality=False, small=small)
+
+    return run_with_retry(context, name, "DELETE", joined, run)
+
+
+def _select_rows(
+    context: Context, table: TableDefinition, txn: Transaction, where: Expression | None, alias: str | None
+) -> tuple[DataFrame, int]:
+    """Return the rows that a condition selects, and the bytes that have to be read for them at most."""
+    hint = where if isinstance(where, str) else None
+    found = list_snapshot(context, table, txn, where=hint, alias=alias)
+    frame = scan_snapshot(context, table, txn, found, changing=True)
+    return filter_rows(frame, where, alias or table.name.name), found.size
+
+
+def _may_have_subquery(*expressions: Expression | None) -> bool:
+    """Tell whether expressions may read other tables, of whatever size."""
+    return any(
+        expression is not None and not (isinstance(expression, str) and "select" not in expression.lower())
+        for expression in expressions
+    )
+
+
+def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
+    """Return assignments by lower-case column; refuse what Hive refuses (10292, 10302) and unknown columns."""
+    if not assignments:
+        raise ConfigError("UPDATE sets no column")
+    given: object = assignments
+    if not isinstance(given, Mapping) or not all(isinstance(column, str) for column in given):
+        raise ConfigError(
+            f"UPDATE takes columns with their values, {{'qty': 'qty + 1'}}, not {assignments!r}"
+        )
+    wanted = {column.strip().strip("`").lower(): value for column, value in assignments.items()}
+    known = {c.name for c in table.columns}
+    for column in wanted:
+        if column in {c.name for c in table.partition_columns}:
+            raise PartitionColumnUpdateError(
+                f"{column} is a partition column of {table.name}: delete the row and insert it again"
+            )
+        if column not in known:
+            raise NoSuchColumnError(f"{table.name} has no column {column}; it has {', '.join(sorted(known))}")
+        if table.bucketing and column in table.bucketing.columns:
+            raise BucketColumnUpdateError(
+                f"{column} is a bucketing column of {table.name}: delete the row and insert it again"
+            )
+    return wanted
+
+
+def write_changes(
+    context: Context,
+    table: TableDefinition,
+    txn: Transaction,
+    changes: DataFrame,
+    verb: str,
+    *,
+    check_cardinality: bool,
+    small: bool = False,
+    mixed: bool = False,
+) -> WriteReport:
+    """Write delete events and new rows in one job; the caller commits. ``verb``: for the table's history.
+
+    ``small``: one task is enough. ``mixed``: some rows may be updated and others inserted.
+    """
+    write_id = txn.write_id(table.name)
+    statements = change_statement_ids(txn, context.layout_level(table), mixed=mixed)
+    known = known_partitions(context, table, txn)
+    outputs = OutputDirectories(context, table, txn, known, write_id, statements)
+    txn.on_abort(outputs.remove)
+    single = context.single_bucket(table)
+    target = StagingTarget(
+        context.facts, table, write_id, statements, context.codec(table), single, context.orc_options()
+    )
+    with staging(context, table, txn) as directory, translate_errors():
+        reported = stage_changed_rows(
+            target, changes, directory, check_cardinality=check_cardinality, small=small
+        )
+        files = list_staged_files(context.fs, directory, StagedKind.DELETE, reported)
+        published = publish_acid(context.fs, table, files, outputs.directory, reported)
+    outputs.require_not_overtaken()
+    changed = {values for kind, values in published.rows if kind.is_delete}
+    if table.partition_columns and changed and not context.store.maintained_by_hiveacid():
+        where = [outputs.used[values] for values in changed]
+        updates = any(not kind.is_delete for kind, _ in published.rows)
+        txn.before_commit.append(
+            lambda: require_no_silent_conflict(context, table, txn, where, updates=updates)
+        )
+    replaced = published.total(StagedKind.REPLACED)
+    updated = published.total(StagedKind.UPDATED) + replaced
+    operations = {
+        StagedKind.DELETE: Operation.UPDATE if updated else Operation.DELETE,
+        StagedKind.REPLACED: Operation.UPDATE,
+        StagedKind.UPDATED: Operation.UPDATE,
+        StagedKind.INSERTED: Operation.INSERT,
+    }
+    txn.add_written(
+        written_partitions(table, published, operations),
+        outputs.new_partitions(),
+        files=new_files(table, published),
+    )
+    report = WriteReport(
+        inserted=published.total(StagedKind.INSERTED) - replaced,
+        updated=updated,
+        deleted=published.total(StagedKind.DELETE) + replaced - updated,
+        write_id=write_id,
+        files=published.files,
+        bytes=published.bytes,
+    )
+    txn.add_summary(table.name, report.summary(verb, context.statement))
+    return report

@@ -1,0 +1,169 @@
+"""Heartbeats: a thread that keeps transactions alive while their owners work."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import TransactionAbortedError
+from hiveacid.ports.transactions import TransactionPort
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TxnId
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_TURN = 10.0
+_ABORTED = "was aborted (timed out, or by ABORT TRANSACTIONS)"
+_MISSING = "is not known to the store any more"
+# Who ends silent transactions may go by a hive.txn.timeout of its own: half of Hive's default is safe with most of them.
+_LONGEST_INTERVAL = 150.0
+_BEGINNER: ContextVar[int | None] = ContextVar("hiveacid_beginner", default=None)
+_BEATS = 3  # in the time-out of a store that says its own: one of them may be lost
+
+
+def owner_thread() -> int:
+    """Return the ident of the thread that owns what this one begins: itself, or the one that it helps."""
+    return _BEGINNER.get() or threading.get_ident()
+
+
+@contextmanager
+def on_behalf_of(thread: int) -> Iterator[None]:
+    """Let another thread own what this one begins in the block: one statement may use several threads."""
+    before = _BEGINNER.set(thread)
+    try:
+        yield
+    finally:
+        _BEGINNER.reset(before)
+
+
+class Heartbeats:
+    """Keeps transactions alive from a background thread while their owners work.
+
+    The thread starts with the first transaction and ends with `close`. A second thread ends snapshots without holders:
+    whatever it waits for, heartbeats continue.
+    """
+
+    def __init__(self, store: TransactionPort, interval: float) -> None:
+        """``interval``: seconds between two beats (half of ``hive.txn.timeout``, as Hive does), less if the store says so."""
+        self._store = store
+        self.interval = interval  # may change: SET hive.txn.timeout
+        self._longest = _LONGEST_INTERVAL
+        self._lock = threading.Lock()
+        self._open: dict[TxnId, int] = {}  # the thread that `owner_thread` said
+        self._intervals: dict[TxnId, float] = {}  # of open transactions: the interval when each began
+        self._lost: dict[TxnId, str] = {}
+        self._commit_listeners: list[Callable[[], None]] = []
+        self._sweepers: list[Callable[[], object]] = []
+        self._stop = threading.Event()
+        self._threads: dict[Callable[[], None], threading.Thread] = {}
+
+    def track(self, txn_id: TxnId) -> None:
+        """Beat for a transaction from now on."""
+        with self._lock:
+            self._open[txn_id] = owner_thread()
+            self._intervals[txn_id] = self.interval
+            self._start(self._run, "hiveacid-heartbeat")
+            if self._sweepers:
+                self._start(self._sweep, "hiveacid-sweep")
+
+    def _start(self, run: Callable[[], None], name: str) -> None:
+        if run not in self._threads:
+            self._threads[run] = threading.Thread(target=run, name=name, daemon=True)
+            self._threads[run].start()
+
+    def forget(self, txn_id: TxnId, *, wrote: bool = False) -> None:
+        """Stop beating for a transaction that ended; ``wrote``: it has committed something."""
+        with self._lock:
+            self._open.pop(txn_id, None)
+            self._intervals.pop(txn_id, None)
+            self._lost.pop(txn_id, None)
+        for tell in self._commit_listeners if wrote else ():
+            tell()
+
+    def alive(self, thread: int | None = None) -> frozenset[TxnId]:
+        """Return the transactions that are beaten for now; of ``thread`` (its ident) those that it began."""
+        with self._lock:
+            return frozenset(txn_id for txn_id, began in self._open.items() if thread in (None, began))
+
+    def on_commit(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` whenever a transaction that wrote has committed."""
+        self._commit_listeners.append(tell)
+
+    def on_turn(self, sweep: Callable[[], object]) -> None:
+        """Call ``sweep`` at every turn, in a thread of its own, once there was a transaction."""
+        with self._lock:
+            self._sweepers.append(sweep)
+            if self._threads:
+                self._start(self._sweep, "hiveacid-sweep")
+
+    def check(self, txn_id: TxnId) -> None:
+        """Raise TransactionAbortedError if a heartbeat found the transaction gone."""
+        with self._lock:
+            reason = self._lost.get(txn_id)
+        if reason:
+            raise TransactionAbortedError(
+                f"transaction {txn_id} {reason}; nothing of it is visible, run it again"
+            )
+
+    def beat(self) -> None:
+        """Send one heartbeat for all transactions."""
+        with self._lock:
+            open_now = sorted(self._open)
+        if not open_now:
+            return
+        answer = self._store.heartbeat(open_now)
+        with self._lock:
+            for txn_ids, reason in ((answer.aborted, _ABORTED), (answer.missing, _MISSING)):
+                for txn_id in txn_ids:
+                    self._intervals.pop(txn_id, None)
+                    if self._open.pop(txn_id, None) is not None:  # else its owner ended it meanwhile
+                        self._lost[txn_id] = reason
+
+    def close(self) -> None:
+        """End the threads."""
+        self._stop.set()
+        for thread in self._threads.values():
+            thread.join(timeout=5)
+
+    def _read_store_timeout(self) -> None:
+        timeout = self._store.txn_timeout()
+        if timeout is not None:
+            self._longest = min(_LONGEST_INTERVAL, timeout / _BEATS)
+
+    def _pause(self) -> float:
+        """Return the seconds between two beats: each transaction keeps the timeout that it began with."""
+        with self._lock:
+            return min(self.interval, self._longest, *self._intervals.values())
+
+    def _turn(self) -> float:
+        return max(0.05, min(self._pause(), _LONGEST_TURN))
+
+    def _run(self) -> None:
+        waited = 0.0
+        asked = _run_safely(self._read_store_timeout)
+        while not self._stop.wait(turn := self._turn()):
+            asked = asked or _run_safely(self._read_store_timeout)
+            waited += turn
+            if waited >= self._pause() and _run_safely(self.beat):
+                waited = 0.0  # a beat that failed is sent again at the next turn
+                _run_safely(self._store.abort_timed_out)  # of other clients, where no housekeeper does it
+
+    def _sweep(self) -> None:
+        while not self._stop.wait(self._turn()):
+            for sweep in list(self._sweepers):
+                _run_safely(sweep)
+
+
+def _run_safely(action: Callable[[], object]) -> bool:
+    """Run one action of a turn, tell whether it worked; no failure keeps the others from their turn."""
+    try:
+        action()
+    except Exception:
+        logger.warning("a turn of the heartbeat failed; trying again", exc_info=True)
+        return False
+    return True

@@ -1,0 +1,490 @@
+"""A transaction as its owner sees it: snapshot, locks, write ids, statements, commit or abort.
+
+Files are written first and the store commits last: no reader sees the write id before `Transaction.commit` returns.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
+from hiveacid.core.transactions.commits import NewFiles, OperationSummary, TableOperation, merge_summaries
+from hiveacid.core.transactions.locks import LockComponent, LockState, covers
+from hiveacid.core.transactions.states import TransactionState
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    FailedTransactionError,
+    FormatError,
+    HiveAcidError,
+    LockTimeoutError,
+    StorageError,
+    StoreError,
+    TransactionAbortedError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
+from hiveacid.ports.catalog import CatalogChanges, NewPartition
+from hiveacid.ports.clock import Clock
+from hiveacid.ports.locks import LockAnswer
+from hiveacid.ports.store import TransactionStore
+from hiveacid.ports.transactions import Begun, Client, Start, TxnKind, Written
+from hiveacid.transactions.heartbeats import Heartbeats
+
+if TYPE_CHECKING:
+    from hiveacid.config import Settings
+    from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
+    from hiveacid.core.transactions.stream_progress import StreamBatch
+
+__all__ = ["Heartbeats", "Transaction", "Transactions", "this_client"]
+
+logger = logging.getLogger(__name__)
+
+_MOST_STATEMENTS = 4096  # what a bucket property has room for (``BucketCodec``)
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 15.0  # seconds between two looks at a waiting lock (DbLockManager)
+
+
+def this_client(agent: str = "hiveacid") -> Client:
+    """Return user, host and agent of this process, as SHOW TRANSACTIONS shows them."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
+    return Client(user, socket.gethostname(), agent)
+
+
+@dataclass
+class Transaction:
+    """An open transaction. Not thread-safe; made by `begin`."""
+
+    store: TransactionStore
+    heartbeats: Heartbeats
+    settings: Settings
+    clock: Clock
+    txn_id: TxnId
+    explicit: bool = False
+    ended: bool = False
+    failed: str | None = None
+    guard: Transaction | None = None  # holds the locks of this one, and ends with it
+    warned: set[TableName] = field(default_factory=set)
+    _snapshot: ValidTxnList | None = None
+    _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
+    _lists: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
+    _overtaken: set[TableName] = field(default_factory=set)
+    _held: list[LockComponent] = field(default_factory=list)
+    _statements: int = 0
+    _written: list[Written] = field(default_factory=list)
+    _partitions: list[NewPartition] = field(default_factory=list)
+    _files: list[NewFiles] = field(default_factory=list)
+    _tables: list[TableDefinition] = field(default_factory=list)
+    _overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
+    _altered: CatalogChanges = field(default_factory=CatalogChanges)
+    _batch: StreamBatch | None = None
+    _summaries: dict[TableName, OperationSummary] = field(default_factory=dict)
+    before_commit: list[Callable[[], None]] = field(default_factory=list)  # each may abort and raise
+    _on_abort: list[Callable[[], None]] = field(default_factory=list)
+    _on_commit: list[Callable[[], None]] = field(default_factory=list)
+
+    def lock(self, components: Sequence[LockComponent], *, zero_wait: bool = False) -> None:
+        """Take locks, waiting as ``hive.lock.*`` say, or not. Raises LockTimeoutError; leaves no request behind.
+
+        What the transaction holds already is not asked for again: it would queue behind those who wait for it.
+        """
+        self._require_open()
+        wanted = [one for one in components if not any(covers(held, one) for held in self._held)]
+        if not wanted:
+            return
+        answer = self.store.lock(self.txn_id, wanted, zero_wait=zero_wait)
+        if answer.state is LockState.NOT_ACQUIRED:
+            raise LockTimeoutError(
+                f"no lock on {_names(wanted)}, and it is not waited for; blocked by {answer.blocked_by}"
+            )
+        self._write_ids.update(answer.allocated)
+        self.wait_for(answer, wanted)
+
+    def wait_for(self, answer: LockAnswer, components: Sequence[LockComponent]) -> None:
+        """Wait for a request as :meth:`lock` does."""
+        pause = _FIRST_WAIT
+        try:
+            for turn in range(self.settings.get(keys.LOCK_NUMRETRIES)):
+                if answer.state is LockState.ACQUIRED:
+                    break
+                if turn == 8:  # noqa: PLR2004 - after some seconds
+                    logger.warning("waiting for a lock on %s: %s", _names(components), answer.blocked_by)
+                self.clock.sleep(min(pause, self.settings.get(keys.LOCK_SLEEP)))
+                pause = min(pause * 2, _LONGEST_WAIT)
+                self.heartbeats.check(self.txn_id)
+                self.store.abort_timed_out()  # whoever waits for a dead client ends its transactions
+                answer = self._check_lock(answer.lock_id)
+        except BaseException:
+            self.store.unlock(answer.lock_id)
+            raise
+        if answer.state is LockState.ACQUIRED:
+            self._held.extend(components)
+            return
+        self.store.unlock(answer.lock_id)
+        blocked = f"; blocked by {answer.blocked_by}" if answer.blocked_by else ""
+        raise LockTimeoutError(f"no lock on {_names(components)}{blocked}: try again, or see SHOW LOCKS")
+
+    def _check_lock(self, lock_id: LockId) -> LockAnswer:
+        """Look at a waiting request. It goes with its transaction: then that is what there is to say."""
+        try:
+            return self.store.check_lock(lock_id)
+        except TransactionStateError:
+            if self.store.txn_state(self.txn_id) == TransactionState.OPEN:
+                raise
+            raise TransactionAbortedError(
+                f"transaction {self.txn_id} was aborted while it waited for a lock; run it again"
+            ) from None
+
+    def snapshot(self) -> ValidTxnList:
+        """Return the transactions this one sees: fixed at the first call."""
+        self._require_open()
+        if self._snapshot is None:
+            self._snapshot = self.store.take_snapshot(self.txn_id)
+        return self._snapshot
+
+    def require_protection(self) -> None:
+        """Raise TransactionAbortedError unless the store still counts the transaction as open.
+
+        To be asked after a directory was listed: only while a transaction is open the cleaner leaves what it
+        reads. One that slept past its time-out would miss directories and not know it.
+        """
+        self._require_open()
+        state = self.store.txn_state(self.txn_id)
+        if state != TransactionState.OPEN:
+            raise TransactionAbortedError(
+                f"transaction {self.txn_id} was aborted (timed out, or by ABORT TRANSACTIONS); what its snapshot "
+                "reads may be gone: run it again"
+            )
+
+    def valid_write_ids(self, table: TableName) -> ValidWriteIdList:
+        """Return what of a table this transaction sees, its own writes included."""
+        if table not in self._lists:
+            self._keep_write_ids(table, self.store.valid_write_ids(self.snapshot(), [table])[table])
+            self.store.record_read_write_ids(self.txn_id, [self._lists[table]])
+        own = self._write_ids.get(table)
+        return self._lists[table] if own is None else self._lists[table].with_own(own)
+
+    def committed_write_ids(self, table: TableName) -> ValidWriteIdList:
+        """Return what of a table was committed when this transaction took its snapshot."""
+        if table not in self._lists:
+            self.valid_write_ids(table)
+        return self._lists[table]
+
+    def set_begun(self, begun: Begun, locks: Sequence[LockComponent] = ()) -> None:
+        """Keep what the transaction began with."""
+        self._held.extend(locks)
+        self._snapshot = begun.snapshot
+        if begun.lock is not None:
+            self._write_ids.update(begun.lock.allocated)
+        self._write_ids.update(begun.allocated)
+        for table, seen in begun.write_ids.items():
+            self._keep_write_ids(table, seen)
+
+    def _keep_write_ids(self, table: TableName, seen: ValidWriteIdList) -> None:
+        """Keep what is seen of a table: nothing above the transaction's own write id.
+
+        A metastore gives that before the lock. Rows of others that got a higher one since could not be changed: a
+        delete reaches no higher write id, and a base hides none.
+        """
+        own = self._write_ids.get(table)
+        if own is not None and seen.count_valid(own + 1, seen.high_watermark):
+            self._overtaken.add(table)
+        self._lists[table] = seen if own is None else seen.below(own)
+
+    def was_overtaken(self, table: TableName) -> bool:
+        """Tell whether a higher write id had committed before this transaction took its snapshot."""
+        return table in self._overtaken
+
+    def misses_commits_of(self, table: TableName, now: ValidWriteIdList) -> bool:
+        """Tell whether ``now`` has a committed write id that this transaction's snapshot has not."""
+        return _has_more(now, self.valid_write_ids(table))
+
+    def write_id(self, table: TableName) -> WriteId:
+        """Return the transaction's write id for a table, allocated at the first call."""
+        self._require_open()
+        if table not in self._lists:
+            self.valid_write_ids(table)  # before the id is given: the list must not know it as open
+        if table not in self._write_ids:
+            self._write_ids[table] = self.store.allocate_write_ids([self.txn_id], table)[0]
+        return self._write_ids[table]
+
+    def next_statements(self, count: int) -> range:
+        """Take ``count`` statement ids; a delete reaches rows of smaller ones only."""
+        first = self._statements
+        if first + count > _MOST_STATEMENTS:
+            raise UnsupportedFeatureError(
+                f"transaction {self.txn_id}: more than {_MOST_STATEMENTS} statement ids; commit, go on in another"
+            )
+        self._statements += count
+        return range(first, first + count)
+
+    def add_written(
+        self,
+        written: Sequence[Written],
+        partitions: Sequence[NewPartition] = (),
+        tables: Sequence[TableDefinition] = (),
+        files: Sequence[NewFiles] = (),
+    ) -> None:
+        """Note what was written, and catalog rows that appear with the commit: all of it goes with the commit."""
+        self._files.extend(files)
+        self._written.extend(written)
+        self._partitions.extend(partitions)
+        self._tables.extend(tables)
+
+    def add_summary(self, table: TableName, summary: OperationSummary) -> None:
+        """Note what a statement did, for the table's history."""
+        before = self._summaries.get(table)
+        self._summaries[table] = summary if before is None else merge_summaries(before, summary)
+
+    def add_overwritten(self, table: TableName, places: Iterable[tuple[str | None, ...]]) -> None:
+        """Note partitions with a base of this write id: nothing written later would be read beside it."""
+        self._overwritten.setdefault(table, set()).update(places)
+
+    def require_not_overwritten(
+        self, table: TableName, places: Iterable[tuple[str | None, ...]] | None = None
+    ) -> None:
+        """Refuse a second write to partitions (None: any) that this transaction has overwritten."""
+        taken = self._overwritten.get(table, set())
+        if taken if places is None else taken.intersection(places):
+            raise UnsupportedFeatureError(
+                f"{table} was overwritten (or truncated) earlier in this transaction: Hive's layout has no place "
+                f"for a later write beside base_{self._write_ids.get(table)}; commit first"
+            )
+
+    def creates_table(self, table: TableName) -> bool:
+        """Tell whether a table only comes into being with this transaction's commit."""
+        return any(made.name == table for made in self._tables)
+
+    def new_partitions(self, table: TableName) -> list[NewPartition]:
+        """Return partitions of a table that this transaction made."""
+        return [new for new in self._partitions if new.table == table]
+
+    def alter_at_commit(self, table: TableDefinition, *, skipped: int = 0) -> None:
+        """Let a definition take effect with the commit, and pass over write ids."""
+        ids = ((table.name, skipped),) if skipped else ()
+        self._altered = CatalogChanges(altered=(table,), skipped=ids)
+
+    def add_stream_batch(self, batch: StreamBatch) -> None:
+        """Let the progress of a stream go with the commit."""
+        self._batch = batch
+
+    def on_commit(self, action: Callable[[], None]) -> None:
+        """Run ``action`` (the removal of files that the commit replaced) once the transaction has committed."""
+        self._on_commit.append(action)
+
+    def on_abort(self, action: Callable[[], None]) -> None:
+        """Run ``action`` (the removal of files that no reader sees) when the transaction aborts."""
+        self._on_abort.append(action)
+
+    def commit(self) -> None:
+        """Make it visible. Raises WriteConflictError or TransactionAbortedError; then nothing is visible.
+
+        Raises StreamReplayedError, StreamFencedError (both are aborts) for a batch that it carries.
+
+        Raises CommitStateUnknownError if the answer was lost and the store cannot be asked: then the files stay.
+        """
+        self._require_open()
+        if self.failed:
+            self.abort("a statement failed half-way")
+            raise FailedTransactionError(self.txn_id, self.failed)
+        for check in self.before_commit:
+            check()
+        try:
+            self.heartbeats.check(self.txn_id)
+            if self.guard is not None:
+                self.heartbeats.check(self.guard.txn_id)
+            changes = replace(
+                self._altered,
+                tables=tuple(self._tables),
+                partitions=tuple(self._partitions),
+                files=tuple(self._files),
+            )
+            operations = tuple(TableOperation(table, summary) for table, summary in self._summaries.items())
+            self.store.commit_txn(
+                self.txn_id, changes, tuple(dict.fromkeys(self._written)), self._batch, operations
+            )
+        except TransactionAbortedError:
+            self._end()
+            self._run(self._on_abort)
+            raise
+        except CommitStateUnknownError:
+            self._end()
+            raise
+        self._end(wrote=bool(self._write_ids))
+        self._run(self._on_commit)
+
+    def abort(self, reason: str) -> None:
+        """Give up: abort in the store, remove what was published. Safe to call twice.
+
+        A store that cannot be reached is no error: without heartbeats the transaction times out, and the cleaner
+        takes its files.
+        """
+        if self.ended:
+            return
+        self._end()
+        try:
+            aborted = self.txn_id in self.store.abort_txns([self.txn_id], reason)
+            # an interrupted commit may have gone through after all: then its files are the table's
+            if aborted or self.store.txn_state(self.txn_id) == TransactionState.ABORTED:
+                self._run(self._on_abort)
+        except StoreError:
+            logger.warning("transaction %s is left to its time-out: no store", self.txn_id, exc_info=True)
+
+    def _run(self, actions: Sequence[Callable[[], None]]) -> None:
+        for action in actions:
+            try:
+                action()
+            except HiveAcidError:  # nobody sees these files
+                logger.warning("transaction %s leaves files to the cleaner", self.txn_id, exc_info=True)
+
+    def _end(self, *, wrote: bool = False) -> None:
+        self.ended = True
+        self.heartbeats.forget(self.txn_id, wrote=wrote)
+        if self.guard is not None:
+            self.guard.abort("another transaction went on in its place")
+
+    def _require_open(self) -> None:
+        if self.ended:
+            raise TransactionStateError(f"transaction {self.txn_id} has ended")
+        self.heartbeats.check(self.txn_id)
+
+
+def _has_more(now: ValidWriteIdList, before: ValidWriteIdList) -> bool:
+    """Tell whether ``now`` has a committed write id that ``before`` has not."""
+    fresh = range(int(before.high_watermark) + 1, int(now.high_watermark) + 1)
+    return any(now.is_valid(one) for one in (*before.open, *fresh))
+
+
+def _names(components: Sequence[LockComponent]) -> str:
+    return ", ".join(
+        ".".join(part for part in (c.database, c.table, c.partition) if part) for c in components
+    )
+
+
+@dataclass(frozen=True)
+class Transactions:
+    """Begins transactions on one store with one session's settings."""
+
+    store: TransactionStore
+    heartbeats: Heartbeats
+    clock: Clock
+    client: Client
+
+    def begin(
+        self,
+        settings: Settings,
+        kind: TxnKind = TxnKind.DEFAULT,
+        *,
+        explicit: bool = False,
+        start: Start | None = None,
+    ) -> Transaction:
+        """Open a transaction and start its heartbeat.
+
+        ``start``: take its locks (waiting as :meth:`Transaction.lock`) and then its snapshot, too; without one
+        both are the caller's business, in this order. Raises LockTimeoutError; then nothing is left.
+        """
+        if start is None:
+            (txn_id,) = self.store.open_txns(self.client, 1, kind)
+            self.heartbeats.track(txn_id)
+            return Transaction(self.store, self.heartbeats, settings, self.clock, txn_id, explicit)
+        begun = self.store.begin_txn(self.client, start, kind)
+        self.heartbeats.track(begun.txn_id)
+        txn = Transaction(self.store, self.heartbeats, settings, self.clock, begun.txn_id, explicit)
+        if begun.snapshot is not None:
+            txn.set_begun(begun, start.locks)
+        elif begun.lock is not None:
+            txn.set_begun(Begun(begun.txn_id, begun.lock))
+            try:
+                txn.wait_for(begun.lock, start.locks)
+                if begun.before:
+                    return self._replace_after_wait(txn, begun, start, kind)
+            except BaseException as error:
+                txn.abort(str(error)[:200])
+                raise
+        return txn
+
+    def _replace_after_wait(self, txn: Transaction, begun: Begun, start: Start, kind: TxnKind) -> Transaction:
+        """Return the transaction to continue with after a wait: a new one if a conflicting transaction committed.
+
+        The store would report a conflict with the transaction waited for, although a snapshot taken now contains its
+        rows. The new transaction begins after that commit. The first one stays open and keeps its locks, so that no
+        other waiter gets between them. (Hive opens another one as well, and queues for its locks anew: ``Driver``, HIVE-24211.)
+        """
+        now = self.store.valid_write_ids(self.store.valid_txns(), tuple(begun.before))
+        if not any(_has_more(now[name], before) for name, before in begun.before.items()):
+            return txn
+        (txn_id,) = self.store.open_txns(self.client, 1, kind)
+        self.heartbeats.track(txn_id)
+        newer = Transaction(
+            self.store, self.heartbeats, txn.settings, self.clock, txn_id, txn.explicit, guard=txn
+        )
+        try:
+            # says what will be written; it may wait for the guard for ever
+            answer = self.store.lock(txn_id, start.locks)
+        except BaseException as error:
+            newer.abort(str(error)[:200])
+            raise
+        newer.set_begun(Begun(txn_id, answer), start.locks)
+        return newer
+
+    @contextmanager
+    def scope(
+        self,
+        settings: Settings,
+        joined: Transaction | None = None,
+        start: Start | None = None,
+        check: Callable[[], object] | None = None,
+    ) -> Iterator[Transaction]:
+        """Run one statement: in ``joined``, or in a transaction of its own that commits at the end.
+
+        ``check`` comes before anything is locked. An error aborts an own transaction; a joined one is marked, so
+        that it can only roll back.
+        """
+        if joined is not None:
+            try:
+                if check is not None:
+                    check()
+                if start is not None and start.locks:
+                    joined.lock(start.locks)
+                yield joined
+            except BaseException as error:
+                joined.failed = joined.failed or str(error) or type(error).__name__
+                lost = self.abort_error(joined, error)
+                if lost is not None:
+                    raise lost from error
+                raise
+            return
+        if check is not None:
+            check()
+        txn = self.begin(settings, start=start)
+        try:
+            yield txn
+            if not txn.ended:
+                txn.commit()
+        except BaseException as error:
+            lost = self.abort_error(txn, error)
+            txn.abort(str(error)[:200])
+            if lost is not None:
+                raise lost from error
+            raise
+
+    def abort_error(self, txn: Transaction, error: BaseException) -> TransactionAbortedError | None:
+        """Return the error to raise if files are missing because the transaction was aborted and cleaned up.
+
+        It slept past its time-out, and what it had staged, or was about to read, is gone.
+        """
+        if not isinstance(error, (StorageError, FormatError)) or txn.ended:
+            return None
+        if self.store.txn_state(txn.txn_id) not in (TransactionState.ABORTED, TransactionState.UNKNOWN):
+            return None
+        return TransactionAbortedError(
+            f"transaction {txn.txn_id} was aborted while its statement ran; nothing of it is visible"
+        )

@@ -1,0 +1,204 @@
+"""Hostile clients of the endpoint for monitors (issue 20, point 14)."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from http.client import HTTPConnection, HTTPSConnection
+from pathlib import Path
+
+import pytest
+
+from hiveacid.errors import ConfigError
+from hiveacid.services.endpoint import Endpoint
+from hiveacid.services.http_server import Access
+
+PATIENCE = 0.5  # seconds
+ENOUGH = 30.0  # seconds until a test gives up
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint(0, Access(patience=PATIENCE)) as made:
+        yield made
+
+
+def connect(endpoint: Endpoint) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", endpoint.port), ENOUGH)
+
+
+def raw(endpoint: Endpoint, request: bytes) -> bytes:
+    """Send bytes and return all that comes back."""
+    with connect(endpoint) as client, suppress(ConnectionError):
+        client.sendall(request)
+        with client.makefile("rb") as answer:
+            return answer.read()
+    return b""
+
+
+def ask(endpoint: Endpoint, path: str = "/health", **headers: str) -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", endpoint.port, timeout=ENOUGH)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def closed_after(client: socket.socket, drip: bytes) -> float:
+    """Send a byte whenever the server is silent; return the seconds until it closes the connection."""
+    began = time.monotonic()
+    client.settimeout(PATIENCE / 10)
+    while time.monotonic() - began < ENOUGH:
+        try:
+            client.send(drip)
+            if client.recv(1) == b"":
+                break
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            break
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("start", [b"", b"GET /health HTTP/1.1\r\nX-A: "])
+def test_a_client_that_sends_byte_by_byte_is_cut_off(endpoint: Endpoint, start: bytes) -> None:
+    """The deadline is for the request, not for each read; others are answered meanwhile."""
+    with connect(endpoint) as slow:
+        slow.send(start)
+        assert ask(endpoint)[0] == 200
+        assert closed_after(slow, b"x") < 10 * PATIENCE
+
+
+def test_many_connections_get_few_threads() -> None:
+    """Those above the limit are refused at once; when the others are gone there is room again."""
+    with Endpoint(0, Access(patience=ENOUGH)) as endpoint, ExitStack() as stack:
+        before = threading.active_count()
+        held = [stack.enter_context(connect(endpoint)) for _ in range(8)]
+        for client in held:
+            client.send(b"GET /health HTTP/1.1\r\n")
+        for _ in range(50):
+            assert raw(endpoint, b"") in (b"", FULL)
+        assert threading.active_count() <= before + 8
+        for client in held:
+            client.send(b"Host: localhost\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.0 200 OK")
+            client.close()
+        status = 503
+        until = time.monotonic() + ENOUGH
+        while status != 200 and time.monotonic() < until:
+            with suppress(ConnectionError):
+                status, _ = ask(endpoint)
+        assert status == 200
+
+
+FULL = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "status"),
+    [
+        (["evil.example"], 421),
+        (["evil.example:9100"], 421),
+        (["127.0.0.1.evil.example"], 421),
+        ([""], 421),
+        (["[::1"], 400),
+        ([], 400),
+        (["localhost", "localhost"], 400),
+        (["localhost:1"], 200),
+        (["LOCALHOST"], 200),
+        (["[::1]:9100"], 200),
+        (["monitor.example"], 200),
+    ],
+)  # fmt: skip
+def test_the_host_header_must_name_this_machine(hosts: list[str], status: int) -> None:
+    """Otherwise a foreign page in a browser on this machine could read it (DNS rebinding)."""
+    with Endpoint(0, Access(names=frozenset({"monitor.example"}))) as endpoint:
+        headers = "".join(f"Host: {host}\r\n" for host in hosts)
+        answer = raw(endpoint, f"GET /metrics HTTP/1.1\r\n{headers}\r\n".encode())
+        assert answer.startswith(f"HTTP/1.0 {status} ".encode())
+        assert b"Python/" not in answer
+        assert b"Server: hiveacid\r\n" in answer
+
+
+def test_the_token_must_be_sent(tmp_path: Path) -> None:
+    """Every page needs it."""
+    file = tmp_path / "token"
+    file.write_text("s3cret\n")
+    access = Access.of(token=file)
+    assert "s3cret" not in repr(access)
+    with Endpoint(0, access) as endpoint:
+        for path in ("/health", "/metrics", "/"):
+            assert ask(endpoint, path) == (401, b"Unauthorized\n")
+            for wrong in ("Bearer s3cre", "Bearer s3cret2", "Basic s3cret", "s3cret", "Bearer \xe4"):
+                assert ask(endpoint, path, Authorization=wrong)[0] == 401
+        assert ask(endpoint, Authorization="Bearer s3cret")[0] == 200
+
+
+def test_other_machines_need_token_and_tls(tmp_path: Path) -> None:
+    """Files that do not fit are refused at the start."""
+    empty = tmp_path / "empty"
+    empty.touch()
+    with pytest.raises(ConfigError, match="needs a token and a TLS certificate"):
+        Access.of("0.0.0.0", token=empty)  # noqa: S104 - refused
+    with pytest.raises(ConfigError, match="contains no token"):
+        Access.of(token=empty)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Access.of(certificate=empty)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Access.of(token=tmp_path / "missing")
+
+
+def test_tls_and_a_client_that_never_shakes_hands(tmp_path: Path) -> None:
+    """It does not hold up others."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1",
+         "-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    with Endpoint(0, Access.of(certificate=certificate, key=key)) as endpoint, connect(endpoint):
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        connection = HTTPSConnection("localhost", endpoint.port, timeout=ENOUGH, context=trusted)
+        connection.request("GET", "/health")
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert b"200" not in raw(endpoint, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+
+def test_health_needs_neither_spark_nor_the_client_of_prometheus(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No services are attached yet, as while Spark starts."""
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    status, body = ask(endpoint)
+    assert (status, json.loads(body)) == (200, {"status": "starting", "services": {}})
+    status, body = ask(endpoint, "/metrics")
+    assert (status, b"pip install" in body) == (503, True)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(1000)) + b"\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n",
+        b"\r\n\r\n\x00\xff",
+        b"GET /health",
+    ],
+    ids=lambda request_: repr(request_[:20]),
+)
+def test_requests_that_are_none(endpoint: Endpoint, request_: bytes) -> None:
+    """They are refused or cut off, and the next client is answered."""
+    assert b" 200 " not in raw(endpoint, request_)[:20]
+    assert ask(endpoint)[0] == 200

@@ -1,0 +1,189 @@
+"""SQL text of any kind and size: a statement or a typed error, within a second and 200 MB (issue 20, 15).
+
+HIVEACID_FUZZ_STATEMENTS: how many mutated statements are tried (a longer run: 100000).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hiveacid.errors import HiveAcidError, ParseError, StatementTooLargeError
+from hiveacid.spark.parser.lexer import MAX_DEPTH, MAX_LENGTH, MAX_TOKENS, tokenize
+from hiveacid.sql.binding.change_functions import find_change_calls
+from hiveacid.sql.binding.parameters import with_arguments
+from hiveacid.sql.binding.table_mentions import find_table_mentions
+from hiveacid.sql.binding.travel_clauses import without_clauses
+from hiveacid.sql.grammar.parse import parse, split
+from hiveacid.sql.statements import Slice
+
+if TYPE_CHECKING:
+    from hiveacid import AcidSession
+
+COUNT = int(os.environ.get("HIVEACID_FUZZ_STATEMENTS", "4000"))
+MOST_SECONDS, MOST_BYTES = 1.0, 200_000_000
+_PIECES = (
+    "(", ")", "[", "]", ",", ";", ".", "'", '"', "`", "``", "\\", "/*", "*/", "/*+", "--", "\n", "=", "<", ">", ":", "?",
+    "SELECT", "FROM", "CASE", "END", "WHEN", "THEN", "INSERT", "VALUES", "WITH", "AS", "PARTITION", "ORDER BY", "LIMIT",
+    "NULL", "NOT", "1", "1e", "0x", "1.5BD", "9" * 400, "${env:HOME}", ":v", "é", "\u00a0", "\x00", "\ud800", "\U0001f600",
+    "array<", "struct<a:", ">", "VERSION AS OF", "IDENTIFIER(", "LATERAL VIEW", "r'", "X'", "INTERVAL", "EXPLAIN",
+)  # fmt: skip
+
+
+def _statements() -> list[str]:
+    """Return the statements of the test scripts: all that the grammars know."""
+    found = []
+    for script in sorted((Path(__file__).parents[1] / "sql").glob("*.test")):
+        for block in script.read_text(encoding="utf-8").split("\n\n"):
+            lines = block.strip().split("\n")
+            if len(lines) > 1 and ("statement" in lines[0] or "query" in lines[0]):
+                found.append("\n".join(lines[1:]).partition("\n----")[0])
+    return found
+
+
+def _mutated(random_: random.Random, text: str, others: list[str]) -> str:
+    """Return a text with pieces cut, doubled, moved, put in or repeated many times."""
+    for _ in range(random_.randint(1, 4)):
+        start, end = sorted((random_.randint(0, len(text)), random_.randint(0, len(text))))
+        piece = random_.choice(_PIECES)
+        text = random_.choice([
+            text[:end],
+            text[:start] + text[end:],
+            text[:end] + text[start:],
+            f"{text[:start]} {piece} {text[start:]}",
+            text[:start] + piece + text[end:],
+            text[:start] + f" {piece} " * random_.choice((2, 50, 700)) + text[start:],
+            text[:start] + random_.choice(others) + text[start:],
+        ])[:200_000]  # fmt: skip
+    return text
+
+
+def _parse_all_ways(text: str) -> None:
+    """Give a text to everything that reads it before Spark does; only errors of ours may come back."""
+    for read in (find_change_calls, without_clauses, _fill_in):
+        try:
+            read(Slice(text))
+        except HiveAcidError:
+            continue
+    for read_text in (parse, split):
+        try:
+            read_text(text)
+        except HiveAcidError:
+            continue
+
+
+def _fill_in(piece: Slice) -> str:
+    return with_arguments(piece, {"v": "a'${env:HOME}"})
+
+
+def test_mutated_statements_are_parsed_or_refused_at_once() -> None:
+    """Whatever is cut out of them or put into them."""
+    statements = _statements()
+    assert len(statements) > 300
+    random_ = random.Random(20)
+    for number in range(COUNT):
+        text = _mutated(random_, random_.choice(statements), statements)
+        began = time.process_time()
+        try:
+            _parse_all_ways(text)
+        except Exception as error:
+            raise AssertionError(f"statement {number}: {text[:2000]!r}") from error
+        assert time.process_time() - began < MOST_SECONDS, (number, text[:2000])
+
+
+def test_mutated_queries_name_tables_or_are_refused() -> None:
+    """By sqlglot, which finds the tables of a query where Spark's parser is out of reach."""
+    queries = [text for text in _statements() if text.startswith(("SELECT", "WITH", "FROM"))]
+    random_ = random.Random(21)
+    for number in range(COUNT // 40):
+        text = _mutated(random_, random_.choice(queries), queries)[:3000]
+        try:
+            find_table_mentions(text)
+        except HiveAcidError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"query {number}: {text!r}") from error
+
+
+# Those that need most memory for their size; measuring takes several times as long as parsing.
+_MEASURED = frozenset({"clauses", "text", "quotes"})
+
+
+def _huge() -> Iterator[tuple[str, str]]:
+    """Yield shapes that once took more than linear time, near the largest size that a statement may have."""
+    count = 20_000
+    yield (
+        "clauses",
+        "MERGE INTO t USING s ON t.a = s.a " + "WHEN MATCHED AND t.a = 1 THEN UPDATE SET b = 2 " * count,
+    )
+    yield "digits", "SELECT " + "1" * 1_000_000 + "x"
+    yield "fields", f"CREATE TABLE t (a STRUCT<{', '.join(f'c{one}: INT' for one in range(count))}>)"
+    yield "rows", "INSERT INTO t VALUES " + ", ".join(["(1, 'a')"] * count)
+    yield "names", f"CREATE TABLE t ({', '.join(f'c{one} INT' for one in range(count))})"
+    yield "partitions", "ALTER TABLE t DROP " + ", ".join(["PARTITION (p = 1)"] * count)
+    yield "constraints", f"CREATE TABLE t (a INT{', PRIMARY KEY (a) DISABLE NOVALIDATE' * count})"
+    yield "order", "ALTER TABLE t COMPACT 'rebalance' ORDER BY " + ", ".join(["a"] * count)
+    yield "comments", "SELECT 1" + "/* " * 300_000 + "*/ " * 300_000
+    yield "text", f"SELECT '{'x' * (MAX_LENGTH - 10)}'"
+    yield "quotes", "SELECT " + "'a''" * 400_000
+    yield "blanks", "SELECT" + " \n" * 1_000_000 + "1"
+
+
+@pytest.mark.parametrize(("shape", "text"), [pytest.param(*case, id=case[0]) for case in _huge()])
+def test_huge_statements_take_a_second_and_200_mb_at_most(shape: str, text: str) -> None:
+    """Whether they are parsed or refused."""
+    began = time.process_time()
+    _parsed_or_refused(text)
+    assert time.process_time() - began < 2 * MOST_SECONDS, shape  # CI machines are slower, and shared
+    if shape not in _MEASURED:
+        return
+    tracemalloc.start()
+    try:
+        _parsed_or_refused(text)
+        assert tracemalloc.get_traced_memory()[1] < MOST_BYTES, shape
+    finally:
+        tracemalloc.stop()
+
+
+def _parsed_or_refused(text: str) -> None:
+    try:
+        parse(text)
+    except ParseError:
+        return
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT '" + "x" * MAX_LENGTH + "'",
+        "SELECT " + "1," * MAX_TOKENS,
+        "SELECT " + "(" * (MAX_DEPTH + 1) + "1" + ")" * (MAX_DEPTH + 1),
+        "SELECT " + "CASE WHEN a THEN " * (MAX_DEPTH + 1) + "1" + " END" * (MAX_DEPTH + 1),
+    ],
+    ids=["characters", "words", "parentheses", "cases"],
+)  # fmt: skip
+def test_statements_above_the_limits_are_refused(text: str) -> None:
+    """With an error of their own, by the tokenizer: whoever reads a statement meets it."""
+    for read in (parse, tokenize):
+        with pytest.raises(StatementTooLargeError, match=r"more than \d+"):
+            read(text)
+
+
+def test_statements_too_deep_for_spark_are_refused(acid: AcidSession) -> None:
+    """Spark's parser calls itself for each level, and may run out of stack."""
+    acid.sql("CREATE TABLE t (a INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+    deep: tuple[Callable[[str], str], ...] = (
+        lambda word: f"SELECT a FROM t WHERE {word * 20_000} a = 1",
+        lambda word: f"DELETE FROM t WHERE {word * 20_000} a = 1",
+    )
+    for statement in deep:
+        with pytest.raises(ParseError, match=r"nested too deeply|too complex"):
+            acid.sql(statement("NOT "))
+    assert acid.sql("SELECT count(*) FROM t").collect()[0][0] == 0

@@ -1,0 +1,71 @@
+"""NOT NULL constraints in the plans that write; ``tests/interop/test_hive_constraints.py`` has those of real metastores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hiveacid.core.schema.constraints import Constraint, ConstraintKind
+from hiveacid.errors import ConstraintViolationError
+
+if TYPE_CHECKING:
+    from hiveacid import AcidSession
+    from hiveacid.core.model import TableName
+
+NAME = "it's \\'a' \"name\""
+CONSTRAINTS = (
+    Constraint(ConstraintKind.NOT_NULL, NAME, "s"),
+    Constraint(ConstraintKind.NOT_NULL, "nn_p", "p"),
+)
+
+
+@pytest.fixture
+def constrained(acid: AcidSession, monkeypatch: pytest.MonkeyPatch) -> AcidSession:
+    """Return a session whose catalog has constraints for every table, as a metastore may."""
+    acid.sql(
+        "CREATE TABLE t (a INT, s STRUCT<x: INT>) PARTITIONED BY (p STRING) TBLPROPERTIES ('transactional'='true')"
+    )
+
+    def enabled_constraints(name: TableName) -> tuple[Constraint, ...]:
+        return CONSTRAINTS if name.name == "t" else ()
+
+    monkeypatch.setattr(acid.context.catalog, "enabled_constraints", enabled_constraints)
+    return acid
+
+
+def rows(acid: AcidSession) -> list[tuple[object, ...]]:
+    return sorted((row.a, row.s.x, row.p) for row in acid.sql("SELECT * FROM t").collect())
+
+
+def test_names_nested_types_and_partitions(constrained: AcidSession) -> None:
+    """A message with quotes and backslashes arrives whole; NULL inside of a struct is none of the column."""
+    constrained.sql(
+        "INSERT INTO t PARTITION (p='x') VALUES (1, named_struct('x', NULL)), (2, named_struct('x', 2))"
+    )
+    with pytest.raises(ConstraintViolationError) as found:
+        constrained.sql("INSERT INTO t PARTITION (p='x') SELECT 3, NULL")
+    assert f"constraint {NAME} (NOT NULL)" in str(found.value)
+    for statement in (
+        "INSERT INTO t PARTITION (p=NULL) SELECT 3, named_struct('x', 3)",
+        "INSERT INTO t PARTITION (p) SELECT 3, named_struct('x', 3), NULL",
+    ):
+        with pytest.raises(ConstraintViolationError, match="nn_p"):
+            constrained.sql(statement)
+    assert [row[0] for row in constrained.sql("SELECT a FROM t ORDER BY a").collect()] == [1, 2]
+
+
+def test_rows_that_are_not_written_are_not_checked(constrained: AcidSession) -> None:
+    """Source rows that no clause inserts, target rows that no clause changes, and deleted ones may hold NULL."""
+    constrained.sql(
+        "INSERT INTO t PARTITION (p='x') VALUES (1, named_struct('x', 1)), (2, named_struct('x', 2))"
+    )
+    constrained.sql(
+        "MERGE INTO t USING (SELECT 1 AS k, named_struct('x', 5) AS v UNION ALL SELECT 2, NULL UNION ALL SELECT 3, NULL "
+        "UNION ALL SELECT 4, named_struct('x', 4)) s ON t.a = s.k WHEN MATCHED AND s.v IS NULL THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET s = s.v WHEN NOT MATCHED AND s.v IS NOT NULL THEN INSERT VALUES (s.k, s.v, 'y')"
+    )
+    assert rows(constrained) == [(1, 5, "x"), (4, 4, "y")]
+    with pytest.raises(ConstraintViolationError):
+        constrained.sql("UPDATE t SET s = NULL WHERE a = 4")
+    assert rows(constrained) == [(1, 5, "x"), (4, 4, "y")]

@@ -1,0 +1,200 @@
+"""The driver of a cluster test: python cluster_driver.py SCENARIO MASTER DIRECTORY; prints what it found as JSON.
+
+A process of its own, because a process has one SparkContext, and one time zone of its JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+
+import hiveacid
+from hiveacid.errors import HiveAcidError
+
+if TYPE_CHECKING:
+    from hiveacid import AcidSession
+
+ACID = "CREATE TABLE {} STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+_PATIENCE = 120.0  # seconds
+_BLOCK = 0.01
+
+
+def session(master: str, warehouse: Path, **settings: str) -> AcidSession:
+    """Return a session whose executors have one core each."""
+    builder: Any = SparkSession.builder.appName("cluster test").master(master)
+    common = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "600m",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "500m",
+        "spark.executor.cores": "1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for key, value in (common | {key.replace("_", "."): value for key, value in settings.items()}).items():
+        builder = builder.config(key, value)
+    os.environ["PYSPARK_PYTHON"] = "python3"  # the executors' own, without hiveacid
+    return hiveacid.connect(hiveacid.configure(builder).getOrCreate(), str(warehouse))
+
+
+def refused(run: Callable[[], object]) -> str:
+    """Return the error of a statement as text."""
+    try:
+        return f"no error, but {run()}"
+    except HiveAcidError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def rows(acid: AcidSession, query: str) -> list[list[Any]]:
+    """Return what a query finds."""
+    return [list(row) for row in acid.sql(query).collect()]
+
+
+def unshared(master: str, directory: Path) -> dict[str, object]:
+    """Write to a directory under which every executor has a file system of its own."""
+    acid = session(master, directory)
+    acid.sql(ACID.format("t (id BIGINT, v STRING)"))
+    acid.sql(ACID.format("p (id BIGINT) PARTITIONED BY (k BIGINT)"))
+    acid.sql("CREATE TABLE plain (id BIGINT, v STRING) STORED AS PARQUET")
+    source = "SELECT id, 'x' FROM range(1000)"
+    found: dict[str, object] = {
+        "insert": refused(lambda: acid.sql(f"INSERT INTO t {source}").collect()),
+        "partitions": refused(lambda: acid.sql("INSERT INTO p SELECT id, id % 3 FROM range(1000)").collect()),
+        "overwrite": refused(lambda: acid.sql(f"INSERT OVERWRITE TABLE t {source}").collect()),
+        "merge": refused(
+            lambda: acid.sql(
+                "MERGE INTO t USING (SELECT id FROM range(10)) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (s.id, 'm')"
+            ).collect()
+        ),
+        "plain": refused(lambda: acid.sql(f"INSERT INTO plain {source}").collect()),
+    }
+    found["rows"] = [rows(acid, f"SELECT count(*) FROM {name}")[0][0] for name in ("t", "p", "plain")]
+    return found
+
+
+def _executors(master_of: str) -> list[int]:
+    """Return the processes of an application's executors."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words and master_of.encode() in words:
+            found.append(int(entry.name))
+    return found
+
+
+def _killing(acid: AcidSession, statement: Callable[[], object]) -> bool:
+    """Kill an executor while a statement's tasks run; tell whether the statement was still at work."""
+    context = acid.context.facts.spark.sparkContext
+    tracker = context.statusTracker()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            statement()
+        except BaseException as error:  # noqa: BLE001 - raised below, in the main thread
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    before = set(tracker.getActiveStageIds())
+    thread.start()
+    until = time.monotonic() + _PATIENCE
+    while thread.is_alive() and time.monotonic() < until:
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds() if stage not in before]
+        if any(stage is not None and stage.numActiveTasks for stage in stages):
+            break
+        thread.join(_BLOCK)
+    alive = thread.is_alive()
+    os.kill(_executors(context.applicationId)[0], signal.SIGKILL)
+    thread.join(_PATIENCE)
+    if failed:
+        raise failed[0]
+    return alive
+
+
+def killed(master: str, directory: Path) -> dict[str, object]:
+    """Kill an executor during an INSERT, a MERGE and a COMPACT, with speculative tasks."""
+    acid = session(
+        master,
+        directory,
+        spark_speculation="true",
+        **{
+            "spark.speculation.interval": "50ms",
+            "spark.speculation.multiplier": "1.01",
+            "spark.speculation.quantile": "0.3",
+            "spark.speculation.minTaskRuntime": "0ms",
+            "spark.shuffle.io.maxRetries": "1",
+            "spark.shuffle.io.retryWait": "100ms",
+        },
+    )
+    acid.sql(ACID.format("t (id BIGINT, v STRING)"))
+    slow = "coalesce(id + length(reflect('java.lang.Thread', 'sleep', 0L)) * 0, id)"
+    spark = acid.context.facts.spark
+    source = spark.range(0, 20_000, 1, 8).selectExpr(f"CAST({slow} AS BIGINT) AS id", "'a' AS v")
+    source.createOrReplaceTempView("source")
+    found: dict[str, object] = {}
+    found["insert"] = _killing(acid, lambda: acid.sql("INSERT INTO t SELECT * FROM source").collect())
+    found["after insert"] = rows(acid, "SELECT count(*), count(DISTINCT id), sum(id) FROM t")
+    spark.range(10_000, 30_000, 1, 8).selectExpr(f"CAST({slow} AS BIGINT) AS id").createOrReplaceTempView(
+        "changes"
+    )
+    merge = """MERGE INTO t USING changes s ON t.id = s.id
+        WHEN MATCHED AND t.id % 2 = 0 THEN DELETE
+        WHEN MATCHED THEN UPDATE SET v = 'b'
+        WHEN NOT MATCHED THEN INSERT VALUES (s.id, 'c')"""
+    found["merge"] = _killing(acid, lambda: acid.sql(merge).collect())
+    query = "SELECT v, count(*), count(DISTINCT id), sum(id) FROM t GROUP BY v ORDER BY v"
+    found["after merge"] = rows(acid, query)
+    found["compact"] = _killing(acid, lambda: acid.table("t").compact("major"))
+    found["after compact"] = rows(acid, query)
+    return found
+
+
+def zones(master: str, directory: Path) -> dict[str, object]:
+    """Write and read times where the driver is in Berlin, the executors are in New York and the session shows UTC."""
+    acid = session(master, directory, **{"spark.driver.extraJavaOptions": "-Duser.timezone=Europe/Berlin"})
+    columns = "(id INT, t TIMESTAMP, l TIMESTAMP WITH LOCAL TIME ZONE, a ARRAY<TIMESTAMP>)"
+    noon = "TIMESTAMP'2026-01-15 12:00:00'"
+    acid.sql(ACID.format(f"z {columns}"))
+    acid.sql(f"INSERT INTO z SELECT id, {noon}, {noon}, array({noon}) FROM range(4)")
+    acid.sql("UPDATE z SET t = t + INTERVAL 1 HOUR WHERE id = 1")
+    acid.sql(f"DELETE FROM z WHERE t = {noon} AND id = 2")
+    acid.sql(f"INSERT INTO z VALUES (5, {noon}, {noon}, array({noon}))")
+    shown = "SELECT id, CAST(t AS STRING), CAST(l AS STRING), CAST(a[0] AS STRING) FROM z ORDER BY id"
+    found: dict[str, object] = {"before": rows(acid, shown)}
+    acid.table("z").compact("major")
+    found["after"] = rows(acid, shown)
+    found["zone of executors"] = acid.context.facts.stored_time_zone
+    found["noon"] = rows(acid, f"SELECT count(*) FROM z WHERE t = {noon}")
+    acid.sql(
+        f"CREATE TABLE i {columns} CLUSTERED BY (t) INTO 2 BUCKETS STORED AS ORC TBLPROPERTIES ('transactional'='true', "
+        "'transactional_properties'='insert_only')"
+    )
+    for _ in range(2):
+        acid.sql("INSERT INTO i SELECT * FROM z")
+    acid.table("i").compact("major")
+    found["insert only"] = rows(acid, shown.replace("FROM z", "FROM i"))
+    return found
+
+
+SCENARIOS = {"zones": zones, "unshared": unshared, "killed": killed}
+
+if __name__ == "__main__":
+    found = SCENARIOS[sys.argv[1]](sys.argv[2], Path(sys.argv[3]))
+    sys.stdout.write(json.dumps(found, default=str))

@@ -1,0 +1,52 @@
+"""What of the suite is not run on Spark Connect, and why. By file, or by file and test."""
+
+JVM = "looks into the JVM of a classic session"
+NATIVE = "spark.sql itself needs a classic session"
+
+TELLS_NOTHING = "Spark Connect does not say what its tasks wrote"
+
+EXCEPTIONS = {
+    "smoke/test_smoke.py::test_tasks_report_the_rows_of_every_verb": TELLS_NOTHING,
+    "smoke/test_smoke.py::test_staged_rows_that_are_lost_fail_the_statement": TELLS_NOTHING,
+    "spark/test_compaction_balance.py::test_staged_files_that_are_lost_fail_the_compaction[True": TELLS_NOTHING,
+    "spark/test_time_zones.py": "rules of time zones are compared by Java objects: " + JVM,
+    "spark/test_conditions.py": "conditions are read from Spark's own trees: " + JVM,
+    "spark/test_object_store.py": "the server of the tests has no jars of s3a://",
+    "spark/test_search_argument.py": "row groups are skipped by Java objects: " + JVM,
+    "spark/test_relations.py": "Spark's own parser: " + JVM,
+    "spark/test_plans.py": "the plans of classic Spark: " + JVM,
+    "spark/test_leftovers.py": "the session of the process: " + JVM,
+    "spark/test_lease.py": "when the JVM's garbage collector lets a plan go: " + JVM,
+    "spark/test_native.py": NATIVE,
+    "spark/test_native_names.py": NATIVE,
+    "hostile/test_parameter_values.py::test_parameter_values_are_data_in_a_native_session": NATIVE,
+    "hostile/test_sql_text.py::test_statements_too_deep_for_spark": "the stack that runs out is the server's",
+    "spark/test_past_in_sql.py::test_the_past_of_a_table[native]": NATIVE,
+    "spark/test_past_in_sql.py::test_names_and_places[native]": NATIVE,
+    "spark/test_pruning.py::test_partitions_that_match_stay[date-values24": "a function leaves no partition out there",
+    "spark/test_pruning.py::test_partitions_that_match_stay[string-values31": "a function leaves no partition out there",
+    "spark/test_pruning.py::test_unknown_columns_are_refused": "they are when the rows are filtered",
+    "spark/test_pruning.py::test_other_alias": "they are when the rows are filtered",
+    "spark/test_pruning.py::test_python_answers_as_spark_does": "Spark judges all conditions there",
+    "spark/test_pruning.py::test_ten_thousand_partitions_take_no_time": "Spark judges all conditions there",
+    "spark/test_sql_session.py::test_what_the_user_cached_stays_cached": "the server drops what is cached with its view",
+    "spark/test_sql_session.py::test_small_results_need_no_job": "counts jobs: " + JVM,
+    "spark/test_side_by_side.py": "the properties of a thread, and Ctrl-C of a shell: " + JVM,
+    "spark/test_narrowing.py::test_what_is_known_of_the_target": "no target is narrowed there: " + JVM,
+    "spark/test_narrowing.py::test_columns_that_every_update_sets": "optimised plans: " + JVM,
+    "spark/test_text.py::test_any_line_is_read_as_hive_reads_it": "asks Hive's class: " + JVM,
+    "spark/test_text.py::test_hive_reads_what_we_write_with_escapes": "asks Hive's class: " + JVM,
+    "spark/test_text.py::test_delimiters_of_other_levels_are_plain_text": "asks Hive's class: " + JVM,
+    "spark/test_streaming.py::test_values_of_every_type_are_those": "texts that are no UTF-8 do not reach a client",
+    "spark/test_stream_source.py": "its foreachBatch is of a module of the tests, which the server's Python does not have",
+    "spark/test_migrate.py::test_from_sqlite_to_postgresql_and_back": "a DataFrame that nobody keeps holds no snapshot there",
+    "spark/test_stream_writer.py": 'foreachBatch runs in the server: writeStream.format("hiveacid") does the same',
+    "spark/test_compaction_order.py": "tasks of their own for each file need a second session: " + JVM,
+    "spark/test_cli.py": "the command line starts a session of its own, a classic one",
+    "spark/test_documents.py": "the pages start sessions of their own, classic ones",
+    "spark/test_shell.py": "the shell starts a session of its own, a classic one",
+    "spark/test_hive_support.py": "Spark's own Hive catalog, in a process with a classic session",
+    "spark/test_demo.py": "the demo starts a session of its own, a classic one",
+    "spark/test_views.py::test_views_of_ours_beside_sparks": NATIVE,
+    "sql/test_scripts.py::test_script_by_spark_sql": NATIVE,
+}

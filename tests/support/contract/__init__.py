@@ -1,0 +1,1 @@
+"""Contract of transaction stores and catalogs: tests that every one of them passes."""

@@ -1,0 +1,261 @@
+"""Contract: databases, tables, partitions, views."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableName, ViewDefinition
+from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
+from hiveacid.ports.catalog import CatalogChanges
+from support.samples import CLIENT, ORDERS, STOCK, Store, database, table
+
+ODD = "d'b\"; drop table x; -- ü😀%_\\"
+
+
+def view(name: str = "best", database: str = "shop") -> ViewDefinition:
+    """Return a view with something in every field."""
+    return ViewDefinition(
+        name=TableName(database, name),
+        columns=(Column("n", "int", "it's"), Column("m", "struct<a:int>")),
+        text="SELECT `id`, `item` FROM `shop`.`orders` -- ünï😀",
+        original="SELECT * FROM orders -- ünï😀",
+        outputs=("id", "Item"),
+        database="bank",
+        properties=(("k", "v;'\""),),
+        comment="the 'best'",
+        owner="ann",
+        created_at=1_700_000_000,
+    )
+
+
+class ViewRules:
+    """Views: what their definitions mean is not the store's business."""
+
+    def test_views(self, store: Store) -> None:
+        """Made, listed beside the tables, changed as a whole, renamed, dropped."""
+        with pytest.raises(NoSuchDatabaseError):
+            store.create_view(view())
+        with pytest.raises(NoSuchDatabaseError):
+            store.list_views("shop")
+        store.create_database(database())
+        store.create_database(database("bank"))
+        assert store.list_views("shop") == ()
+        store.create_view(view())
+        store.create_view(view("another"))
+        store.create_view(view(ODD))
+        store.create_table(table())
+        assert store.get_view(TableName("shop", "best")) == view()
+        assert store.list_views("shop") == tuple(sorted(("another", "best", ODD)))
+        assert store.list_views("bank") == ()
+        assert store.list_tables("shop") == ("orders",)
+        assert store.get_table(TableName("shop", "best")) is None
+        assert store.get_view(ORDERS) is None
+        changed = replace(view(), text="SELECT 1", outputs=(), comment=None, properties=())
+        store.alter_view(changed.name, changed)
+        assert store.get_view(changed.name) == changed
+        moved = replace(changed, name=TableName("bank", "worst"))
+        store.alter_view(changed.name, moved)
+        assert store.get_view(changed.name) is None
+        assert store.get_view(moved.name) == moved
+        store.drop_view(moved.name)
+        assert store.list_views("bank") == ()
+        for absent in (moved.name, ORDERS):
+            with pytest.raises(NoSuchTableError, match="view"):
+                store.drop_view(absent)
+            with pytest.raises(NoSuchTableError, match="view"):
+                store.alter_view(absent, view())
+
+    def test_tables_and_views_share_their_names(self, store: Store) -> None:
+        """Neither takes the other's, whichever came first, renamed or with a commit."""
+        for name in ("shop", "bank"):
+            store.create_database(database(name))
+        store.create_table(table())
+        store.create_view(view())
+        with pytest.raises(AlreadyExistsError, match="table"):
+            store.create_view(view("orders"))
+        with pytest.raises(AlreadyExistsError, match="view"):
+            store.create_view(view())
+        with pytest.raises(AlreadyExistsError, match="table"):
+            store.alter_view(view().name, view("orders"))
+        with pytest.raises(NoSuchDatabaseError):
+            store.alter_view(view().name, view(database="none"))
+        taken = table(TableName("shop", "best"))
+        with pytest.raises(AlreadyExistsError, match="view"):
+            store.create_table(taken)
+        with pytest.raises(AlreadyExistsError, match="view"):
+            store.alter_table(ORDERS, taken)
+        (txn_id,) = store.open_txns(CLIENT)
+        with pytest.raises(AlreadyExistsError, match="view"):
+            store.commit_txn(txn_id, CatalogChanges(tables=(taken,)))
+        store.abort_txns([txn_id], "test")
+        store.create_view(view(database="bank"))
+        with pytest.raises(CatalogError, match="not empty"):
+            store.drop_database("bank")
+        store.drop_view(view(database="bank").name)
+        store.drop_database("bank")
+
+    @pytest.mark.parametrize("bad", ["", "a\0b", "\udfff", "x" * 257])
+    def test_impossible_names_of_views_are_refused(self, store: Store, bad: str) -> None:
+        """As a table's are."""
+        store.create_database(database())
+        for verb in (store.get_view, store.drop_view):
+            with pytest.raises(CatalogError):
+                verb(TableName("shop", bad))
+        with pytest.raises(CatalogError):
+            store.create_view(view(bad))
+
+
+class CatalogRules:
+    """The catalog by itself."""
+
+    def test_databases(self, store: Store) -> None:
+        """Created once, listed sorted, dropped when empty."""
+        for name in ("shop", "bank", ODD):
+            store.create_database(database(name))
+        assert store.list_databases() == tuple(sorted(("bank", ODD, "shop")))
+        assert store.get_database(ODD) == database(ODD)
+        assert store.get_database("none") is None
+        with pytest.raises(AlreadyExistsError):
+            store.create_database(DatabaseDefinition("shop", "elsewhere"))
+        store.create_table(table())
+        with pytest.raises(CatalogError, match="not empty"):
+            store.drop_database("shop")
+        store.drop_database("bank")
+        with pytest.raises(NoSuchDatabaseError):
+            store.drop_database("bank")
+        assert store.list_databases() == tuple(sorted((ODD, "shop")))
+
+    def test_a_definition_comes_back_whole(self, store: Store) -> None:
+        """Every field, quotes and unicode included."""
+        store.create_database(database())
+        plain = replace(
+            table(STOCK), partition_columns=(), bucketing=None, properties=(), comment=None, external=True
+        )
+        store.create_table(table())
+        store.create_table(plain)
+        assert store.get_table(ORDERS) == table()
+        assert store.get_table(STOCK) == plain
+        assert store.get_table(TableName("shop", "none")) is None
+        assert store.get_table(TableName("none", "orders")) is None
+
+    def test_tables(self, store: Store) -> None:
+        """A table has a database and is there once."""
+        with pytest.raises(NoSuchDatabaseError):
+            store.create_table(table())
+        with pytest.raises(NoSuchDatabaseError):
+            store.list_tables("shop")
+        store.create_database(database())
+        assert store.list_tables("shop") == ()
+        for name in ("orders", "a", ODD):
+            store.create_table(table(TableName("shop", name)))
+        assert store.list_tables("shop") == tuple(sorted(("a", ODD, "orders")))
+        with pytest.raises(AlreadyExistsError):
+            store.create_table(table())
+        store.drop_table(TableName("shop", ODD))
+        with pytest.raises(NoSuchTableError):
+            store.drop_table(TableName("shop", ODD))
+        assert store.list_tables("shop") == ("a", "orders")
+
+    def test_no_two_tables_share_a_place(self, store: Store) -> None:
+        """Neither the same, nor one in the other's; nor do they with a commit."""
+        store.create_database(database())
+        store.create_table(table(ORDERS, "file:/wh/a/b"))
+        for place in ("file:/wh/a/b", "file:/wh/a/b/", "file:/wh/a", "file:/wh/a/b/c"):
+            with pytest.raises(CatalogError, match="is not free: table shop"):
+                store.create_table(table(STOCK, place))
+            (txn_id,) = store.open_txns(CLIENT)
+            with pytest.raises(CatalogError, match="is not free"):
+                store.commit_txn(txn_id, CatalogChanges(tables=(table(STOCK, place),)))
+            assert store.txn_state(txn_id) == "open"
+        store.create_table(table(STOCK, "file:/wh/a/bc"))
+        assert store.list_tables("shop") == ("orders", "stock")
+
+    @pytest.mark.parametrize("bad", ["", "a\0b", "\udfff", "x" * 257])
+    def test_impossible_names_are_refused(self, store: Store, bad: str) -> None:
+        """NUL, half characters, nothing, more than Hive allows."""
+        store.create_database(database())
+        with pytest.raises(CatalogError):
+            store.create_database(database(bad))
+        with pytest.raises(CatalogError):
+            store.create_table(table(TableName("shop", bad)))
+        with pytest.raises(CatalogError):
+            store.get_table(TableName("shop", bad))
+        with pytest.raises(CatalogError):
+            store.drop_table(TableName(bad, "orders"))
+
+    def test_altering(self, store: Store) -> None:
+        """The definition is replaced as a whole; partitions stay."""
+        store.create_database(database())
+        store.create_table(table())
+        one = Partition(("2026-01-01", "oslo"), "file:/p1")
+        store.add_partitions(ORDERS, [one])
+        changed = replace(table(), columns=(Column("only", "bigint"),), properties=(("k", "v"),))
+        store.alter_table(ORDERS, changed)
+        assert store.get_table(ORDERS) == changed
+        assert store.list_partitions(ORDERS) == (one,)
+        with pytest.raises(NoSuchTableError):
+            store.alter_table(STOCK, table(STOCK))
+
+    def test_renaming(self, store: Store) -> None:
+        """Into another database too, with all partitions; never onto another table."""
+        for name in ("shop", "bank"):
+            store.create_database(database(name))
+        for existing in (ORDERS, STOCK):
+            store.create_table(table(existing))
+        one = Partition(("2026-01-01", "oslo"), "file:/p1")
+        store.add_partitions(ORDERS, [one])
+        with pytest.raises(AlreadyExistsError):
+            store.alter_table(ORDERS, table(STOCK))
+        with pytest.raises(NoSuchDatabaseError):
+            store.alter_table(ORDERS, table(TableName("none", "orders")))
+        moved = table(TableName("bank", "old_orders"))
+        store.alter_table(ORDERS, moved)
+        assert store.get_table(ORDERS) is None
+        assert store.get_table(moved.name) == moved
+        assert store.list_partitions(moved.name) == (one,)
+        with pytest.raises(NoSuchTableError):
+            store.list_partitions(ORDERS)
+        store.drop_table(STOCK)
+        store.drop_database("shop")
+
+    def test_partitions(self, store: Store) -> None:
+        """Added once, sorted by values, dropped by values; none and empty are the default partition."""
+        store.create_database(database())
+        store.create_table(table())
+        store.create_table(table(STOCK))
+        assert store.list_partitions(ORDERS) == ()
+        default = Partition((None, "a/b=c'\""), "file:/p0", (("k", "v\0"),))
+        later = Partition(("2026-01-02", "ö"), "file:/p2")
+        early = Partition(("2026-01-01", "z" * 3000), "file:/p1")
+        store.add_partitions(ORDERS, [later, default])
+        store.add_partitions(ORDERS, [early, replace(later, location="elsewhere"), early])
+        store.add_partitions(ORDERS, [Partition(("", "a/b=c'\""), "elsewhere")])
+        store.add_partitions(ORDERS, [])
+        assert store.list_partitions(ORDERS) == (early, later, default)
+        assert store.list_partitions(STOCK) == ()
+        store.drop_partitions(ORDERS, [replace(early, location="any"), Partition(("x", "y"), "not there")])
+        assert store.list_partitions(ORDERS) == (later, default)
+        store.drop_partitions(ORDERS, [default, later])
+        assert store.list_partitions(ORDERS) == ()
+
+    def test_partitions_of_no_table(self, store: Store) -> None:
+        """Nothing to add to, list or drop from."""
+        store.create_database(database())
+        one = Partition(("1", "2"), "file:/p")
+        for verb in (store.add_partitions, store.drop_partitions):
+            with pytest.raises(NoSuchTableError):
+                verb(ORDERS, [one])
+        with pytest.raises(NoSuchTableError):
+            store.list_partitions(ORDERS)
+
+    def test_partitions_go_with_their_table(self, store: Store) -> None:
+        """A new table of the same name has none."""
+        store.create_database(database())
+        store.create_table(table())
+        store.add_partitions(ORDERS, [Partition((f"{n}", "x"), f"file:/{n}") for n in range(2000)])
+        assert len(store.list_partitions(ORDERS)) == 2000
+        store.drop_table(ORDERS)
+        store.create_table(table())
+        assert store.list_partitions(ORDERS) == ()

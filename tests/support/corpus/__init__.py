@@ -1,0 +1,1 @@
+"""Tables that real engines wrote, and readers that check ours against them."""

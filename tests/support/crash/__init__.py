@@ -1,0 +1,1 @@
+"""Sessions and processes that die at chosen points."""

@@ -1,0 +1,1 @@
+"""Random table directories, with a model of what they hold."""

@@ -1,0 +1,56 @@
+"""Which test file comes when, where several workers share them (``--dist loadfile``): none idles at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+# Longest first (tens of seconds to minutes each), but those that start processes of their own between others:
+# side by side they would wait for each other.
+LONGEST = (
+    "sql/test_scripts.py",
+    "connect/test_run.py",
+    "spark/test_random_history.py",
+    "crash/test_crash.py",
+    "spark/test_cli.py",
+    "crash/test_services.py",
+    "spark/test_search_argument.py",
+    "spark/test_bad_input.py",
+    "crash/test_kill.py",
+    "spark/test_stream_source.py",
+    "spark/test_object_store.py",
+    "crash/test_stream_crash.py",
+    "spark/test_shell.py",
+    "spark/test_compaction.py",
+    "crash/test_soak.py",
+    "spark/test_streaming.py",
+    "spark/test_load_and_convert.py",
+    "crash/test_crash_files.py",
+    "spark/test_relations.py",
+    "spark/test_conditions.py",
+    "crash/test_object_store_kill.py",
+    "contract/test_walks.py",
+    "unit/streaming/test_query.py",
+)
+_WITH_SPARK = frozenset({"cluster", "connect", "crash", "hostile", "smoke", "spark", "sql"})
+
+
+def places(files: Sequence[str]) -> list[int]:
+    """Say in which order tests are to come, given the file of each (below ``tests``): their places in ``files``.
+
+    First ``LONGEST``, then what needs Spark, then the rest, files of many tests first. A file's tests stay together
+    and in order.
+    """
+    tests = Counter(files)
+    named = {file: place for place, file in enumerate(LONGEST)}
+
+    def rank(place: int) -> tuple[int, bool, int, str]:
+        file = files[place]
+        return (
+            named.get(file, len(named)),
+            file.partition("/")[0] not in _WITH_SPARK,
+            -tests[file],
+            file,
+        )
+
+    return sorted(range(len(files)), key=rank)

@@ -1,0 +1,1 @@
+"""Random sequences of statements on one table, with a model of its rows."""

@@ -1,0 +1,1 @@
+"""Real servers for tests: databases, object stores, HDFS, Spark Connect, a Spark cluster."""

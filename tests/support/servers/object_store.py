@@ -1,0 +1,106 @@
+"""An S3 store in a thread of the tests (moto's server): buckets, and the requests that were made."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.storage.arrow_opening import open_arrow
+from hiveacid.storage.routing import AnyFileSystem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WHY_NOT = None if find_spec("moto") and find_spec("flask_cors") else "moto's server is not installed"
+
+
+@dataclass
+class S3Server:
+    """A running store.
+
+    ``requests``: the method and path of each, and whether Spark's side made it, since they were counted.
+    """
+
+    endpoint: str
+    requests: list[tuple[str, str, bool]] = field(default_factory=list)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "fs.s3a.endpoint": self.endpoint,
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.access.key": "access",
+            "fs.s3a.secret.key": "not-a-secret",
+        }
+
+    def file_system(self) -> AnyFileSystem:
+        """Return a file system that reaches this store."""
+        return AnyFileSystem(lambda place: open_arrow(place, self.settings.get))
+
+    def make_bucket(self, name: str) -> str:
+        """Make a bucket; return its URI."""
+        from pyarrow import fs  # noqa: PLC0415
+
+        options = {"endpoint_override": self.endpoint, "region": "us-east-1", "allow_bucket_creation": True}
+        fs.S3FileSystem(access_key="access", secret_key="not-a-secret", **options).create_dir(name)  # noqa: S106
+        return f"s3a://{name}"
+
+    def changes_below(self, path: str) -> int:
+        """Return how many requests changed something below ``bucket/path`` since they were counted."""
+        return sum(
+            method in ("PUT", "POST", "DELETE") and where.startswith(f"/{path}")
+            for method, where, _ in list(self.requests)
+        )
+
+    def counted(self, *, ours: bool = False) -> Counter[str]:
+        """Return how many requests of each method were made since the last call; ``ours``: not by Spark's side."""
+        made, self.requests[:] = list(self.requests), []
+        return Counter(method for method, _, by_spark in made if not (ours and by_spark))
+
+
+@contextmanager
+def reached_by(spark: SparkSession, server: S3Server) -> Iterator[S3Server]:
+    """Let a session reach the store for a while."""
+    for name, value in server.settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield server
+    finally:
+        for name in server.settings:
+            spark.conf.unset(name)
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """Run a store of one's own; it is empty."""
+    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415
+        DomainDispatcherApplication,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server  # noqa: PLC0415
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    app = DomainDispatcherApplication(create_backend_app)
+    made: list[tuple[str, str, bool]] = []
+
+    def counting(environ: dict[str, Any], start: Any) -> Any:
+        by_spark = environ.get("HTTP_USER_AGENT", "").startswith("Hadoop")
+        made.append((environ["REQUEST_METHOD"], environ["PATH_INFO"], by_spark))
+        return app(environ, start)
+
+    server = make_server("127.0.0.1", 0, counting, threaded=True)
+    from threading import Thread  # noqa: PLC0415
+
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield S3Server(f"http://127.0.0.1:{server.port}", made)
+    finally:
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,111 @@
+"""One run from one integer: processes at work, then an end at which everything must be put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from hiveacid.storage.staging import staging_txn_id
+from hiveacid.table.cleaning.cleaner import clean
+from support.simulation.planted import BUGS, Bug
+from support.simulation.reader import Reader
+from support.simulation.scheduler import Chances, Over, Process, Scheduler
+from support.simulation.services import Cleaner, Compactor, Reaper
+from support.simulation.session import Session
+from support.simulation.world import TIMEOUT, WAREHOUSE, World, quiet_logs
+from support.simulation.writer import Writer
+
+CREW = (
+    *["writer"] * 3,
+    *["reader"] * 2,
+    *["compactor"] * 2,
+    *["cleaner"] * 2,
+    "reaper",
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    seed: int
+    steps: int
+    commits: int
+    reads: int
+    compactions: int
+    deaths: int
+    trace: tuple[str, ...]
+
+
+def simulate(seed: int, steps: int, bug: str = "", chances: Chances | None = None) -> Outcome:
+    """Run so many steps and the end. Raises BrokenInvariantError; the same arguments do the same every time."""
+    scheduler = Scheduler(seed, steps, TIMEOUT, chances or Chances())
+    world = World(scheduler, exclusive_writes=scheduler.random.random() < 0.5)
+    with quiet_logs():
+        for number, role in enumerate(CREW, 1):
+            scheduler.add(_maker(world, BUGS[bug], role, number))
+        scheduler.run()
+        _settle(world, BUGS[bug])
+    return Outcome(
+        seed, scheduler.steps, world.ledger.commits, world.reads, world.compactions, scheduler.deaths,
+        tuple(scheduler.trace),
+    )  # fmt: skip
+
+
+def _maker(world: World, bug: Bug, role: str, number: int) -> Callable[[], Process]:
+    lives = 0
+
+    def make() -> Process:
+        nonlocal lives
+        lives += 1
+        session = Session.make(world, f"{role}{number}.{lives}", role, bug.wrap)
+        works: dict[str, Callable[[], None]] = {
+            "writer": Writer(session, bug.hasty).work,
+            "reader": Reader(session).work,
+            "compactor": Compactor(session).work,
+            "cleaner": Cleaner(session).work,
+            "reaper": Reaper(session).work,
+        }
+        session.process.work = works[role]
+        return session.process
+
+    return make
+
+
+def _settle(world: World, bug: Bug) -> None:
+    """Let everybody be dead for long, reap, clean: nothing may be left of them."""
+    scheduler = world.scheduler
+    scheduler.quiet = True
+    scheduler.clock.advance(2 * TIMEOUT)
+    janitor = Session.make(world, "janitor", "cleaner", bug.wrap)
+    try:
+        janitor.context.store.abort_timed_out()
+        Compactor(janitor).compact_everything()
+        for _ in range(2):
+            clean(janitor.context)
+        world.check_now(world.all_locations())
+        _require(world, not world.store.valid_txns().open, "transactions of dead clients are open")
+        _require(world, not world.store.show_locks(), "locks of dead clients are held")
+        waiting = [one for one in world.store.show_compactions() if one.state == "ready for cleaning"]
+        _require(world, not waiting, "compactions are not cleaned after")
+        _require(world, not list(_leftovers(world)), "the cleaner left " + ", ".join(_leftovers(world)))
+    except Over:
+        assert scheduler.failure is not None
+        raise scheduler.failure from None
+
+
+def _require(world: World, condition: bool, otherwise: str) -> None:  # noqa: FBT001 - reads like a sentence
+    if not condition:
+        raise world.scheduler.broken(f"in the end {otherwise}")
+
+
+def _leftovers(world: World) -> Iterable[str]:
+    txns = world.store.valid_txns()
+    for location in world.all_locations():
+        table = world.ledger.tables[location]
+        state = world.state(location, txns, world.store.valid_write_ids(txns, [table])[table])
+        for path in (*state.obsolete, *state.aborted, *state.pending):
+            yield f"{location}/{path}"
+    for entry in world.files.list_tree(WAREHOUSE):
+        if staging_txn_id(entry.path.rpartition("/")[2]) is not None:
+            yield f"{WAREHOUSE}/{entry.path}"

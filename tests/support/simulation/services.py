@@ -1,0 +1,120 @@
+"""The simulated services: compactor, cleaner, reaper. Plans and clean-up are the real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hiveacid.core.compaction.plan import CompactionKind
+from hiveacid.core.model import Partition
+from hiveacid.errors import CompactionError, NoSuchPartitionError
+from hiveacid.spark.write.publish import PublishedFiles
+from hiveacid.storage.listing import Location
+from hiveacid.table.cleaning.cleaner import clean
+from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
+from hiveacid.table.compaction.compact import compact_here
+from hiveacid.table.compaction.write import CompactionWriter, RewriteTask
+from hiveacid.table.partitions import partitions_of
+from support.simulation.rows import Event, Row, files_of
+from support.simulation.session import Session
+from support.simulation.world import PARTED, WHOLE
+
+
+@dataclass
+class Compactor:
+    """Compacts at random: any place, minor or major."""
+
+    session: Session
+
+    def work(self) -> None:
+        """Compact until the process dies."""
+        random, context = self.session.random, self.session.context
+        while True:
+            kind = random.choice((CompactionKind.MINOR, CompactionKind.MAJOR))
+            with self.session.forgiving():
+                table = context.require(random.choice((WHOLE, PARTED)))
+                places: Sequence[Partition | None] = partitions_of(context, table) or (None,)
+                try:
+                    compact_here(context, table, random.choice(places), kind, self.writing)
+                except (CompactionError, NoSuchPartitionError) as refused:
+                    self.session.world.scheduler.note(str(refused))
+            context.clock.sleep(random.random() * 10)
+
+    @property
+    def writing(self) -> CompactionWriter:
+        """Return what writes here instead of Spark."""
+        return CompactionWriter(self._rows, self._events, counts=False)
+
+    def compact_everything(self) -> None:
+        """Run a major compaction of every place."""
+        context = self.session.context
+        for name in (WHOLE, PARTED):
+            table = context.require(name)
+            for place in partitions_of(context, table) or (None,):
+                compact_here(context, table, place, CompactionKind.MAJOR, self.writing)
+
+    def _rows(self, job: RewriteTask, output: str) -> PublishedFiles:
+        plan = job.plan
+        location, reading = job.location, self.session.reading(job.location, plan.write_ids)
+        self._need(job, location)
+        directories = (*((plan.base,) if plan.base else ()), *plan.deltas)
+        deleted = set()
+        if plan.kind is CompactionKind.MAJOR:
+            deleted = {event.id for event in reading.events(plan.delete_deltas)}
+        events = [event for event in reading.events(directories) if event.id not in deleted]
+        return self._publish(job, output, sorted(events, key=_order))
+
+    def _events(self, job: RewriteTask, output: str) -> PublishedFiles:
+        self._need(job, job.location)
+        reading = self.session.reading(job.location, job.plan.write_ids)
+        return self._publish(job, output, sorted(reading.events(job.plan.delete_deltas), key=_order))
+
+    def _publish(self, job: RewriteTask, output: str, events: Sequence[Event]) -> PublishedFiles:
+        with self.session.staging(job.table, job.txn) as staging:
+            self.session.publish(staging, output, events)
+        return PublishedFiles({}, (output,))
+
+    def _need(self, job: RewriteTask, location: Location) -> None:
+        holding = self.session.world.ledger.holdings.get(job.txn.txn_id)
+        if holding is not None:
+            holding.needs.update(f"{location.root}/{file.path}" for file in files_of(location.state))
+
+
+def _order(event: Event) -> tuple[tuple[int, int, int], int, Row | None]:
+    return event.id, event.write_id, None
+
+
+@dataclass
+class Cleaner:
+    """Cleans what nobody reads any more."""
+
+    session: Session
+
+    def work(self) -> None:
+        """Clean until the process dies; what was overwritten is watched from turn to turn."""
+        watch = OverwrittenCleaner(self.session.context)
+        while True:
+            with self.session.forgiving():
+                clean(self.session.context)
+            with self.session.forgiving():
+                watch.step(_attempt)
+            self.session.context.clock.sleep(self.session.random.random() * 10)
+
+
+def _attempt(table: str, work: Callable[[], object]) -> None:
+    del table
+    work()
+
+
+@dataclass
+class Reaper:
+    """Ends what gives no sign of life."""
+
+    session: Session
+
+    def work(self) -> None:
+        """Reap until the process dies."""
+        while True:
+            with self.session.forgiving():
+                self.session.context.store.abort_timed_out()
+            self.session.context.clock.sleep(self.session.random.random() * 10)

@@ -1,0 +1,31 @@
+"""``hiveacid txn list`` and ``hiveacid locks`` expire silent transactions (issue 20, point 21)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from hiveacid.catalog.opening import open_store
+from hiveacid.cli.main import main
+from hiveacid.config import Settings
+from hiveacid.core.transactions.locks import LockType
+from hiveacid.ports.transactions import Start
+from hiveacid.stores.clock import SystemClock
+from support.clock import ManualClock
+from support.samples import CLIENT, lock_on
+
+
+def test_a_silent_transaction_is_not_listed_as_open(tmp_path: Path) -> None:
+    """No service runs, and nobody waits for its lock."""
+    for offset, state in ((-301_000, "ABORTED"), (-200_000, "OPEN")):
+        clock = ManualClock(SystemClock().now() + offset)
+        store, _ = open_store(str(tmp_path), None, Settings(), clock)
+        begun = store.begin_txn(CLIENT, Start(locks=(lock_on(LockType.SHARED_READ),)))
+        store.close()
+        locks = CliRunner().invoke(main, ["locks", "-w", str(tmp_path), "--output", "json"])
+        assert (f'"{begun.txn_id}"' in locks.output) == (state == "OPEN"), locks.output
+        listed = CliRunner().invoke(main, ["txn", "list", "-w", str(tmp_path), "--output", "json"])
+        rows = [list(json.loads(line).values()) for line in listed.output.splitlines()]
+        assert [str(begun.txn_id), state] in [[str(value) for value in row[:2]] for row in rows], rows

@@ -1,0 +1,215 @@
+"""Settings: Hive's names, defaults and spellings."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hiveacid
+from hiveacid.config import Settings, keys
+from hiveacid.config.overrides import compactor_settings
+from hiveacid.config.values import parse_bool, parse_duration, parse_float, parse_int, parse_size
+from hiveacid.errors import ConfigError
+
+
+def test_defaults_are_hives() -> None:
+    settings = Settings()
+    assert settings.get(keys.TXN_TIMEOUT) == 300.0
+    assert settings.get(keys.XLOCK_WRITE) is False
+    assert settings.get(keys.XLOCK_OVERWRITE) is True
+    assert settings.get(keys.DYNAMIC_PARTITION_MODE) == "nonstrict"
+    assert settings.get(keys.ORC_COMPRESS) == "ZLIB"
+    assert settings.get(keys.DELTA_PCT_THRESHOLD) == 0.1
+    assert settings.get("hive.compactor.delta.num.threshold") == 10
+
+
+@pytest.mark.parametrize("name", sorted(keys.REGISTRY))
+def test_every_default_fits_its_own_type(name: str) -> None:
+    setting = keys.REGISTRY[name]
+    assert setting.parse(setting.default) is not None
+    assert setting.doc.endswith(".")
+
+
+def test_every_constant_is_in_one_section() -> None:
+    constants = [value for value in vars(keys).values() if hasattr(value, "parse") and hasattr(value, "kind")]
+    listed = [setting for section in keys.SECTIONS for setting in section.settings]
+    assert sorted(setting.name for setting in constants) == sorted(setting.name for setting in listed)
+    assert len(keys.REGISTRY) == len(listed)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("300s", 300.0),
+        ("300", 300.0),
+        ("5min", 300.0),
+        ("5m", 300.0),
+        ("12h", 43_200.0),
+        ("7d", 604_800.0),
+        (" 7 DAYS ", 604_800.0),
+        ("5000ms", 5.0),
+        ("250us", 0.00025),
+        ("-1h", -3_600.0),
+    ],
+)
+def test_durations_are_spelt_as_in_hive(text: str, seconds: float) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+def test_a_bare_number_has_the_unit_of_its_setting() -> None:
+    assert Settings().get(keys.WAIT_TIMEOUT) == 300.0  # 300000, in milliseconds
+    assert Settings.of({"hive.compactor.wait.timeout": "2500"}).get(keys.WAIT_TIMEOUT) == 2.5
+    assert Settings.of({"hive.compactor.aborted.txn.time.threshold": "1"}).get(
+        keys.ABORTED_TXN_TIME_THRESHOLD
+    ) == pytest.approx(3_600.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("67108864", 67_108_864), ("64mb", 67_108_864), ("1 GB", 1 << 30), ("3k", 3072)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [
+        (parse_bool, "yes"),
+        (parse_bool, ""),
+        (parse_int, "1.5"),
+        (parse_float, "much"),
+        (parse_duration, "5 parsecs"),
+        (parse_duration, "s"),
+        (parse_size, "-1"),
+        (parse_size, "1 yb"),
+    ],
+)
+def test_nonsense_is_refused(parse: type, text: str) -> None:
+    with pytest.raises(ConfigError, match="expected"):
+        parse(text)
+
+
+def test_a_change_makes_a_new_value() -> None:
+    before = Settings()
+    after = before.with_value(" hive.txn.timeout ", "10min")
+    assert before.get(keys.TXN_TIMEOUT) == 300.0
+    assert after.get(keys.TXN_TIMEOUT) == 600.0
+    assert after.text("hive.txn.timeout") == "10min"
+    assert after.changed == (("hive.txn.timeout", "10min"),)
+    assert after.without("hive.txn.timeout") == before
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("hive.txn.timeout", "soon", "hive.txn.timeout: expected a duration"),
+        ("hive.exec.dynamic.partition.mode", "lax", "expected one of nonstrict, strict"),
+        ("hive.max.open.txns", "0", "must be at least 1"),
+        ("hiveacid.no.such.key", "1", "not a setting"),
+        ("", "1", "not a setting"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(name: str, text: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        Settings().with_value(name, text)
+
+
+def test_code_reads_every_setting() -> None:
+    """A setting that nothing reads is removed, so that SET says that it means nothing."""
+    code = Path(hiveacid.__file__).parent
+    texts = [path.read_text(encoding="utf-8") for path in code.rglob("*.py")]
+    read = {name for text in texts for name in re.findall(r"\bkeys\.([A-Z_]+)\b", text)}
+    assert {getattr(keys, name).name for name in read if hasattr(getattr(keys, name), "parse")} == set(
+        keys.REGISTRY
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hive.acid.truncate.usebase",
+        "hive.compactor.max.num.delta",
+        "hive.exec.default.partition.name",
+        "hive.exec.max.dynamic.partitions",
+        "hive.txn.nonacid.read.locks",
+        "hive.txn.read.locks",
+        "hive.txn.strict.locking.mode",
+        "hive.txn.write.acid.version.file",
+        "metastore.txn.opentxn.timeout",
+    ],
+)
+def test_a_setting_of_hive_without_a_meaning_here_is_kept_as_unknown(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="hiveacid"):
+        assert Settings().with_value(name, "any text").get(name) == "any text"
+    assert f"setting {name} means nothing to hiveacid" in caplog.text
+
+
+def test_a_row_index_stride_is_one_that_orc_can_write() -> None:
+    name = keys.ORC_ROW_INDEX_STRIDE.name
+    assert [Settings.of({name: text}).get(keys.ORC_ROW_INDEX_STRIDE) for text in ("0", "1000")] == [0, 1000]
+    for text in ("-1", "999"):
+        with pytest.raises(ConfigError, match="must be 0 or at least 1000"):
+            Settings.of({name: text})
+
+
+def test_choices_do_not_mind_case() -> None:
+    assert Settings.of({"hive.exec.orc.default.compress": "zstd"}).get(keys.ORC_COMPRESS) == "ZSTD"
+
+
+def test_an_unknown_key_of_hive_is_kept_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="hiveacid"):
+        settings = Settings().with_value("hive.vectorized.execution.enabled", "true")
+    assert settings.get("hive.vectorized.execution.enabled") == "true"
+    assert "hive.vectorized.execution.enabled" in caplog.text
+
+
+def test_asking_for_an_unset_unknown_key_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"hive\.no\.such\.key"):
+        Settings().get("hive.no.such.key")
+
+
+def test_items_hold_defaults_and_changes() -> None:
+    items = dict(Settings.of({"hive.foo": "1", "hive.lock.numretries": "7"}).items())
+    assert items["hive.foo"] == "1"
+    assert items["hive.lock.numretries"] == "7"
+    assert items["hive.txn.timeout"] == "300s"
+    assert list(items) == sorted(items)
+
+
+def test_importing_the_package_is_cheap() -> None:
+    code = (
+        "import sys; import hiveacid; hiveacid.errors\n"
+        "heavy = {'pyspark', 'sqlalchemy', 'sqlglot', 'pyarrow'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_public_names_are_all_there() -> None:
+    assert dir(hiveacid) == ["AcidSession", "HiveAcidError", "__version__", "configure", "connect", "errors"]
+    with pytest.raises(AttributeError, match="no_such_name"):
+        hiveacid.no_such_name  # noqa: B018
+
+
+def test_a_table_overrides_what_its_database_and_the_session_say_of_compaction() -> None:
+    session = Settings.of({"hive.compactor.delta.num.threshold": "7", "hive.lock.numretries": "3"})
+    database = [
+        ("CompactorThreshold.hive.compactor.delta.num.threshold", "5"),
+        ("compactor.mapreduce.x", "1"),
+    ]
+    table = [("compactor.hive.compactor.delta.num.threshold", "4"), ("hive.compactor.worker.pool", "night")]
+    found = compactor_settings(session, database, table)
+    assert found.get(keys.DELTA_NUM_THRESHOLD) == 4
+    assert found.get(keys.WORKER_POOL) == "night"
+    assert found.get(keys.LOCK_NUMRETRIES) == 3
+    assert compactor_settings(session, database).get(keys.DELTA_NUM_THRESHOLD) == 5
+    assert compactor_settings(session, [("compactor.hiveacid.compactor.priority", "")]) == session
+    with pytest.raises(ConfigError, match=r"hive\.compactor\.delta\.num\.threshold"):
+        compactor_settings(session, [("compactorthreshold.hive.compactor.delta.num.threshold", "many")])

@@ -1,0 +1,121 @@
+"""Who waits for whom."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hiveacid.core.model import LockId, TxnId
+from hiveacid.core.transactions.locks import (
+    HeldLock,
+    LockComponent,
+    LockType,
+    covers,
+    first_blocking_lock,
+    must_wait,
+    overlap,
+)
+
+READ, WRITE, EXCL_WRITE, EXCLUSIVE = LockType
+
+RESOURCES = st.one_of(
+    st.tuples(st.sampled_from("ab"), st.none(), st.none()),
+    st.tuples(st.sampled_from("ab"), st.sampled_from("tu"), st.none() | st.sampled_from(["p=1", "p=2"])),
+)
+COMPONENTS = st.builds(lambda type_, at: LockComponent(type_, *at), st.sampled_from(LockType), RESOURCES)
+HELD = st.builds(
+    HeldLock,
+    st.integers(1, 9).map(LockId),
+    st.integers(1, 3),
+    st.integers(1, 3).map(TxnId),
+    COMPONENTS,
+)
+
+
+def test_the_matrix_of_hive_4() -> None:
+    """Rows: requested; columns: SHARED_READ, SHARED_WRITE, EXCL_WRITE, EXCLUSIVE there before."""
+    rows = {
+        requested: "".join(
+            "w" if must_wait(LockComponent(requested, "d", "t"), LockComponent(earlier, "d", "t")) else "."
+            for earlier in LockType
+        )
+        for requested in LockType
+    }
+    assert rows == {READ: "...w", WRITE: "..ww", EXCL_WRITE: ".www", EXCLUSIVE: "wwww"}
+
+
+def test_reading_a_database_and_dropping_a_table_pass_each_other() -> None:
+    database, table = LockComponent(READ, "d"), LockComponent(EXCLUSIVE, "d", "t")
+    partition = LockComponent(EXCLUSIVE, "d", "t", "p=1")
+    assert not must_wait(database, table)
+    assert not must_wait(table, database)
+    assert not must_wait(database, partition)
+    assert not must_wait(partition, database)
+    assert must_wait(database, LockComponent(EXCLUSIVE, "d"))
+    assert must_wait(LockComponent(READ, "d", "t"), LockComponent(EXCLUSIVE, "d"))
+    assert must_wait(LockComponent(WRITE, "d"), table)
+
+
+@given(COMPONENTS, COMPONENTS)
+def test_overlap_is_mutual_and_about_resources_only(one: LockComponent, other: LockComponent) -> None:
+    assert overlap(one, other) == overlap(other, one)
+    assert overlap(one, one)
+    named = [(x, y) for x, y in ((one.table, other.table), (one.partition, other.partition)) if x and y]
+    assert overlap(one, other) == (one.database == other.database and all(x == y for x, y in named))
+
+
+@given(st.lists(COMPONENTS, min_size=1, max_size=4), st.lists(HELD, max_size=8))
+def test_the_blocker_is_the_first_one_waited_for(
+    request: list[LockComponent], earlier: list[HeldLock]
+) -> None:
+    mine = TxnId(2)
+    naive = [
+        held
+        for held in earlier
+        if held.txn_id != mine and any(must_wait(one, held.component) for one in request)
+    ]
+    found = first_blocking_lock(mine, request, earlier)
+    if not naive:
+        assert found is None
+    else:
+        assert found in naive
+        assert (found.lock_id, found.number) == min((held.lock_id, held.number) for held in naive)
+
+
+def test_a_lock_reads_well() -> None:
+    held = HeldLock(LockId(3), 2, TxnId(7), LockComponent(EXCL_WRITE, "shop", "orders", "p=1"))
+    assert str(held) == "lock 3.2 (EXCL_WRITE on shop.orders/p=1, transaction 7)"
+    assert str(LockComponent(READ, "shop")) == "SHARED_READ on shop"
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "expected"),
+    [
+        (LockComponent(LockType.EXCL_WRITE, "d", "t"), LockComponent(LockType.SHARED_WRITE, "d", "t", "p=1"), True),
+        (LockComponent(LockType.EXCLUSIVE, "d"), LockComponent(LockType.SHARED_READ, "d", "t", "p=1"), True),
+        (LockComponent(LockType.SHARED_WRITE, "d", "t"), LockComponent(LockType.EXCL_WRITE, "d", "t"), False),
+        (LockComponent(LockType.EXCLUSIVE, "d", "t", "p=1"), LockComponent(LockType.SHARED_READ, "d", "t"), False),
+        (LockComponent(LockType.EXCLUSIVE, "d", "t", "p=1"), LockComponent(LockType.SHARED_READ, "d", "t", "p=2"), False),
+        (LockComponent(LockType.EXCLUSIVE, "d", "t"), LockComponent(LockType.SHARED_READ, "d"), False),
+        (LockComponent(LockType.EXCLUSIVE, "d", "t"), LockComponent(LockType.SHARED_READ, "e", "t"), False),
+        (LockComponent(LockType.SHARED_READ, "d"), LockComponent(LockType.SHARED_READ, "d", "t"), False),
+    ],
+)  # fmt: skip
+def test_what_a_held_lock_makes_superfluous(
+    held: LockComponent, wanted: LockComponent, *, expected: bool
+) -> None:
+    assert covers(held, wanted) is expected
+
+
+PLACES = [(None, None), ("t", None), ("t", "p=1"), ("t", "p=2"), ("u", None)]
+
+
+def test_a_lock_that_covers_another_holds_off_all_that_the_other_would() -> None:
+    """Over all pairs of locks of two tables, and all that a third one may ask for."""
+    every = [LockComponent(kind, "d", *place) for kind in LockType for place in PLACES]
+    for held, wanted, later in itertools.product(every, every, every):
+        if covers(held, wanted) and must_wait(later, wanted):
+            assert must_wait(later, held), (held, wanted, later)

@@ -1,0 +1,72 @@
+"""Where ROW__ID and INPUT__FILE__NAME are needed, and what is refused beside them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.sql.binding.virtual_columns import VirtualColumns
+from hiveacid.sql.statements import Slice
+
+
+def needed(text: str) -> list[bool]:
+    """Tell for each name that begins with ``tab_`` whether it needs the hidden columns."""
+    columns = VirtualColumns(Slice(text))
+    places = [place for place in range(len(text)) if text.startswith("tab_", place)]
+    return [columns.needed_at(place) for place in places]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM tab_a", [False]),
+        ("SELECT ROW__ID, * FROM tab_a", [True]),
+        ("SELECT id FROM tab_a WHERE input__file__name LIKE '%x'", [True]),
+        ("SELECT `ROW__ID` FROM tab_a JOIN tab_b ON true", [True, True]),
+        ("SELECT 'ROW__ID' FROM tab_a -- ROW__ID", [False]),
+        ("SELECT a FROM tab_a WHERE id IN (SELECT ROW__ID.rowid FROM tab_b)", [True, True]),
+        ("SELECT ROW__ID FROM tab_a WHERE id IN (SELECT * FROM tab_b)", [True, False]),
+        ("SELECT ROW__ID FROM tab_a UNION ALL SELECT s FROM tab_b", [True, False]),
+        ("(SELECT ROW__ID FROM tab_a) UNION ALL (SELECT s FROM tab_b)", [True, False]),
+        ("WITH c AS (SELECT id FROM tab_a) SELECT ROW__ID, * FROM tab_b", [False, True]),
+        ("SELECT ROW__ID FROM ((tab_a JOIN tab_b ON true))", [True, True]),
+        ("SELECT x.id FROM (SELECT ROW__ID r, id FROM tab_a) x", [True]),
+        ("SELECT f((ROW__ID.rowid + 1) * 2) FROM tab_a", [True]),
+    ],
+)
+def test_a_table_gets_them_where_its_own_block_names_them(text: str, expected: list[bool]) -> None:
+    assert needed(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT DISTINCT * FROM t WHERE INPUT__FILE__NAME = 'x'",
+        "SELECT * FROM t WHERE INPUT__FILE__NAME = 'x' UNION SELECT * FROM u",
+        "SELECT * FROM t WHERE INPUT__FILE__NAME = 'x' MINUS SELECT * FROM u",
+        "SELECT t.ROW__ID FROM t NATURAL JOIN u",
+        "SELECT *, ROW__ID FROM t PIVOT (sum(a) FOR b IN (1))",
+        "SELECT to_json(struct(*)), ROW__ID FROM t",
+        "SELECT count(DISTINCT *) FROM t WHERE ROW__ID.rowid = 1",
+        "SELECT * FROM t WHERE ROW__ID.rowid = 1 GROUP BY ALL",
+    ],
+)
+def test_what_would_change_the_result_unseen_is_refused(text: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"line 1, column \d+"):
+        VirtualColumns(Slice(text)).refuse_unseen_use()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT ROW__ID, * FROM t",
+        "SELECT DISTINCT * FROM t",
+        "SELECT DISTINCT item FROM t WHERE INPUT__FILE__NAME = 'x'",
+        "SELECT count(*), count(DISTINCT item) FROM t WHERE INPUT__FILE__NAME = 'x'",
+        "SELECT * FROM t WHERE ROW__ID.rowid = 1 UNION ALL SELECT * FROM u",
+        "SELECT ROW__ID.rowid * 2, t.* FROM t WHERE a IN (1, 2)",
+        "SELECT ROW__ID.rowid FROM t UNION SELECT 1",
+    ],
+)
+def test_everything_else_goes(text: str) -> None:
+    VirtualColumns(Slice(text)).refuse_unseen_use()

@@ -1,0 +1,274 @@
+"""The client against a server of the Thrift library's own protocol: fail-over, lost answers, what may be repeated."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from thrift.Thrift import TApplicationException
+
+from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    NoSuchTransactionError,
+    StoreError,
+    StoreUnavailableError,
+    TransactionAbortedError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
+from hiveacid.stores.hms.address import MetastoreAddress, parse_metastore_url
+from hiveacid.stores.hms.catalog import definitions
+from hiveacid.stores.hms.store import MetastoreStore
+from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.hms.thrift.client import ROUNDS, MetastoreClient
+from hiveacid.stores.hms.thrift.methods import METHODS
+from hiveacid.stores.hms.thrift.structs import Struct
+from hiveacid.stores.hms.transactions.transactions import commit_txn
+from support.clock import ManualClock
+from support.samples import ORDERS
+from support.samples import table as sample
+from support.servers.thrift_server import HANG_UP, Answer, Server
+
+
+def client(*ports: int) -> MetastoreClient:
+    return MetastoreClient(
+        MetastoreAddress(tuple(("127.0.0.1", port) for port in ports), timeout=20), ManualClock()
+    )
+
+
+def refused(kind: str, message: str, method: str = "commit_txn") -> dict[str, object]:
+    number = next(number for number, name in METHODS[method].errors.items() if name == kind)
+    said = next(field[3][0] for field in METHODS[method].answer.thrift_spec if field and field[0] == number)
+    return {f"o{number}": said(message=message)}
+
+
+def test_structs_cross_the_wire_whole(start: Callable[[Answer], Server]) -> None:
+    """Lists, maps, sets, bytes, flags, nested; what is absent stays absent."""
+    seen: list[Struct] = []
+
+    def answer(_: str, arguments: Struct) -> dict[str, object]:
+        seen.append(arguments.req)
+        return {"success": protocol.AlterTableResponse()}
+
+    table = protocol.Table(
+        tableName="t",
+        dbName="d",
+        createTime=2**31 - 1,
+        sd=protocol.StorageDescriptor(
+            cols=[protocol.FieldSchema(name="ü😀", type="int")], compressed=False, bucketCols=[]
+        ),
+        parameters={"k": "v", "é": ""},
+        writeId=-(2**63),
+    )
+    client(start(answer).port).call("alter_table_req", protocol.AlterTableRequest(dbName="d", table=table))
+    assert repr(seen[0].table) == repr(table)
+    assert seen[0].writeId is None
+
+
+def test_what_a_definition_does_not_say_goes_back_as_it_came(start: Callable[[Answer], Server]) -> None:
+    """ALTER TABLE sends the whole table: where skewed values lie, and what Hive keeps of a SerDe."""
+    kept = definitions.raw_table(sample())
+    kept.sd.serdeInfo = protocol.SerDeInfo(
+        name="orders",
+        description="why",
+        serializerClass="a.Writer",
+        deserializerClass="a.Reader",
+        serdeType=2,
+    )
+    kept.sd.skewedInfo = protocol.SkewedInfo(
+        skewedColNames=["id", "item"],
+        skewedColValues=[["1", "a"], ["2", "b"]],
+        skewedColValueLocationMaps={("1", "a"): "file:/skewed/1", ("2", "b"): "file:/skewed/2"},
+    )
+    sent: list[Struct] = []
+
+    def answer(name: str, arguments: Struct) -> dict[str, object]:
+        if name == "get_table_req":
+            return {"success": protocol.GetTableResult(table=kept)}
+        if name == "get_database":
+            return {"success": protocol.Database(name="shop", locationUri="file:/wh")}
+        if name == "alter_table_req":
+            sent.append(arguments.req.table)
+            return {"success": protocol.AlterTableResponse()}
+        return {"success": "4.0.1"}
+
+    MetastoreStore(f"thrift://127.0.0.1:{start(answer).port}").alter_table(
+        ORDERS, replace(sample(), comment="new")
+    )
+    assert sent[0].parameters["comment"] == "new"
+    assert repr(sent[0].sd.skewedInfo) == repr(kept.sd.skewedInfo)
+    given = _of_serde(kept.sd.serdeInfo)
+    assert {name: getattr(sent[0].sd.serdeInfo, name) for name in given} == given
+
+
+def _of_serde(serde: Struct) -> dict[str, object]:
+    """Return what a SerDe has beside its class and its properties."""
+    names = ("name", "description", "serializerClass", "deserializerClass", "serdeType")
+    return {name: getattr(serde, name) for name in names}
+
+
+def test_the_next_server_answers_where_the_first_is_not_there(start: Callable[[Answer], Server]) -> None:
+    gone = socket.create_server(("127.0.0.1", 0))
+    port = gone.getsockname()[1]
+    gone.close()
+    server = start(lambda *_: {"success": "4.0.1"})
+    one = client(port, server.port)
+    assert [one.call("getVersion") for _ in range(3)] == ["4.0.1"] * 3
+    assert server.connections == 1
+
+
+def test_nobody_is_there() -> None:
+    gone = socket.create_server(("127.0.0.1", 0))
+    port = gone.getsockname()[1]
+    gone.close()
+    with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port}"):
+        client(port).call("getVersion")
+
+
+def test_a_server_that_was_started_anew_is_found_again(start: Callable[[Answer], Server]) -> None:
+    """An idle connection that has ended is not used, not even for what may be sent once only."""
+    server = start(lambda *_: {})
+    one = client(server.port)
+    for _ in range(2):
+        one.call("commit_txn", protocol.CommitTxnRequest(txnid=1))
+        server.hang_up()
+    assert server.calls == ["commit_txn"] * 2
+
+
+def test_a_lost_answer_is_asked_for_again_where_that_does_no_harm(start: Callable[[Answer], Server]) -> None:
+    answers = iter([HANG_UP, HANG_UP, {"success": "4.0.1"}])
+    server = start(lambda *_: next(answers))
+    assert client(server.port).call("getVersion") == "4.0.1"
+    assert len(server.calls) == 3
+
+
+def test_what_may_not_be_repeated_is_sent_once(start: Callable[[Answer], Server]) -> None:
+    server = start(lambda *_: HANG_UP)
+    with pytest.raises(CommitStateUnknownError, match="commit_txn"):
+        client(server.port).call("commit_txn", protocol.CommitTxnRequest(txnid=1))
+    assert server.calls == ["commit_txn"]
+    with pytest.raises(StoreUnavailableError):
+        client(server.port).call("get_all_databases")
+    assert len(server.calls) == 1 + ROUNDS
+
+
+def test_a_silent_server_does_not_hold_us_for_ever(start: Callable[[Answer], Server]) -> None:
+    free = threading.Event()
+    server = start(lambda *_: {"success": str(free.wait(30))})
+    address = MetastoreAddress((("127.0.0.1", server.port),), timeout=0.2)
+    with pytest.raises(StoreUnavailableError):
+        MetastoreClient(address, ManualClock()).call("getVersion")
+    free.set()
+
+
+def test_refusals_are_errors_of_ours(start: Callable[[Answer], Server]) -> None:
+    """And the connection goes on."""
+    words = "Aborting [txnid:7,9] due to a write conflict on d/t committed by [txnid:8,9] u/u"
+    answers = iter(
+        [
+            refused("TxnAbortedException", words),
+            refused("TxnAbortedException", "Transaction txnid:7 already aborted"),
+            TApplicationException(TApplicationException.UNKNOWN_METHOD, "Invalid method name"),
+            TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error processing"),
+            {},
+        ]
+    )
+    server = start(lambda *_: next(answers))
+    one = client(server.port)
+    request = protocol.CommitTxnRequest(txnid=7)
+    with pytest.raises(WriteConflictError) as caught:
+        one.call("commit_txn", request)
+    assert str(caught.value) == words
+    for error in (TransactionAbortedError, UnsupportedFeatureError, StoreError):
+        with pytest.raises(error):
+            one.call("commit_txn", request)
+    one.call("commit_txn", request)
+    assert server.connections == 1
+
+
+def test_a_lost_commit_is_asked_for_again(start: Callable[[Answer], Server]) -> None:
+    """Committed: all is well. Forgotten: nobody knows, unless nothing was written."""
+    gone = refused("NoSuchTxnException", "No such transaction txnid:7")
+    answers = iter([HANG_UP, {}, HANG_UP, gone, HANG_UP, gone, HANG_UP, HANG_UP])
+    server = start(lambda *_: next(answers))
+    one = client(server.port)
+    commit_txn(one, TxnId(7), wrote=True)
+    with pytest.raises(CommitStateUnknownError):
+        commit_txn(one, TxnId(7), wrote=True)
+    commit_txn(one, TxnId(7), wrote=False)
+    with pytest.raises(CommitStateUnknownError):
+        commit_txn(one, TxnId(7), wrote=False)
+    assert server.calls == ["commit_txn"] * 8
+
+
+def test_a_lost_commit_and_nobody_to_ask(start: Callable[[Answer], Server]) -> None:
+    """The server went away with its answer. "Not there" would say that nothing happened, and files would be deleted."""
+
+    def answer(*_: object) -> object:
+        server._listener.shutdown(socket.SHUT_RDWR)
+        return HANG_UP
+
+    server = start(answer)
+    one = client(server.port)
+    with pytest.raises(CommitStateUnknownError):
+        commit_txn(one, TxnId(7), wrote=True)
+    assert server.calls == ["commit_txn"]
+
+
+def test_a_forgotten_transaction_has_not_committed(start: Callable[[Answer], Server]) -> None:
+    """It may have been aborted while we slept, and cleaned: to say that all is well would lose rows."""
+    snapshot = {"success": protocol.GetOpenTxnsResponse(txn_high_water_mark=9, open_txns=[], abortedBits=b"")}
+
+    def answer(name: str, arguments: Struct) -> Any:
+        if name == "get_open_txns":
+            return snapshot
+        assert arguments.rqst.exclWriteEnabled is False  # else Hive 4 looks for no conflicts
+        return refused("NoSuchTxnException", "No such transaction txnid:7")
+
+    one = client(start(answer).port)
+    with pytest.raises(NoSuchTransactionError):
+        commit_txn(one, TxnId(7), wrote=True)
+    commit_txn(one, TxnId(7), wrote=False)
+
+
+def test_a_plain_port_is_no_tls_server(start: Callable[[Answer], Server]) -> None:
+    server = start(lambda *_: {"success": "4.0.1"})
+    one = MetastoreClient(
+        parse_metastore_url(f"thrift://127.0.0.1:{server.port}?tls=true&connect_timeout=1"), ManualClock()
+    )
+    with pytest.raises(StoreUnavailableError):
+        one.call("getVersion")
+
+
+def test_the_library_is_loaded_by_the_first_connection_only() -> None:
+    """Whoever uses another store never pays for it."""
+    code = (
+        "import sys, hiveacid, hiveacid.stores.hms.thrift.client; "
+        "print(sorted(name for name in sys.modules if name == 'thrift' or name.startswith('thrift.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_metastore_takes_no_streams(start: Callable[[Answer], Server]) -> None:
+    """It can't commit how far one has come together with the rows: refused before anything is sent."""
+    server = start(lambda _method, _arguments: {"success": "4.0.1"})
+    store = MetastoreStore(f"thrift://127.0.0.1:{server.port}")
+    stream = StreamKey(TableName("shop", "orders"), "clicks")
+    for verb in (
+        lambda: store.register_stream(stream, "run", "check"),
+        lambda: store.stream_progress(stream),
+        lambda: store.commit_txn(TxnId(1), batch=StreamBatch(stream, "check", 1, 0)),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="how far a stream has come"):
+            verb()
+    assert server.calls == ["getVersion"]
+    store.close()

@@ -1,0 +1,320 @@
+"""Read transactions, their holders, and signs of life: what goes wrong around them stays small."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from hiveacid.config import Settings
+from hiveacid.core.model import TxnId
+from hiveacid.core.transactions.commits import TableOperation
+from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
+from hiveacid.core.transactions.stream_progress import StreamBatch
+from hiveacid.errors import (
+    CommitStateUnknownError,
+    LockTimeoutError,
+    StoreUnavailableError,
+    UnsupportedFeatureError,
+)
+from hiveacid.ports.catalog import CatalogChanges
+from hiveacid.ports.transactions import Begun, Client, Start, TxnKind, Written
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.memory.store import MemoryStore
+from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.read_leases import ReadLeases
+from hiveacid.transactions.transaction import Transactions
+
+SETTINGS = Settings.of({})
+CLIENT = Client("u", "h", "test")
+
+
+class Holding:
+    """A plan that can run as long as it is told so."""
+
+    def __init__(self) -> None:
+        self.runs = True
+
+    def alive(self) -> bool:
+        return self.runs
+
+
+class Cut(MemoryStore):
+    """A store that can be out of reach."""
+
+    out_of_reach = False
+
+    def _reach(self) -> None:
+        if self.out_of_reach:
+            raise StoreUnavailableError("no answer")
+
+    def commit_txn(
+        self,
+        txn_id: TxnId,
+        changes: CatalogChanges = CatalogChanges(),  # noqa: B008
+        written: Sequence[Written] = (),
+        batch: StreamBatch | None = None,
+        operations: Sequence[TableOperation] = (),
+    ) -> None:
+        self._reach()
+        super().commit_txn(txn_id, changes, written, batch, operations)
+
+    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
+        self._reach()
+        return super().abort_txns(txn_ids, reason)
+
+    def begin_txn(
+        self,
+        client: Client,
+        start: Start = Start(),  # noqa: B008
+        kind: TxnKind = TxnKind.DEFAULT,
+    ) -> Begun:
+        self._reach()
+        return super().begin_txn(client, start, kind)
+
+
+@pytest.fixture
+def store() -> Cut:
+    return Cut()
+
+
+@pytest.fixture
+def transactions(store: Cut) -> Transactions:
+    return Transactions(store, Heartbeats(store, 150.0), SystemClock(), Client("u", "h", "test"))
+
+
+def open_ids(store: Cut) -> list[int]:
+    return [row.txn_id for row in store.show_transactions() if row.state.upper() == "OPEN"]
+
+
+def test_a_reaped_reader_does_not_stop_the_next_one(store: Cut, transactions: Transactions) -> None:
+    snapshots = ReadLeases(transactions)
+    with snapshots.acquire(SETTINGS) as first:
+        snapshots.hold(first, Holding())
+    store.abort_txns([first.txn_id], "silent for too long")
+    transactions.heartbeats.beat()
+    with snapshots.acquire(SETTINGS) as second:
+        assert second.txn_id != first.txn_id
+        assert second.snapshot() is not None
+
+
+def test_a_reader_that_could_not_be_ended_is_ended_later(store: Cut, transactions: Transactions) -> None:
+    snapshots, holder = ReadLeases(transactions), Holding()
+    with snapshots.acquire(SETTINGS) as reader:
+        snapshots.hold(reader, holder)
+    holder.runs, store.out_of_reach = False, True
+    snapshots.sweep()
+    assert open_ids(store) == [reader.txn_id]
+    store.out_of_reach = False
+    assert snapshots.sweep() == 0
+    assert open_ids(store) == []
+
+
+def test_a_snapshot_that_could_not_be_taken_holds_nobody(store: Cut, transactions: Transactions) -> None:
+    snapshots = ReadLeases(transactions)
+    store.out_of_reach = True
+    with pytest.raises(StoreUnavailableError), snapshots.acquire(SETTINGS):
+        pass
+    store.out_of_reach = False
+    snapshots.sweep()
+    assert open_ids(store) == []
+
+
+def test_a_failing_sweep_stops_no_heartbeat(store: Cut) -> None:
+    beats = threading.Event()
+    heard: Callable[..., object] = store.heartbeat
+    heartbeats = Heartbeats(store, 0.05)
+
+    def listen(ids: object) -> object:
+        beats.set()
+        return heard(ids)
+
+    store.heartbeat = listen  # type: ignore[assignment,method-assign]
+    heartbeats.on_turn(lambda: 1 // 0)
+    (txn_id,) = store.open_txns(Client("u", "h", "test"))
+    heartbeats.track(txn_id)
+    assert beats.wait(timeout=30)
+    heartbeats.close()
+
+
+def test_a_long_timeout_of_ones_own_does_not_make_one_silent(store: Cut) -> None:
+    """Others go by theirs: 300 s if they have not been told otherwise."""
+    heartbeats = Heartbeats(store, 1800.0)
+    waits: list[float] = []
+    beats = threading.Event()
+
+    class Turns:
+        def wait(self, seconds: float) -> bool:
+            waits.append(seconds)
+            return len(waits) > 16  # 160 s of turns
+
+        def set(self) -> None:
+            waits.append(0.0)
+
+    heartbeats._stop = Turns()  # type: ignore[assignment]
+    heartbeats.beat = beats.set  # type: ignore[method-assign]
+    heartbeats._run()
+    assert sum(waits) < 300
+    assert beats.is_set()
+
+
+def test_statement_ids_end_where_a_bucket_property_has_no_room(transactions: Transactions) -> None:
+    txn = transactions.begin(SETTINGS)
+    assert txn.next_statements(4095)[-1] == 4094
+    assert txn.next_statements(1)[0] == 4095
+    with pytest.raises(UnsupportedFeatureError, match="4096 statement ids"):
+        txn.next_statements(1)
+    txn.abort("done")
+
+
+def test_an_unknown_outcome_is_neither_aborted_nor_cleaned_up(store: Cut, transactions: Transactions) -> None:
+    """The files may be the table's: whoever does not know leaves them alone."""
+    removed: list[str] = []
+    txn = transactions.begin(SETTINGS, start=Start())
+    txn.on_abort(lambda: removed.append("files"))
+    commit = store.commit_txn
+
+    def loses_the_answer(*arguments: object) -> None:
+        commit(*arguments)  # type: ignore[arg-type]
+        raise CommitStateUnknownError("no answer")
+
+    store.commit_txn = loses_the_answer  # type: ignore[method-assign]
+    with pytest.raises(CommitStateUnknownError):
+        txn.commit()
+    txn.abort("the statement failed")
+    assert store.txn_state(txn.txn_id) == "committed"
+    assert removed == []
+
+
+def test_an_abort_without_a_store_keeps_the_first_error(store: Cut, transactions: Transactions) -> None:
+    """What went wrong is said; the transaction times out by itself, and its files stay for the cleaner."""
+    removed: list[str] = []
+
+    def work() -> None:
+        with transactions.scope(SETTINGS, start=Start()) as txn:
+            txn.on_abort(lambda: removed.append("files"))
+            store.out_of_reach = True
+            raise UnsupportedFeatureError("the first error")
+
+    with pytest.raises(UnsupportedFeatureError, match="the first error"):
+        work()
+    store.out_of_reach = False
+    assert removed == []
+    assert len(open_ids(store)) == 1
+
+
+EXCL_WRITE = LockComponent(LockType.EXCL_WRITE, "d", "t")
+PATIENT = Settings.of({"hive.lock.numretries": "3"})
+
+
+class Hurried(SystemClock):
+    """Does something instead of sleeping."""
+
+    def __init__(self, instead: Callable[[], object]) -> None:
+        self.instead = instead
+
+    def sleep(self, seconds: float) -> None:
+        del seconds
+        self.instead()
+
+
+def test_who_holds_a_lock_does_not_queue_for_it_again(store: Cut, transactions: Transactions) -> None:
+    """Behind one who waits for it both would wait for ever."""
+    one = transactions.begin(SETTINGS, start=Start((EXCL_WRITE,)))
+    (other,) = store.open_txns(CLIENT)
+    assert store.lock(other, [EXCL_WRITE]).state is LockState.WAITING
+    one.lock([EXCL_WRITE])
+    one.lock([LockComponent(LockType.SHARED_WRITE, "d", "t", "p=1")])
+    assert [row.txn_id for row in store.show_locks()] == [one.txn_id, other]
+    one.lock([LockComponent(LockType.SHARED_READ, "d", "u")])
+    one.lock([LockComponent(LockType.SHARED_READ, "d", "u")])
+    assert len(store.show_locks()) == 3
+    one.abort("done")
+
+
+def test_a_lock_that_is_not_waited_for(store: Cut, transactions: Transactions) -> None:
+    """An error at once, and no request."""
+    (other,) = store.open_txns(CLIENT)
+    store.lock(other, [EXCL_WRITE])
+    one = transactions.begin(SETTINGS)
+    with pytest.raises(LockTimeoutError, match=f"transaction {other}"):
+        one.lock([EXCL_WRITE], zero_wait=True)
+    assert [row.txn_id for row in store.show_locks()] == [other]
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_ctrl_c_while_waiting_leaves_no_lock(store: Cut, *, begins: bool) -> None:
+    """Neither where a statement begins, nor within a transaction; the first takes its transaction along."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    transactions = Transactions(store, Heartbeats(store, 150.0), Hurried(interrupt), CLIENT)
+    (other,) = store.open_txns(CLIENT)
+    store.lock(other, [EXCL_WRITE])
+    if begins:
+        with pytest.raises(KeyboardInterrupt):
+            transactions.begin(PATIENT, start=Start((EXCL_WRITE,)))
+        assert open_ids(store) == [other]
+    else:
+        one = transactions.begin(PATIENT)
+        with pytest.raises(KeyboardInterrupt):
+            one.lock([EXCL_WRITE])
+        assert open_ids(store) == [other, one.txn_id]
+    assert [row.txn_id for row in store.show_locks()] == [other]
+
+
+def test_a_lock_that_does_not_come_in_time_leaves_no_request(store: Cut) -> None:
+    """The error names who is in the way."""
+    slept: list[None] = []
+    transactions = Transactions(store, Heartbeats(store, 150.0), Hurried(lambda: slept.append(None)), CLIENT)
+    (other,) = store.open_txns(CLIENT)
+    store.lock(other, [EXCL_WRITE])
+    with pytest.raises(LockTimeoutError, match=f"transaction {other}"):
+        transactions.begin(PATIENT, start=Start((EXCL_WRITE,)))
+    assert len(slept) == 3
+    assert [row.txn_id for row in store.show_locks()] == [other]
+    assert open_ids(store) == [other]
+
+
+def test_closed_sessions_free_the_cleaner(store: Cut, transactions: Transactions) -> None:
+    """Whatever could still run on their snapshots."""
+    snapshots = ReadLeases(transactions)
+    with snapshots.acquire(SETTINGS) as reader:
+        snapshots.hold(reader, Holding())
+    assert store.min_open_txn_id() == reader.txn_id
+    snapshots.sweep()
+    assert store.min_open_txn_id() == reader.txn_id
+    snapshots.close()
+    assert store.min_open_txn_id() == reader.txn_id + 1
+
+
+def test_a_closed_session_leaves_nothing_to_a_turn_that_goes_wrong(
+    store: Cut, transactions: Transactions
+) -> None:
+    """A turn of the heartbeat is just ending a reader, and does not reach the store: the session's end does it."""
+    snapshots, ending, cut = ReadLeases(transactions), threading.Event(), threading.Event()
+    commit: Callable[..., object] = store.commit_txn
+
+    def lost(*given: object, **more: object) -> object:
+        if ending.is_set():
+            return commit(*given, **more)
+        ending.set()
+        assert cut.wait(timeout=30)
+        raise StoreUnavailableError("gone")
+
+    store.commit_txn = lost  # type: ignore[assignment,method-assign]
+    with snapshots.acquire(SETTINGS) as reader:
+        snapshots.hold(reader, holder := Holding())
+    holder.runs = False
+    turn = threading.Thread(target=snapshots.sweep)
+    turn.start()
+    assert ending.wait(timeout=30)
+    closing = threading.Thread(target=snapshots.close)
+    closing.start()
+    closing.join(timeout=0.2)
+    cut.set()
+    for thread in (turn, closing):
+        thread.join(timeout=30)
+    assert open_ids(store) == []
