@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import random
-import time
-import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -32,6 +29,7 @@ from hiveacid.storage.local import LocalFileSystem
 from hiveacid.storage.staging import abandoned_staging
 from hiveacid.stores.hms.transactions import snapshots
 from hiveacid.stores.memory.store import MemoryStore
+from support.cost import assert_quick, assert_small
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
@@ -39,22 +37,6 @@ if TYPE_CHECKING:
 LONG_MAX = (1 << 63) - 1
 CREATE = "CREATE TABLE t (a INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 VALID = ValidWriteIdList(TableName("default", "t"), WriteId(5))
-
-
-@contextmanager
-def cheap() -> Iterator[None]:
-    start = time.process_time()
-    yield
-    assert time.process_time() - start < 1.0
-
-
-def small(act: Callable[[], Any]) -> None:
-    tracemalloc.start()
-    try:
-        act()
-        assert tracemalloc.get_traced_memory()[1] < 200 << 20
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -107,7 +89,7 @@ def test_stores_take_over_no_id_that_leaves_none_to_give() -> None:
 
 
 def test_lists_of_ids_that_no_store_gives_are_refused() -> None:
-    with cheap():
+    def read() -> None:
         for text in (
             f"{LONG_MAX}:{LONG_MAX}::",
             f"5:5:5-{LAST_ID}:",
@@ -120,6 +102,8 @@ def test_lists_of_ids_that_no_store_gives_are_refused() -> None:
                 parse_write_id_list(f"default.t:{text}")
         with pytest.raises(StoreError, match="cannot be"):
             VALID.with_own(WriteId(LAST_ID))
+
+    assert_quick(read)
     for one in (-1, LAST_ID + 1, LONG_MAX):
         with pytest.raises(StoreError):
             snapshots.checked_id(one)
@@ -147,9 +131,8 @@ def test_nested_and_endless_metadata_is_refused(tmp_path: Path, text: bytes) -> 
         with pytest.raises(BadFileError, match="base_0000005/_metadata_acid"):
             select(entries, VALID, None, metadata)
 
-    with cheap():
-        read()
-    small(read)
+    assert_quick(read)
+    assert_small(read)
 
 
 def test_a_maze_of_symbolic_links_is_refused(tmp_path: Path) -> None:
@@ -164,17 +147,20 @@ def test_a_maze_of_symbolic_links_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match="symbolic links lead to"):
             LocalFileSystem().list_tree(str(tmp_path / "d0"))
 
-    with cheap():
-        read()
-    small(read)
+    assert_quick(read)
+    assert_small(read)
 
 
 def test_links_to_each_other_are_refused_and_honest_links_are_followed(tmp_path: Path) -> None:
     for name, other in (("x", "y"), ("y", "x")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "over").symlink_to(tmp_path / other)
-    with cheap(), pytest.raises(StorageError, match="symbolic links"):
-        LocalFileSystem().list_tree(str(tmp_path / "x"))
+
+    def read() -> None:
+        with pytest.raises(StorageError, match="symbolic links"):
+            LocalFileSystem().list_tree(str(tmp_path / "x"))
+
+    assert_quick(read)
 
     (tmp_path / "disk").mkdir()
     (tmp_path / "disk" / "file").write_bytes(b"1")
@@ -201,7 +187,8 @@ def _name(chance: random.Random) -> str:
 @pytest.mark.parametrize("seed", range(2))
 def test_any_names_are_read_or_refused_by_typed_errors(seed: int) -> None:
     chance = random.Random(seed)
-    with cheap():
+
+    def read() -> None:
         for _ in range(2_000):
             name = _name(chance)
             parse_bucket_file(name)
@@ -209,6 +196,8 @@ def test_any_names_are_read_or_refused_by_typed_errors(seed: int) -> None:
             with suppress(BadDirectoryNameError):
                 found = parse_directory(name)
                 assert found is None or max(found.span) <= LAST_ID
+
+    assert_quick(read)
     for _ in range(200):
         paths = {"/".join(_name(chance) or "x" for _ in range(chance.randrange(1, 4))) for _ in range(8)}
         entries = [FileEntry(path, is_dir=chance.random() < 0.3, size=chance.randrange(2)) for path in paths]

@@ -6,10 +6,8 @@ import io
 import os
 import random
 import time
-import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -26,27 +24,10 @@ from hiveacid.orc.protobuf import EIGHT_BYTES, WireError, encode_field, encode_p
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import ACID_FIELDS, OrcKind, parse_tail, read_tail
 from hiveacid.storage.local import LocalFileSystem
+from support.cost import SECONDS, assert_quick, assert_small
 
-SECONDS, BYTES = 1.0, 200 << 20  # the most that one file may take
 MUTATIONS, SEEDS = 100_000 if os.environ.get("CI") else 20_000, 4
 DATA = Path(__file__).parents[1] / "unit" / "orc" / "data"
-
-
-@contextmanager
-def cheap() -> Iterator[None]:
-    """Require that what is done here takes little time; `small` requires the same of memory."""
-    start = time.process_time()
-    yield
-    assert time.process_time() - start < SECONDS
-
-
-def small(act: Callable[[], None]) -> None:
-    tracemalloc.start()
-    try:
-        act()
-        assert tracemalloc.get_traced_memory()[1] < BYTES
-    finally:
-        tracemalloc.stop()
 
 
 def refused(data: bytes, match: str) -> None:
@@ -57,18 +38,8 @@ def refused(data: bytes, match: str) -> None:
             look(data)
         assert caught.value.path == "f.orc"
 
-    seconds = [
-        cost(read) for _ in range(3)
-    ]  # the smallest says what it costs on a machine that has other work
-    assert min(seconds) < SECONDS
-    small(read)
-
-
-def cost(act: Callable[[], None]) -> float:
-    """Return the CPU seconds that a call takes."""
-    start = time.process_time()
-    act()
-    return time.process_time() - start
+    assert_quick(read)
+    assert_small(read)
 
 
 def look(data: bytes) -> None:
@@ -186,8 +157,11 @@ def test_endless_numbers_in_footer_texts_are_refused() -> None:
 
 def test_lz4_repeats_are_copied_at_once() -> None:
     chunk = b"\x1fx\1\0" + b"\xff" * 32_000 + b"\0"
-    with cheap():
+
+    def read() -> None:
         assert lz4_block(chunk, MAX_BLOCK) == b"x" * (1 + 15 + 255 * 32_000 + 4)
+
+    assert_quick(read)
     with pytest.raises(WireError):
         lz4_block(chunk, 1 << 20)
 
@@ -203,9 +177,8 @@ def test_a_sparse_file_with_a_long_tail_is_not_read(tmp_path: Path) -> None:
         with pytest.raises(BadFileError, match="more than"):
             read_tail(LocalFileSystem(), str(path), path.stat().st_size)
 
-    with cheap():
-        read()
-    small(read)
+    assert_quick(read)
+    assert_small(read)
 
 
 def tails() -> list[bytes]:
@@ -262,7 +235,7 @@ def test_damaged_tails_are_read_or_refused_by_typed_errors(seed: int) -> None:
     refusals, unnamed, longest = 0, 0, 0.0
     for nth in range(MUTATIONS // SEEDS):
         data = damaged(files[nth % len(files)], chance)
-        start = time.process_time()
+        start = time.thread_time()
         try:
             look(data)
         except HiveAcidError as error:
@@ -271,7 +244,7 @@ def test_damaged_tails_are_read_or_refused_by_typed_errors(seed: int) -> None:
         except Exception as error:
             error.add_note(f"seed {seed}, mutation {nth}: {data[-900:].hex()}")
             raise
-        longest = max(longest, time.process_time() - start)
+        longest = max(longest, time.thread_time() - start)
     assert longest < SECONDS
     assert unnamed == 0
     assert 0 < refusals < MUTATIONS // SEEDS
@@ -285,7 +258,7 @@ def test_damaged_tails_take_little_memory() -> None:
             with suppress(HiveAcidError):
                 look(damaged(files[nth % len(files)], chance))
 
-    small(read)
+    assert_small(read)
 
 
 def test_fields_of_eight_bytes_are_numbers_only_where_they_are_eight_bytes() -> None:

@@ -1,7 +1,5 @@
 """Snapshot selection: the conformance scenarios S1 to S17, the errors, the sizes."""
 
-import time
-
 import pytest
 
 from hiveacid.core.format.names import parse_directory
@@ -11,6 +9,7 @@ from hiveacid.core.snapshot.listing import metadata_paths
 from hiveacid.core.snapshot.selection import AcidState, applies_to, select
 from hiveacid.errors import BadDirectoryNameError, BadFileError, NotEnoughHistoryError
 from hiveacid.ports.file_system import FileEntry
+from support.cost import assert_quick
 
 ALL_10 = "10:9223372036854775807::"
 COMPACTED = '{"thisFileVersion":"0","dataFormat":"compacted"}'
@@ -390,14 +389,13 @@ def test_which_delete_deltas_can_hit_which_directories(delete: str, data: str, e
     assert applies_to(delete_name, data_name) is expected  # type: ignore[arg-type]
 
 
-def test_ten_thousand_directories_take_well_under_a_second() -> None:
+def test_ten_thousand_directories_take_no_time() -> None:
     paths = [f"delta_{n}_{n}_0" for n in range(1, 5001)] + [f"delete_delta_{n}_{n}_1" for n in range(1, 5001)]
     entries = listing(*paths)
     aborted = ",".join(map(str, range(2, 5001, 3)))
     write_ids = parse_write_id_list(f"db.t:5000:9223372036854775807::{aborted}")
-    start = time.process_time()
+    assert_quick(lambda: select(entries, write_ids, None))
     found = select(entries, write_ids, None)
-    assert time.process_time() - start < 0.8
     assert len(found.deltas) + len(found.aborted) // 2 == 5000
 
 
