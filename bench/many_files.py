@@ -25,7 +25,7 @@ from run import consume, seconds, session
 
 import hiveacid
 from hiveacid import AcidSession
-from hiveacid.storage.listing import list_locations
+from hiveacid.storage.locations import list_locations
 
 ROWS, DELTA_ROWS, BUCKETS, EVERY = 1000, 100, 16, 10
 COLUMNS = "id:int,name:string"

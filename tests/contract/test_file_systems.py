@@ -13,8 +13,8 @@ from pyarrow import fs as arrow_fs
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.session.hadoop_file_systems import open_hadoop
-from hiveacid.storage.arrow import BLOCK, ArrowFileSystem
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.arrow_file_system import BLOCK, ArrowFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import parse_uri
 from hiveacid.storage.publishing import FinalNames
 from support.servers.hdfs import WHY_NOT as NO_HDFS

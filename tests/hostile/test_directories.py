@@ -24,8 +24,8 @@ from hiveacid.errors import (
     StoreError,
 )
 from hiveacid.ports.file_system import FileEntry
-from hiveacid.storage.listing import read_metadata
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.locations import read_metadata
 from hiveacid.storage.staging import abandoned_staging
 from hiveacid.stores.hms.transactions import snapshots
 from hiveacid.stores.memory.store import MemoryStore

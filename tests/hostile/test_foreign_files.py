@@ -15,7 +15,7 @@ from hiveacid.core.format.owned_entries import split_by_owner
 from hiveacid.core.model import TableKind
 from hiveacid.errors import CatalogError, InvalidPathError, StorageError
 from hiveacid.ports.file_system import FileEntry
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.cleaning.removal import delete_plain_files
 
 if TYPE_CHECKING:

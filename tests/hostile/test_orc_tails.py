@@ -17,13 +17,13 @@ from pyarrow import orc
 
 from hiveacid.core.format.row_key import parse_key_index, parse_statistics
 from hiveacid.errors import BadFileError, HiveAcidError
-from hiveacid.orc.compression import MAX_BLOCK, Compression, lz4_block
+from hiveacid.orc.compression_chunks import MAX_BLOCK, Compression, lz4_block
 from hiveacid.orc.footer_findings import event_facts_of_footer
 from hiveacid.orc.key_statistics import key_index
 from hiveacid.orc.protobuf import EIGHT_BYTES, WireError, encode_field, encode_packed, encode_varint
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import ACID_FIELDS, OrcKind, parse_tail, read_tail
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from support.cost import SECONDS, assert_quick, assert_small
 
 MUTATIONS, SEEDS = 100_000 if os.environ.get("CI") else 20_000, 4

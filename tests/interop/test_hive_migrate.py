@@ -21,7 +21,7 @@ from hiveacid.config import Settings
 from hiveacid.config.table_properties import MIGRATION
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, TableDefinition, TableName, TxnId
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift.client import MetastoreClient

@@ -28,8 +28,8 @@ from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.orc.summary import SummaryCache
 from hiveacid.spark.read.scan_source import data_directories
-from hiveacid.storage.listing import Location, list_locations
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.locations import Location, list_locations
 from hiveacid.table.context import Context
 from hiveacid.table.read.footers import Footers, read_footers
 from hiveacid.transactions.transaction import Transaction

@@ -15,7 +15,7 @@ from hiveacid.core.schema.types import Primitive
 from hiveacid.core.snapshot.findings import Finding, FindingKind, Severity
 from hiveacid.orc.protobuf import encode_field
 from hiveacid.orc.tail import read_tail
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from support.corpus.acid_files import Event, acid_bytes, bucket_property, deletes, inserts, orc_bytes, put
 
 if TYPE_CHECKING:

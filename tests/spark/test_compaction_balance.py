@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiveacid import AcidSession
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
     from hiveacid.table.compaction.write import RewriteTask
 
 

@@ -22,7 +22,7 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.expressions import selected
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from support.corpus.golden_tables import Golden, find, unpack
 
 STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}

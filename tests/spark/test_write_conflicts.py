@@ -8,7 +8,7 @@ import pytest
 
 import hiveacid
 from hiveacid.errors import WriteConflictError
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import staging_txn_id
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
-from hiveacid.storage.listing import id_property, list_layout, plain_files
+from hiveacid.storage.locations import id_property, list_layout, plain_files
 from hiveacid.table.definition import check_definition
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.scan import list_visible

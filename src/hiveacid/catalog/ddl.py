@@ -51,7 +51,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.write.column_casts import empty_rows
-from hiveacid.storage.listing import list_layout
+from hiveacid.storage.locations import list_layout
 from hiveacid.storage.paths import absolute
 from hiveacid.table.cleaning.removal import (
     first_foreign_entry,

@@ -37,7 +37,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.write_ids import is_stand_in
-from hiveacid.storage.listing import id_property, list_layout
+from hiveacid.storage.locations import id_property, list_layout
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transactions, this_client
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import AlreadyExistsError, ConfigError
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import absolute, is_local
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.context import STORE_DIRECTORY

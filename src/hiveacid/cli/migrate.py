@@ -85,7 +85,7 @@ def _move(
 ) -> tuple[list[MigratedTable | str], int]:
     """Return the tables and the names of the views that were moved, and how many tables were not."""
     from hiveacid.catalog.migrate import Migration, MigrationStore  # noqa: PLC0415 - not before --help had its say
-    from hiveacid.storage.local import LocalFileSystem  # noqa: PLC0415
+    from hiveacid.storage.local_file_system import LocalFileSystem  # noqa: PLC0415
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
 
     moved: list[MigratedTable | str] = []

@@ -27,7 +27,7 @@ from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, req
 from hiveacid.datasource.sink import Sink, StagedRows, read_staged, require_fit
 from hiveacid.datasource.stream_source import FilePartition, spark_columns
 from hiveacid.errors import SchemaMismatchError, WriteConflictError
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX
 from hiveacid.streaming import Connection
 from hiveacid.streaming.change_rows import FileChanges, read_file_changes

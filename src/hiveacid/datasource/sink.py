@@ -30,7 +30,7 @@ from hiveacid.datasource.options import (
     require_warehouse,
 )
 from hiveacid.errors import StorageError, UnsupportedFeatureError
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import STREAM_PREFIX
 from hiveacid.streaming import Connection, QueryStream
 

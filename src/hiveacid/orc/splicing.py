@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hiveacid.errors import BadFileError
-from hiveacid.orc.compression import compress
+from hiveacid.orc.compression_chunks import compress
 from hiveacid.orc.protobuf import Message, encode_field
 from hiveacid.orc.statistics_merge import merge_statistics
 from hiveacid.orc.tail import OrcTail, parse_tail

@@ -9,7 +9,13 @@ from functools import cached_property
 from typing import NoReturn
 
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
-from hiveacid.orc.compression import DEFAULT_BLOCK_SIZE, MAX_BLOCK, MAX_SECTION, Compression, decompress
+from hiveacid.orc.compression_chunks import (
+    DEFAULT_BLOCK_SIZE,
+    MAX_BLOCK,
+    MAX_SECTION,
+    Compression,
+    decompress,
+)
 from hiveacid.orc.protobuf import Message, WireError
 from hiveacid.orc.statistics import StatisticsList, decode_statistics
 from hiveacid.ports.file_system import FileSystem

@@ -26,7 +26,7 @@ from hiveacid.core.compaction.queue import DEFAULT_POOL, ChangedPartition, Compa
 from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionRefusedError, HiveAcidError, MissingDirectoryError
-from hiveacid.storage.listing import read_location
+from hiveacid.storage.locations import read_location
 from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hiveacid.errors import StorageError, UnsupportedFeatureError
-from hiveacid.storage.arrow import ArrowFileSystem
+from hiveacid.storage.arrow_file_system import ArrowFileSystem
 from hiveacid.storage.paths import S3, StorageUri, parse_uri
 
 Lookup = Callable[[str], str | None]

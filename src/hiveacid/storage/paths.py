@@ -1,4 +1,4 @@
-# ruff: noqa: PTH100, PTH111 - texts, as in storage/local.py
+# ruff: noqa: PTH100, PTH111 - texts, as in storage/local_file_system.py
 """Local paths and URIs of other file systems, each in one normal form."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from hiveacid.errors import StorageError, UnsupportedFeatureError
-from hiveacid.storage.local import local_path, real_local_path
+from hiveacid.storage.local_file_system import local_path, real_local_path
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _FILE = re.compile(r"file:", re.IGNORECASE)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hiveacid.errors import MissingDirectoryError, StorageError
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.storage.arrow import blocks
+from hiveacid.storage.arrow_file_system import blocks
 
 
 @dataclass(frozen=True)

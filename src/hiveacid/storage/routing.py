@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from hiveacid.errors import StorageError
 from hiveacid.ports.file_system import FileEntry, FileSystem
-from hiveacid.storage.arrow import blocks
+from hiveacid.storage.arrow_file_system import blocks
 from hiveacid.storage.arrow_opening import from_environment, open_arrow
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import StorageUri, is_local, parse_uri, spark_path
 
 Opener = Callable[[StorageUri], FileSystem]

@@ -24,7 +24,7 @@ _HISTORY: Mapping[str, int] = MappingProxyType(
 class Limits:
     """Time-outs (seconds) and maximum numbers.
 
-    ``lost_workers``: how many workers may die of one compaction before it counts as failed. ``history``: how
+    ``max_lost_workers``: how many workers may die of one compaction before it counts as failed. ``history``: how
     many ended compactions of each state a table or partition keeps.
     """
 
@@ -35,7 +35,7 @@ class Limits:
     pool_timeout: float = 43_200.0
     history_timeout: float = 604_800.0
     commits_retention: float = 2_592_000.0
-    lost_workers: int = 3
+    max_lost_workers: int = 3
     history: Mapping[str, int] = field(default_factory=lambda: _HISTORY)
 
     @classmethod

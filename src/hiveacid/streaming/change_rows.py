@@ -29,7 +29,7 @@ from hiveacid.orc.arrow_arrays import are_valid, row_numbers
 from hiveacid.orc.stored_values import arrow_type, to_stored_values
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import OrcTail, read_tail
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.streaming.arrow_casts import cast
 
 _KEY = ("originalTransaction", "bucket", "rowId")

@@ -34,8 +34,8 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.ports.transactions import Start, TxnKind
 from hiveacid.spark.read.change_feed import ChangedLocation
 from hiveacid.storage.growing_files import read_flush_length
-from hiveacid.storage.listing import Location, id_property, list_locations
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.locations import Location, id_property, list_locations
 from hiveacid.storage.paths import is_local
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore

@@ -19,7 +19,7 @@ from hiveacid.errors import (
     TransactionStateError,
     WriteConflictError,
 )
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.streaming.records import RecordWriter, Rejects, writer_for
 from hiveacid.streaming.stream_target import StreamTarget, require_no_old_events

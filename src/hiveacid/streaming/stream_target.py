@@ -25,7 +25,7 @@ from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.orc.writing import CODECS
-from hiveacid.storage.listing import list_locations
+from hiveacid.storage.locations import list_locations
 from hiveacid.storage.paths import is_local
 from hiveacid.streaming.arrow_casts import cast
 from hiveacid.streaming.bucket_rows import Values, partition_texts

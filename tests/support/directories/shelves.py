@@ -13,7 +13,7 @@ from hiveacid.core.schema.partitions import parse_partition_values
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import CreateTable
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.table.read.inventory import TableInventory, inventory_of
 from support.corpus.golden_tables import Golden, unpack

@@ -9,7 +9,7 @@ from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.model import Partition
 from hiveacid.errors import CompactionError, NoSuchPartitionError
 from hiveacid.spark.write.publish import PublishedFiles
-from hiveacid.storage.listing import Location
+from hiveacid.storage.locations import Location
 from hiveacid.table.cleaning.cleaner import clean
 from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.compaction.compact import compact_here

@@ -21,7 +21,7 @@ from hiveacid.errors import (
     TransactionAbortedError,
 )
 from hiveacid.ports.transactions import Client
-from hiveacid.storage.listing import Location
+from hiveacid.storage.locations import Location
 from hiveacid.storage.staging import staging_name
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of

@@ -12,7 +12,7 @@ from hiveacid.catalog.migrate import Migration, MigrationStore
 from hiveacid.config.table_properties import MIGRATION
 from hiveacid.core.model import Column, DatabaseDefinition, TableDefinition, TableName
 from hiveacid.errors import AlreadyExistsError
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
 from support.crash.faults import Faults, FaultyStore, Moment

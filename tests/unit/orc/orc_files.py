@@ -9,7 +9,7 @@ import pyorc
 
 from hiveacid.core.model import Column
 from hiveacid.orc.tail import OrcTail, read_tail
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 
 DATA = Path(__file__).parent / "data"
 FLAT = (

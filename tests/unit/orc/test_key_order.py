@@ -14,7 +14,7 @@ from hiveacid.orc.splicing import HEADER, merged_tail, place_stripes, read_strip
 from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.splicing import splice_by_bucket
 from hiveacid.spark.write.staging import StagedKind
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from support.corpus.acid_files import bucket_property, orc_bytes
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from orc_files import DATA, tail_of
 
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
-from hiveacid.orc.compression import Compression
+from hiveacid.orc.compression_chunks import Compression
 from hiveacid.orc.protobuf import encode_field
 from hiveacid.orc.tail import BUCKET, OPERATION, ROW, ROW_ID, OrcKind, OrcTail, read_tail
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 
 INSERT = (DATA / "insert.orc").read_bytes()
 

@@ -20,7 +20,7 @@ from hiveacid.core.model import (
 )
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.services.services import Services
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.table.context import Context
 from hiveacid.transactions.read_leases import ReadLeases

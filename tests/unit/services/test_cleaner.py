@@ -12,7 +12,7 @@ from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import BadDirectoryNameError, StorageError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.cleaner import Cleaner
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.cleaning.cleaner import clean
 from support.samples import CLIENT
 

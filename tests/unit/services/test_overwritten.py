@@ -13,7 +13,7 @@ from hiveacid.core.format.names import BaseName
 from hiveacid.errors import StorageError
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.services.cleaner import Cleaner
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.cleaning.cleaner import clean
 from support.samples import CLIENT
 

@@ -19,7 +19,7 @@ from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.endpoint import Endpoint, collect, exposition, health
 from hiveacid.services.logs import log_to
 from hiveacid.services.runner import LoopState, Runner
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from support.samples import CLIENT
 

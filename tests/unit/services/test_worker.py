@@ -14,7 +14,7 @@ from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import CompactionError, CompactionRefusedError, HiveAcidError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.spark.write.publish import PublishedFiles
-from hiveacid.storage.listing import read_location
+from hiveacid.storage.locations import read_location
 from hiveacid.table.cleaning.cleaner import clean
 from hiveacid.table.compaction.job import run_job
 from hiveacid.table.compaction.report import CompactionReport

@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.storage.arrow_opening import in_bucket, open_arrow, path_only, s3_options
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import parse_uri
 from hiveacid.storage.routing import AnyFileSystem
 

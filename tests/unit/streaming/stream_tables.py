@@ -14,7 +14,7 @@ from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import CreateTable
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection

@@ -324,7 +324,7 @@ def test_a_failed_write_ends_the_batch_and_shows_nothing(
             raise StorageError("no space left")
 
         with monkeypatch.context() as patch:
-            patch.setattr("hiveacid.storage.local.LocalFileSystem.replace_tail", full)
+            patch.setattr("hiveacid.storage.local_file_system.LocalFileSystem.replace_tail", full)
             with pytest.raises(StorageError):
                 stream.commit()
         assert stream.stats.aborted_transactions == 2

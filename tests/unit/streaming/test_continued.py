@@ -8,7 +8,7 @@ import pytest
 from stream_tables import Warehouse
 
 from hiveacid.core.format.write_id_lists import parse_write_id_list
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from support.corpus.golden_tables import Golden, scenarios
 from support.corpus.sort_merge_reader import read_table
 from support.directories.shelves import MemoryShelf, shelve

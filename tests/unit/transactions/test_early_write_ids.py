@@ -16,7 +16,7 @@ from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import WriteConflictError
 from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.transactions import Client, Start
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.table.write.conflict_checks import require_not_overtaken

@@ -19,7 +19,9 @@ from hiveacid.core.snapshot.listing import ListedEntry
 
 OWN_PREFIX = ".hiveacid-"
 """Beginning of the names of everything that hiveacid stages in a location."""
-_SCRATCH = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")  # a file that was being written (`storage.local`)
+_SCRATCH = re.compile(
+    r"\.(.+)\.[0-9a-f]{8}\.tmp"
+)  # a file that was being written (`storage.local_file_system`)
 _CHECKSUM = re.compile(r"\.(.+)\.crc")  # Hadoop's checksums of a local file
 _SUCCESS = "_SUCCESS"  # what Hadoop's committers leave after a job
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.read.originals import OriginalsByRoot
     from hiveacid.spark.read.path_groups import FilesOf
     from hiveacid.spark.read.scan_source import ScanSource
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
 
 KEY_COLUMNS = ("coalesce(originalTransaction, -1L)", "coalesce(bucket, -1)", "coalesce(rowId, -1L)")
 """Write id, bucket property and row id as expressions over an ACID file's root columns; never pushed down."""

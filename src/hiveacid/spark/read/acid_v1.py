@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hiveacid.spark.read.originals import OriginalsByRoot
     from hiveacid.spark.read.scan_source import ScanSource
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
 
 
 def newest_versions(

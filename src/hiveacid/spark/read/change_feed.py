@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.read.delete_bounds import DeleteBounds
     from hiveacid.spark.read.originals import OriginalsByRoot
     from hiveacid.spark.read.path_groups import FileGroup
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
 
 _DELETED_BY, _DELETED_BEFORE = "__hiveacid_ended", "__hiveacid_ended_before"
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.read.delete_bounds import DeleteBounds, KeyBox
     from hiveacid.spark.read.path_groups import FileGroup
     from hiveacid.spark.read.scan_source import ScanSource
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
 
 
 def _between(value: str, low: int, high: int) -> str:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from hiveacid.core.snapshot.originals import OriginalRows
     from hiveacid.ports.file_system import FileSystem
     from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _NOT_THE_LISTED_FILE = (

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from hiveacid.core.model import TableDefinition
     from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
 
 _MAX_FILES = 1000
 """Most files of a lookup: every task gets a hash table for each partition column and one for the number, 0.1 MB each."""

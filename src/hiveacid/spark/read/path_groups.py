@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hiveacid.core.schema.evolution import Recipe
     from hiveacid.core.snapshot.listing import DataFile
     from hiveacid.ports.file_system import FileSystem
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
 
 _GLOB = re.compile(r"[\\*?{}\[\]]")
 _STATEMENT = r"^delta_[0-9]+_[0-9]+_([0-9]+)$"

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.read.delete_bounds import DeleteBounds
     from hiveacid.spark.read.originals import OriginalsByRoot
     from hiveacid.spark.read.scan_source import ScanSource
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
 
 
 def scan(

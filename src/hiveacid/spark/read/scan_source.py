@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.read.delete_bitmap import BitmapLookup
     from hiveacid.spark.read.path_groups import FileFooter, FilesOf
     from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
 
 ROW_ID = "ROW__ID"
 FILE_NAME = "INPUT__FILE__NAME"

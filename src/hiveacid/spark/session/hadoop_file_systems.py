@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from hiveacid.errors import StorageError
-from hiveacid.storage.arrow import ArrowFileSystem
+from hiveacid.storage.arrow_file_system import ArrowFileSystem
 from hiveacid.storage.arrow_opening import path_only
 from hiveacid.storage.paths import StorageUri
 
@@ -36,7 +36,7 @@ def open_hadoop(jvm: Any, conf: Any, place: StorageUri) -> ArrowFileSystem:
 
 @dataclass(frozen=True)
 class HadoopFileSystem:
-    """File system of Hadoop with the methods of ``pyarrow.fs.FileSystem`` that `storage.arrow` calls.
+    """File system of Hadoop with the methods of ``pyarrow.fs.FileSystem`` that `storage.arrow_file_system` calls.
 
     Paths are those of the file system itself, without scheme and host. A file that is listed costs five calls into
     the JVM (about a millisecond), a directory one request to the name node.

@@ -17,7 +17,7 @@ from hiveacid.core.compaction.disjoint_files import bucket_of
 from hiveacid.orc.key_order import KeyRun, read_key_run
 from hiveacid.orc.splicing import PlacedStripes, merged_tail, stripe_extent
 from hiveacid.orc.tail import OrcTail, read_tail
-from hiveacid.storage.arrow import blocks
+from hiveacid.storage.arrow_file_system import blocks
 
 if TYPE_CHECKING:
     from hiveacid.ports.file_system import FileSystem

@@ -267,7 +267,7 @@ class MemoryCompactionQueue(MemoryBase):
 
     def _requeue_or_fail_lost_jobs(self, txn_id: TxnId, reason: str) -> None:
         for job in self._jobs_of_txn(txn_id):
-            if job.state == CompactionState.WORKING and job.claims < self._limits.lost_workers:
+            if job.state == CompactionState.WORKING and job.claims < self._limits.max_lost_workers:
                 self._requeue(replace(job, error=reason))
                 continue
             state = fire(COMPACTION, job.state, "fail")

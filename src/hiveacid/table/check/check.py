@@ -16,7 +16,7 @@ from hiveacid.errors import FormatError, HiveAcidError
 from hiveacid.orc.footer_findings import event_facts_of_footer
 from hiveacid.spark.read import row_facts as rows
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.storage.listing import Location
+from hiveacid.storage.locations import Location
 from hiveacid.table.check.files import FileChecks, UsedFile, check_files, plain_path
 from hiveacid.table.read.inventory import LocationInventory, TableInventory
 from hiveacid.table.read.scan import scan_locations

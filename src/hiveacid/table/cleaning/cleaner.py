@@ -22,7 +22,7 @@ from hiveacid.errors import (
     MissingDirectoryError,
     TransactionStateError,
 )
-from hiveacid.storage.listing import adopted_txn_id, list_adopted, path_visibility_txn_id, read_metadata
+from hiveacid.storage.locations import adopted_txn_id, list_adopted, path_visibility_txn_id, read_metadata
 from hiveacid.storage.paths import real_path
 from hiveacid.storage.staging import abandoned_staging, expired_staging
 from hiveacid.table.cleaning.location import (

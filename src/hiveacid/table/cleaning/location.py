@@ -15,7 +15,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import StorageError
-from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata
+from hiveacid.storage.locations import adopted_txn_id, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.cleaning.retention import record_history_start
 from hiveacid.table.partitions import partition_name, partitions_of

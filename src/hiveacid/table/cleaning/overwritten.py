@@ -17,7 +17,7 @@ from hiveacid.core.compaction.cleaning import CleaningPlan
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.selection import select
 from hiveacid.errors import FormatError, MissingDirectoryError
-from hiveacid.storage.listing import adopted_txn_id, list_adopted, read_metadata
+from hiveacid.storage.locations import adopted_txn_id, list_adopted, read_metadata
 from hiveacid.table.cleaning.location import (
     cleaner_lock,
     cleaning_delay,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hiveacid.config.table_properties import HISTORY_FROM, HISTORY_RETENTION
 from hiveacid.config.values import parse_duration
 from hiveacid.errors import ConfigError
-from hiveacid.storage.listing import id_property
+from hiveacid.storage.locations import id_property
 
 if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition, TableName, WriteId

@@ -27,7 +27,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.spark.session.jobs import named_jobs
-from hiveacid.storage.listing import list_locations
+from hiveacid.storage.locations import list_locations
 from hiveacid.table.cleaning.location import cleaner_lock
 from hiveacid.table.cleaning.retention import record_history_start
 from hiveacid.table.compaction.report import CompactionReport, DataVolume
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from hiveacid.core.compaction.queue import Compaction
     from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
     from hiveacid.table.context import Context
     from hiveacid.transactions.transaction import Transaction
 

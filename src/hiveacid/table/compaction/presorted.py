@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hiveacid.core.format.write_id_lists import ValidWriteIdList
     from hiveacid.core.snapshot.listing import DataFile
     from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
     from hiveacid.table.context import Context
     from hiveacid.table.read.footers import Footers
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from hiveacid.core.compaction.queue import CompactionRequest
     from hiveacid.core.snapshot.listing import DataFile
     from hiveacid.spark.write.task_reports import TaskReport
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
     from hiveacid.table.context import Context
     from hiveacid.transactions.transaction import Transaction
 

@@ -33,7 +33,7 @@ from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_u
 from hiveacid.spark.read.scan_source import ROW_ID, ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.plan_lease import PlanWatch
-from hiveacid.storage.listing import (
+from hiveacid.storage.locations import (
     Location,
     adopted_txn_id,
     for_each_location,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hiveacid.core.snapshot.listing import DataFile
     from hiveacid.orc.delete_bitmap import KeyBounds
     from hiveacid.spark.read.delete_bounds import DeleteBounds
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
     from hiveacid.table.context import Context
 
 _THREADS = 16

@@ -34,7 +34,7 @@ from hiveacid.table.read.flushed_files import readable_length
 if TYPE_CHECKING:
     from hiveacid.core.snapshot.listing import DataFile
     from hiveacid.core.snapshot.selection import AcidDirectory
-    from hiveacid.storage.listing import Location
+    from hiveacid.storage.locations import Location
     from hiveacid.table.context import Context
     from hiveacid.transactions.transaction import Transaction
 

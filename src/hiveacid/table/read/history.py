@@ -13,7 +13,7 @@ from hiveacid.core.format.names import DeltaName
 from hiveacid.core.transactions.commits import CommitRecord, last_committed, write_ids_before
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.storage.listing import id_property
+from hiveacid.storage.locations import id_property
 from hiveacid.table.read.inventory import Row, TableAccess, TableInventory, current_snapshot, inventory_of
 from hiveacid.table.read.time_travel import format_datetime, utc_datetime
 

@@ -23,7 +23,7 @@ from hiveacid.errors import BadDirectoryNameError, MissingDirectoryError
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.file_system import FileEntry, FileSystem
 from hiveacid.ports.store import TransactionStore
-from hiveacid.storage.listing import adopted_txn_id, uncommitted_txn_ids
+from hiveacid.storage.locations import adopted_txn_id, uncommitted_txn_ids
 from hiveacid.storage.staging import staging_txn_id
 from hiveacid.table.context import require_table
 

@@ -25,7 +25,7 @@ from hiveacid.spark.predicates.predicate_columns import with_char_metadata
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
-from hiveacid.storage.listing import Location, list_locations
+from hiveacid.storage.locations import Location, list_locations
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.delete_bitmap import load_delete_bitmap
 from hiveacid.table.read.footers import read_footers

@@ -10,7 +10,7 @@ from hiveacid.config.table_properties import HISTORY_FROM
 from hiveacid.core.model import WriteId
 from hiveacid.core.transactions.commits import CommitRecord, last_committed, write_ids_before
 from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError
-from hiveacid.storage.listing import id_property
+from hiveacid.storage.locations import id_property
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

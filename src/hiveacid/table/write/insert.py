@@ -29,15 +29,15 @@ from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write.constraints import constrain_insert
 from hiveacid.table.write.locking import appending_lock, overwriting_lock
-from hiveacid.table.write.plain_names import PlainFileNames
-from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.targets import (
+from hiveacid.table.write.output_directories import (
     OutputDirectories,
     known_partitions,
     new_files,
     staging,
     written_partitions,
 )
+from hiveacid.table.write.plain_names import PlainFileNames
+from hiveacid.table.write.report import WriteReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

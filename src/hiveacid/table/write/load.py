@@ -38,8 +38,8 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.spark.write.publish import PublishedFiles
 from hiveacid.spark.write.staging import StagedKind
-from hiveacid.storage.listing import Location
 from hiveacid.storage.load_paths import SourceFile, find_sources
+from hiveacid.storage.locations import Location
 from hiveacid.storage.paths import absolute, real_path
 from hiveacid.table.cleaning.removal import delete_plain_files
 from hiveacid.table.context import all_tables
@@ -54,9 +54,9 @@ from hiveacid.table.write.insert import (
     require_writable,
     write_rows,
 )
+from hiveacid.table.write.output_directories import known_partitions
 from hiveacid.table.write.plain_names import existing_names, free_name
 from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.targets import known_partitions
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context

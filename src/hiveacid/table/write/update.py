@@ -27,8 +27,7 @@ from hiveacid.spark.write.staging import StagedKind, StagingTarget, stage_change
 from hiveacid.table.read.scan import list_snapshot, scan_snapshot
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
-from hiveacid.table.write.report import WriteReport
-from hiveacid.table.write.targets import (
+from hiveacid.table.write.output_directories import (
     OutputDirectories,
     change_statement_ids,
     known_partitions,
@@ -36,6 +35,7 @@ from hiveacid.table.write.targets import (
     staging,
     written_partitions,
 )
+from hiveacid.table.write.report import WriteReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,7 +11,7 @@ from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id
 from hiveacid.core.model import TableName
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.errors import BadFileError
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.read.flushed_files import readable_length
 from support.corpus.acid_files import flush_lengths
 

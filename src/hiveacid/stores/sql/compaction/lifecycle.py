@@ -36,7 +36,7 @@ def requeue_or_fail_lost_jobs(
     for some in chunks(txn_ids):
         for row in connection.execute(_OF_TXNS, {"ids": some}).mappings().all():
             one = compaction_from_row(row)
-            if one.state == CompactionState.WORKING and one.claims < limits.lost_workers:
+            if one.state == CompactionState.WORKING and one.claims < limits.max_lost_workers:
                 update_job(connection, one.id, requeued_columns(one) | {"error": reason}, now)
                 continue
             values = {"state": fire(COMPACTION, one.state, "fail"), "error": reason, "ended": NOW}

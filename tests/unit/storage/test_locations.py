@@ -9,8 +9,8 @@ import pytest
 
 from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.errors import BadDirectoryNameError, BadFileError, MissingDirectoryError, NotEnoughHistoryError
-from hiveacid.storage.listing import list_layout, read_location
-from hiveacid.storage.local import LocalFileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.storage.locations import list_layout, read_location
 from support.corpus.acid_files import put
 from support.directories.shelves import definition
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.orc.compression import Compression, compress, decompress, lz4_block
+from hiveacid.orc.compression_chunks import Compression, compress, decompress, lz4_block
 from hiveacid.orc.protobuf import WireError
 
 BLOCK = 64

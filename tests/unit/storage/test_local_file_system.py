@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileEntry, FileSystem
-from hiveacid.storage import local
-from hiveacid.storage.local import LocalFileSystem, local_path
+from hiveacid.storage import local_file_system
+from hiveacid.storage.local_file_system import LocalFileSystem, local_path
 from hiveacid.storage.paths import absolute, is_local, real_path, spark_path
 from support.cost import assert_quick
 
@@ -149,7 +149,7 @@ def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pyte
     def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(local.os, "fsync", full)
+    monkeypatch.setattr(local_file_system.os, "fsync", full)
     with pytest.raises(StorageError, match=f"cannot write {tmp_path}/f: No space left"):
         FS.write_bytes(f"{tmp_path}/f", b"new")
     assert (tmp_path / "f").read_bytes() == b"old"
@@ -198,7 +198,7 @@ def test_a_move_never_replaces_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
 ) -> None:
     if code:  # a file system without hard links; another disk
-        monkeypatch.setattr(local.os, "link", hard_links_refused(code))
+        monkeypatch.setattr(local_file_system.os, "link", hard_links_refused(code))
     (tmp_path / "a").write_bytes(b"a")
     (tmp_path / "b").write_bytes(b"b")
     with pytest.raises(StorageError, match=f"cannot move {tmp_path}/a to {tmp_path}/b"):
@@ -272,7 +272,7 @@ def test_durable_changes_reach_the_disk_file_and_directory(
     def inodes(*paths: str) -> list[int]:
         return [(tmp_path / path).stat().st_ino for path in paths]
 
-    monkeypatch.setattr(local.os, "fsync", fsync)
+    monkeypatch.setattr(local_file_system.os, "fsync", fsync)
     FS.make_directory(f"{tmp_path}/a/b")
     assert synced == inodes("", "a")
     synced.clear()
