@@ -25,7 +25,7 @@ class WireError(ValueError):
     """The bytes are not a message."""
 
 
-class Field(NamedTuple):
+class WireField(NamedTuple):
     """One field of a message; ``value`` is an int for a varint, else the bytes."""
 
     number: int
@@ -81,9 +81,9 @@ def encode_packed(number: int, values: Iterable[int]) -> bytes:
     return encode_field(number, b"".join(map(encode_varint, values)))
 
 
-def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[Field]:
+def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[WireField]:
     """Split a message into its fields, ``most`` of them at most. Raises WireError."""
-    fields: list[Field] = []
+    fields: list[WireField] = []
     at, end = 0, len(data)
     while at < end:
         if len(fields) >= most:
@@ -106,7 +106,7 @@ def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[Field]:
                 raise WireError(message)
             value = data[at : at + length]
             at += length
-        fields.append(Field(key >> 3, wire, value))
+        fields.append(WireField(key >> 3, wire, value))
     return fields
 
 
@@ -114,7 +114,7 @@ def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[Field]:
 class Message:
     """A message's fields in the order of the file, with typed access by number."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[WireField, ...]
 
     @classmethod
     def parse(cls, data: bytes, most: int = MAX_FIELDS) -> Message:

@@ -14,10 +14,10 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TFramedTransport, TTransportException
 
 from hiveacid.stores.hms.thrift.methods import METHODS
-from hiveacid.stores.hms.thrift.structs import Struct
+from hiveacid.stores.hms.thrift.structs import ThriftStruct
 
 HANG_UP = object()
-Answer = Callable[[str, Struct], Any]
+Answer = Callable[[str, ThriftStruct], Any]
 
 
 class Server:

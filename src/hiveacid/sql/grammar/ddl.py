@@ -13,6 +13,7 @@ from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.view import alter_view, create_view
 from hiveacid.sql.statements import (
     AddColumns,
+    AddedPartition,
     AddPartitions,
     ChangeColumn,
     Compact,
@@ -21,7 +22,6 @@ from hiveacid.sql.statements import (
     DropPartitions,
     DropTable,
     DropView,
-    NewPartition,
     PartitionSpec,
     RenamePartition,
     RenameTable,
@@ -160,11 +160,11 @@ def _add(cursor: Cursor, table: TableRef) -> Statement:
         columns = _new_columns(cursor) if cursor.sees("(") else (cursor.column(),)
         return AddColumns(table, columns, _cascade(cursor))
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    partitions: list[NewPartition] = []
+    partitions: list[AddedPartition] = []
     while cursor.sees("PARTITION"):
         spec = cursor.partition()
         location = cursor.string("a path in quotes") if cursor.take("LOCATION") else None
-        partitions.append(NewPartition(spec, location))
+        partitions.append(AddedPartition(spec, location))
     if not partitions:
         cursor.fail("PARTITION (...)" if if_not_exists else "COLUMNS or PARTITION (...)")
     return AddPartitions(table, tuple(partitions), if_not_exists)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from hiveacid.sql.statements.ddl import (
     AddColumns,
+    AddedPartition,
     AddPartitions,
     ChangeColumn,
     Compact,
@@ -24,7 +25,6 @@ from hiveacid.sql.statements.ddl import (
     DropPartitions,
     DropTable,
     DropView,
-    NewPartition,
     RenamePartition,
     RenameTable,
     ReplaceColumns,
@@ -94,6 +94,7 @@ __all__ = [
     "AbortTransactions",
     "AddColumns",
     "AddPartitions",
+    "AddedPartition",
     "AlterView",
     "AnalyzeTable",
     "Assignment",
@@ -121,7 +122,6 @@ __all__ = [
     "MergeClause",
     "MergeMatch",
     "MultiInsert",
-    "NewPartition",
     "PartitionItem",
     "PartitionSpec",
     "Properties",

@@ -167,7 +167,7 @@ class RenameTable:
 
 
 @dataclass(frozen=True)
-class NewPartition:
+class AddedPartition:
     """One PARTITION (...) [LOCATION ''] of ALTER TABLE ADD."""
 
     spec: PartitionSpec
@@ -179,7 +179,7 @@ class AddPartitions:
     """ALTER TABLE t ADD [IF NOT EXISTS] PARTITION (...) [LOCATION ''] ..."""
 
     table: TableRef
-    partitions: tuple[NewPartition, ...]
+    partitions: tuple[AddedPartition, ...]
     if_not_exists: bool = False
 
 

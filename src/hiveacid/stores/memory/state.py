@@ -39,7 +39,7 @@ NOBODY = TxnId(0)
 
 
 @dataclass
-class Transaction:
+class TransactionRecord:
     """A transaction.
 
     ``moment``: commit sequence at its snapshot. ``min_open``: lowest open id when it began. ``timeout``: ms.
@@ -101,7 +101,7 @@ class Request:
 class State:
     """Everything there is."""
 
-    txns: dict[TxnId, Transaction] = field(default_factory=dict)
+    txns: dict[TxnId, TransactionRecord] = field(default_factory=dict)
     last_txn: int = 0
     sequence: int = 0
     write_ids: dict[TableName, dict[WriteId, TxnId]] = field(default_factory=dict)
@@ -120,11 +120,11 @@ class State:
     partitions: dict[TableName, dict[tuple[str, ...], Partition]] = field(default_factory=dict)
     views: dict[TableName, ViewDefinition] = field(default_factory=dict)
 
-    def open_txns(self) -> list[Transaction]:
+    def open_txns(self) -> list[TransactionRecord]:
         """Return the open transactions by id."""
         return [txn for _, txn in sorted(self.txns.items()) if txn.state == TransactionState.OPEN]
 
-    def require_open(self, txn_id: TxnId) -> Transaction:
+    def require_open(self, txn_id: TxnId) -> TransactionRecord:
         """Return an open transaction or raise what fits."""
         txn = self.txns.get(txn_id)
         if txn is None:

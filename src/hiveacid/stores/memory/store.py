@@ -39,7 +39,7 @@ from hiveacid.stores.limits import Limits
 from hiveacid.stores.memory.catalog import MemoryCatalog
 from hiveacid.stores.memory.compaction_queue import MemoryCompactionQueue
 from hiveacid.stores.memory.locks import MemoryLocks
-from hiveacid.stores.memory.state import NOBODY, Transaction, WrittenRow, synchronized
+from hiveacid.stores.memory.state import NOBODY, TransactionRecord, WrittenRow, synchronized
 
 
 class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
@@ -62,7 +62,9 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         opened = tuple(TxnId(state.last_txn + step) for step in range(1, count + 1))
         timeout = int(self._limits.txn_timeout * 1000)
         for txn_id in opened:
-            state.txns[txn_id] = Transaction(txn_id, kind, client, now, now, state.sequence, lowest, timeout)
+            state.txns[txn_id] = TransactionRecord(
+                txn_id, kind, client, now, now, state.sequence, lowest, timeout
+            )
         state.last_txn = opened[-1]
         return opened
 
@@ -89,7 +91,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         if state.last_txn >= high_watermark:
             return
         nobody, kind = Client("", "", ""), TxnKind.DEFAULT
-        made = Transaction(high_watermark, kind, nobody, now, now, state.sequence, high_watermark, 0)
+        made = TransactionRecord(high_watermark, kind, nobody, now, now, state.sequence, high_watermark, 0)
         made.state, made.ended = fire(TRANSACTION, made.state, "commit"), now
         state.txns[high_watermark] = made
         state.last_txn = high_watermark
@@ -191,7 +193,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
             if row.change.operation != "c":
                 self._state.changed[row.change.table, row.change.partition] = self._clock.now()
 
-    def _conflict(self, txn: Transaction, mine: list[WrittenRow]) -> Conflict | None:
+    def _conflict(self, txn: TransactionRecord, mine: list[WrittenRow]) -> Conflict | None:
         committed = [row.committed() for row in self._state.written if row.sequence is not None]
         return first_conflict(txn.moment, [row.change for row in mine], committed)
 
@@ -216,7 +218,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         return tuple(txn.id for txn in silent)
 
     def _end_txn(
-        self, txn: Transaction, event: str, reason: str | None = None, code: str | None = None
+        self, txn: TransactionRecord, event: str, reason: str | None = None, code: str | None = None
     ) -> None:
         txn.state = fire(TRANSACTION, txn.state, event)
         txn.ended, txn.reason, txn.code = self._clock.now(), reason, code
@@ -369,7 +371,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         known = sort_commits(self._state.commits.get(checks.table_name(table), ()))
         return known if after is None else (*known[:1], *(one for one in known[1:] if one.committed > after))
 
-    def _record_commit(self, txn: Transaction, operations: Sequence[TableOperation]) -> None:
+    def _record_commit(self, txn: TransactionRecord, operations: Sequence[TableOperation]) -> None:
         deeds = {one.table: one.summary for one in checks.storable_operations(operations)}
         for table, given in self._state.write_ids.items():
             for write_id, txn_id in given.items():

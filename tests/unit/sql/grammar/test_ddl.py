@@ -7,6 +7,7 @@ from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import (
     AddColumns,
+    AddedPartition,
     AddPartitions,
     ChangeColumn,
     Compact,
@@ -16,7 +17,6 @@ from hiveacid.sql.statements import (
     DropTable,
     DropView,
     Literal,
-    NewPartition,
     PartitionItem,
     RenamePartition,
     RenameTable,
@@ -85,7 +85,7 @@ P = item("p", "'x'", "x")
         (
             "ALTER TABLE t ADD IF NOT EXISTS PARTITION (p='x') LOCATION '/y' PARTITION (p='z')",
             AddPartitions(
-                T, (NewPartition((P,), "/y"), NewPartition((item("p", "'z'", "z"),))), if_not_exists=True
+                T, (AddedPartition((P,), "/y"), AddedPartition((item("p", "'z'", "z"),))), if_not_exists=True
             ),
         ),
         ("ALTER TABLE t DROP PARTITION (p='x')", DropPartitions(T, ((P,),))),
@@ -135,7 +135,7 @@ def test_statements(text: str, statement: Statement) -> None:
 
 def test_keywords_in_any_case() -> None:
     assert parse("alter Table T add If not Exists partition (P='x')") == AddPartitions(
-        T, (NewPartition((P,)),), if_not_exists=True
+        T, (AddedPartition((P,)),), if_not_exists=True
     )
 
 

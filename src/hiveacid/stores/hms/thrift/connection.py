@@ -13,7 +13,7 @@ from hiveacid.errors import ConfigError
 from hiveacid.stores.hms.address import MetastoreAddress
 from hiveacid.stores.hms.thrift.methods import METHODS
 from hiveacid.stores.hms.thrift.sasl import NotSentError, SaslTransport
-from hiveacid.stores.hms.thrift.structs import Method, Struct, missing_required_field
+from hiveacid.stores.hms.thrift.structs import Method, ThriftStruct, missing_required_field
 from hiveacid.stores.hms.thrift.transport import LARGEST_ANSWER, MOST_ITEMS, TimedSocket, Transport
 
 _CALL, _REPLY, _EXCEPTION = 1, 2, 3  # kinds of messages
@@ -149,7 +149,7 @@ class ThriftConnection:
         """Hang up."""
         self._transport.close()
 
-    def _send(self, method: str, arguments: Struct) -> None:
+    def _send(self, method: str, arguments: ThriftStruct) -> None:
         self._number += 1
         self._transport.begin()
         self._protocol.writeMessageBegin(method, _CALL, self._number)
@@ -157,7 +157,7 @@ class ThriftConnection:
         self._protocol.writeMessageEnd()
         self._transport.flush()
 
-    def _received(self, method: str, answer: Struct) -> Any:
+    def _received(self, method: str, answer: ThriftStruct) -> Any:
         from thrift.Thrift import TException  # noqa: PLC0415
 
         try:
@@ -167,7 +167,7 @@ class ThriftConnection:
             raise LostAnswer(f"the answer to {method} cannot be read: {_said(error)}") from error
         return said
 
-    def _receive(self, method: str, answer: Struct) -> Any:
+    def _receive(self, method: str, answer: ThriftStruct) -> Any:
         """Read the answer, or return the library's exception that came instead."""
         from thrift.Thrift import TApplicationException  # noqa: PLC0415
 

@@ -60,7 +60,7 @@ from hiveacid.stores.hms.thrift.structs import (
     TEXT,
     Kind,
     Method,
-    Struct,
+    ThriftStruct,
     is_empty,
     list_of,
     map_of,
@@ -99,7 +99,7 @@ _BAD_OBJECT, _BAD_OPERATION = "InvalidObjectException", "InvalidOperationExcepti
 _TABLE_ERRORS = (_EXISTS, _BAD_OBJECT, _META, _NO_OBJECT)
 
 
-_CONSTRAINT_CALLS: Mapping[str, tuple[type[Struct], type[Struct]]] = MappingProxyType(
+_CONSTRAINT_CALLS: Mapping[str, tuple[type[ThriftStruct], type[ThriftStruct]]] = MappingProxyType(
     {
         "get_not_null_constraints": (ConstraintsRequest, NotNullConstraintsResponse),
         "get_default_constraints": (ConstraintsRequest, DefaultConstraintsResponse),

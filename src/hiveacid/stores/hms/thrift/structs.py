@@ -51,7 +51,7 @@ def map_of(key: Kind, value: Kind) -> Kind:
     return Kind(13, (key.code, key.arguments, value.code, value.arguments, False))
 
 
-class Struct:
+class ThriftStruct:
     """A value on the wire: an attribute a field, None where it is absent. Its fields are those of the subclass."""
 
     thrift_spec: ClassVar[tuple[Any, ...]] = ()
@@ -89,7 +89,7 @@ class Struct:
 
 
 def struct(name: str, *fields: tuple[int, str, Kind], required: tuple[str, ...] | None = None) -> Any:
-    """Declare a struct by its fields: number, name, type. Returns a class below :class:`Struct`.
+    """Declare a struct by its fields: number, name, type. Returns a class below :class:`ThriftStruct`.
 
     ``required``: fields without which an answer is of no use (`missing_required_field`); by default those of ``required_fields``.
     """
@@ -99,10 +99,10 @@ def struct(name: str, *fields: tuple[int, str, Kind], required: tuple[str, ...] 
     absent = {field: None for _, field, _ in fields}
     needed = REQUIRED.get(name, ()) if required is None else required
     own = {"thrift_spec": spec, "required": needed, "nested": nested}
-    return type(name, (Struct,), {**absent, **own, "__doc__": f"``{name}`` of the metastore."})
+    return type(name, (ThriftStruct,), {**absent, **own, "__doc__": f"``{name}`` of the metastore."})
 
 
-def missing_required_field(value: Struct) -> str | None:
+def missing_required_field(value: ThriftStruct) -> str | None:
     """Return the first required field that a struct, or one inside of it, lacks."""
     for name in value.required:
         if getattr(value, name) is None:
@@ -127,7 +127,7 @@ def _has_required(kind: Kind) -> bool:
     return isinstance(arguments, list) and bool(arguments[0].required or arguments[0].nested)
 
 
-def struct_of(declared: type[Struct]) -> Kind:
+def struct_of(declared: type[ThriftStruct]) -> Kind:
     """Return the type of a struct as a field."""
     return Kind(_STRUCT, [declared, declared.thrift_spec])
 
@@ -139,7 +139,7 @@ class Method:
     ``retryable``: it does no harm to ask once more if the answer was lost.
     """
 
-    arguments: type[Struct]
-    answer: type[Struct]
+    arguments: type[ThriftStruct]
+    answer: type[ThriftStruct]
     errors: Mapping[int, str]
     retryable: bool

@@ -30,7 +30,7 @@ from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.client import ROUNDS, MetastoreClient
 from hiveacid.stores.hms.thrift.methods import METHODS
-from hiveacid.stores.hms.thrift.structs import Struct
+from hiveacid.stores.hms.thrift.structs import ThriftStruct
 from hiveacid.stores.hms.transactions.transactions import commit_txn
 from support.clock import ManualClock
 from support.samples import ORDERS
@@ -52,9 +52,9 @@ def refused(kind: str, message: str, method: str = "commit_txn") -> dict[str, ob
 
 def test_structs_cross_the_wire_whole(start: Callable[[Answer], Server]) -> None:
     """Lists, maps, sets, bytes, flags, nested; what is absent stays absent."""
-    seen: list[Struct] = []
+    seen: list[ThriftStruct] = []
 
-    def answer(_: str, arguments: Struct) -> dict[str, object]:
+    def answer(_: str, arguments: ThriftStruct) -> dict[str, object]:
         seen.append(arguments.req)
         return {"success": protocol.AlterTableResponse()}
 
@@ -88,9 +88,9 @@ def test_what_a_definition_does_not_say_goes_back_as_it_came(start: Callable[[An
         skewedColValues=[["1", "a"], ["2", "b"]],
         skewedColValueLocationMaps={("1", "a"): "file:/skewed/1", ("2", "b"): "file:/skewed/2"},
     )
-    sent: list[Struct] = []
+    sent: list[ThriftStruct] = []
 
-    def answer(name: str, arguments: Struct) -> dict[str, object]:
+    def answer(name: str, arguments: ThriftStruct) -> dict[str, object]:
         if name == "get_table_req":
             return {"success": protocol.GetTableResult(table=kept)}
         if name == "get_database":
@@ -109,7 +109,7 @@ def test_what_a_definition_does_not_say_goes_back_as_it_came(start: Callable[[An
     assert {name: getattr(sent[0].sd.serdeInfo, name) for name in given} == given
 
 
-def _of_serde(serde: Struct) -> dict[str, object]:
+def _of_serde(serde: ThriftStruct) -> dict[str, object]:
     """Return what a SerDe has beside its class and its properties."""
     names = ("name", "description", "serializerClass", "deserializerClass", "serdeType")
     return {name: getattr(serde, name) for name in names}
@@ -227,7 +227,7 @@ def test_a_forgotten_transaction_has_not_committed(start: Callable[[Answer], Ser
     """It may have been aborted while we slept, and cleaned: to say that all is well would lose rows."""
     snapshot = {"success": protocol.GetOpenTxnsResponse(txn_high_water_mark=9, open_txns=[], abortedBits=b"")}
 
-    def answer(name: str, arguments: Struct) -> Any:
+    def answer(name: str, arguments: ThriftStruct) -> Any:
         if name == "get_open_txns":
             return snapshot
         assert arguments.rqst.exclWriteEnabled is False  # else Hive 4 looks for no conflicts
