@@ -1,7 +1,7 @@
-"""Plan of the cleaner for one location: what to delete, and up to which aborted write id no row is left.
+"""Plan of the cleaner for one location: paths to delete, and aborted write ids that no row uses any more.
 
-Rules: Hive's ``Cleaner`` and ``CleanupRequest`` handlers. Two questions decide: which directories does no open
-transaction read, and which aborted rows stay on disk.
+Rules: Hive's ``Cleaner`` and ``CleanupRequest`` handlers. The plan answers two questions: which directories no open
+transaction reads, and which rows of aborted transactions stay on disk.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ class Deletion:
 class CleaningPlan:
     """Work of the cleaner at one location.
 
-    ``deletions``: in the order to carry them out. Bases go first, lowest write id first: a cleaner that dies
-    half way leaves nothing that a time traveller could take for the whole history.
-    ``postponed``: obsolete too, but a transaction that is still open may read it; empty means the compaction's
-    queue entry is done. ``history_from``: after this turn only snapshots of this write id or later are whole
-    (None: nothing of the history is lost); to be recorded before deleting.
-    ``forget_aborted_up_to``: aborted write ids up to it have no rows left here once the deletions are done.
-    ``unexplained``: entries of the location that are not of the layout; they are left alone.
+    ``deletions``: in the order to carry them out. Bases are deleted first, lowest write id first. If the cleaner
+    crashes half way, time travel therefore finds no old base that looks like a complete snapshot.
+    ``postponed``: also obsolete, but an open transaction may still read them. If there are none, the queue entry of
+    the compaction is done.
+    ``history_from``: lowest write id whose snapshot is complete after this turn (None: no history is lost). The
+    caller records it before it deletes anything.
+    ``forget_aborted_up_to``: after the deletions, no row here has an aborted write id up to this one.
+    ``unexplained``: entries of the location that do not belong to the layout; the cleaner leaves them alone.
     """
 
     deletions: tuple[Deletion, ...]
@@ -69,30 +70,32 @@ def plan_cleaning(
     dead_halves: Iterable[str] = (),
     row_ids: bool = True,
 ) -> CleaningPlan:
-    """Decide what may be deleted of a table's or partition's location.
+    """Decide which entries in the location of a table or partition may be deleted.
 
     ``write_ids``, ``txns``: as of now. ``high_watermark``: the highest write id that the compaction covered
-    (``CQ_HIGHEST_WRITE_ID``); all transactions up to it had ended, and every open transaction began after
-    that compaction's commit (``CQ_NEXT_TXN_ID`` <= the lowest open transaction id): the caller sees to that.
-    ``min_open_txn_id``: lowest open transaction id, or the next to be given. ``unsettled``: transactions of
-    other compactions of which the same cannot be said yet. ``aborted_only``: leave obsolete ones alone
-    (after an aborted dynamic-partition insert, HIVE-25502). ``metadata``, ``adopted_txn_id``: as in ``select``.
-    ``dead_halves``: those of its ``halves`` whose compactions are not open any more. ``row_ids``: False for an
-    insert-only table: there joined deltas don't tell any more which row is of which write id.
+    (``CQ_HIGHEST_WRITE_ID``). The caller ensures two conditions: all transactions up to it had ended, and every open
+    transaction began after that compaction's commit (``CQ_NEXT_TXN_ID`` <= the lowest open transaction id).
 
-    Raises what ``select`` raises, save NotEnoughHistoryError.
+    ``min_open_txn_id``: lowest open transaction id, or the next one to be assigned if none is open.
+    ``unsettled``: transactions of other compactions for which these conditions do not hold yet.
+    ``metadata``, ``adopted_txn_id``: as in ``select``.
+    ``aborted_only``: leave obsolete entries alone (after an aborted dynamic-partition insert, HIVE-25502).
+    ``dead_halves``: those ``halves`` of the snapshot whose compactions are not open any more.
+    ``row_ids``: False for an insert-only table, where merged deltas do not keep the write id of a row.
+
+    Raises the errors of ``select``, except NotEnoughHistoryError.
     """
     listed = [entry for entry in entries if not _is_base_above(entry.path, high_watermark)]
     view = write_ids.cleaner(high_watermark)
-    everybody = seen_by_all(txns, min_open_txn_id, unsettled)
-    state = select(listed, view, everybody, metadata, adopted_txn_id=adopted_txn_id)
+    visible_to_all = seen_by_all(txns, min_open_txn_id, unsettled)
+    state = select(listed, view, visible_to_all, metadata, adopted_txn_id=adopted_txn_id)
     latest = select(listed, view, txns, metadata, adopted_txn_id=adopted_txn_id)
     kind = TableKind.FULL_ACID if row_ids else TableKind.INSERT_ONLY
     # a directory of original files (older than the conversion) may also hold foreign files
-    strange = {path.partition("/")[0] for path in split_by_owner(listed, kind).foreign}.intersection(
+    with_foreign = {path.partition("/")[0] for path in split_by_owner(listed, kind).foreign}.intersection(
         latest.obsolete
     )
-    ended = [path for path in state.obsolete if path not in strange and _has_ended(path, write_ids)]
+    ended = [path for path in state.obsolete if path not in with_foreign and _has_ended(path, write_ids)]
     obsolete = [] if aborted_only else ended
     deletions = [
         *(Deletion(path, DeletionReason.OBSOLETE) for path in sorted(obsolete, key=_deletion_order)),
@@ -102,17 +105,19 @@ def plan_cleaning(
     deleted = {deletion.path for deletion in deletions}
     return CleaningPlan(
         tuple(deletions),
-        () if aborted_only else tuple(sorted({*latest.obsolete, *latest.aborted} - deleted - strange)),
+        () if aborted_only else tuple(sorted({*latest.obsolete, *latest.aborted} - deleted - with_foreign)),
         _history_from(state, row_ids=row_ids) if obsolete else None,
-        _forgettable(listed, write_ids, deleted, WriteId(min(high_watermark, write_ids.high_watermark))),
-        tuple(sorted({*latest.foreign, *strange})),
+        _forgettable_up_to(
+            listed, write_ids, deleted, WriteId(min(high_watermark, write_ids.high_watermark))
+        ),
+        tuple(sorted({*latest.foreign, *with_foreign})),
     )
 
 
 def seen_by_all(
     txns: ValidTxnList, min_open_txn_id: TxnId, unsettled: AbstractSet[TxnId] = frozenset()
 ) -> ValidTxnList:
-    """Return what every transaction that is still open sees as committed; arguments as in `plan_cleaning`."""
+    """Return the transactions that every open transaction sees as committed; arguments as in `plan_cleaning`."""
     return ValidTxnList(
         TxnId(min(txns.high_watermark, min_open_txn_id - 1)),
         tuple(txn_id for txn_id in {*txns.open, *unsettled} if txn_id not in txns.aborted),
@@ -121,14 +126,14 @@ def seen_by_all(
 
 
 def _is_base_above(path: str, high_watermark: int) -> bool:
-    """Tell whether the entry belongs to a base that a later turn looks at."""
+    """Tell whether the entry belongs to a base above the high watermark, which a later turn handles."""
     top = path.partition("/")[0]
     name = parse_directory(top) if top.startswith("base_") else None
     return isinstance(name, BaseName) and name.write_id > high_watermark
 
 
 def _has_ended(path: str, write_ids: ValidWriteIdList) -> bool:
-    """Tell whether no writer can still be at work in a directory."""
+    """Tell whether all writers of a directory have committed or aborted."""
     name = parse_directory(path)
     if not isinstance(name, DeltaName):
         return True
@@ -143,27 +148,31 @@ def _deletion_order(path: str) -> tuple[int, int, str]:
 
 
 def _history_from(state: AcidState, *, row_ids: bool) -> WriteId | None:
-    """Deltas joined by a minor compaction keep their history (with row ids), what lies below a base does not."""
-    reach = [state.base.name.write_id] if state.base and isinstance(state.base.name, BaseName) else []
+    """Return the lowest write id whose snapshot stays complete, None if all do.
+
+    With row ids, a minor compaction keeps the history of the deltas that it merges. The history below a base is lost.
+    """
+    first_whole = [state.base.name.write_id] if state.base and isinstance(state.base.name, BaseName) else []
     if not row_ids:
         deltas = [one.name for one in state.deltas if isinstance(one.name, DeltaName)]
-        reach += [name.max_write_id for name in deltas if name.min_write_id != name.max_write_id]
-    return max(reach, default=None)
+        first_whole += [name.max_write_id for name in deltas if name.min_write_id != name.max_write_id]
+    return max(first_whole, default=None)
 
 
-def _forgettable(
+def _forgettable_up_to(
     entries: Iterable[ListedEntry], write_ids: ValidWriteIdList, deleted: AbstractSet[str], top: WriteId
 ) -> WriteId:
-    """Return the id up to which no aborted row stays on disk (HIVE-24481: streamed deltas keep some).
+    """Return the write id up to which no row of an aborted write id stays on disk (HIVE-24481).
 
-    Once forgotten, an aborted id counts as committed: a directory that holds its rows must not be there. Without
-    visibility suffix a minor compaction looks like a streamed delta, so it holds ids back until a major one.
+    A forgotten aborted id counts as committed, so no directory with its rows may be left. Streamed deltas keep such
+    rows. Without visibility suffix the result of a minor compaction looks like a streamed delta. It therefore holds
+    ids back until a major compaction.
     """
     lowest = top
     for path in {entry.path.partition("/")[0] for entry in entries} - deleted:
         name = None if path.startswith(("_", ".")) else parse_directory(path)
         if not isinstance(name, DeltaName) or name.visibility_txn_id:
-            continue  # no compaction with _v keeps such rows, no base that is still here does
+            continue  # the results of compactions with _v hold no such rows, nor do the bases that are left
         first = write_ids.first_aborted(name.min_write_id, name.max_write_id)
         if first is not None:
             lowest = WriteId(min(lowest, first - 1))

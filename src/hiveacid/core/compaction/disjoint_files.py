@@ -1,8 +1,9 @@
 """Files that a compaction copies without sorting their rows: all their keys are below those of later files.
 
-Files of one bucket are in key order by themselves. A base and large deltas often have disjoint key ranges, because
-write ids ascend. Their rows stay in order when they are read and written file by file. The rest, small deltas above them for the most part, is sorted. This is a choice, not a proof: what was
-written is looked at again (``orc.key_order``).
+Each file of a bucket is in key order. A base and large deltas often have disjoint key ranges, because write ids
+ascend. Their rows stay in order if they are read and written file by file. The remaining files, mostly small deltas
+with higher keys, are sorted. The choice relies on the key ranges of the files: ``orc.key_order`` checks the order of
+the rows that were written.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from hiveacid.core.format.bucket_property import decode
 from hiveacid.errors import BadFileError
 
 Key = tuple[int, int, int]
-"""Write id, bucket property, row id: in this order records are sorted."""
+"""Write id, bucket property, row id: the sort key of records."""
 
-_FEW = 8
-"""So many small files may lie below large ones; each becomes a stripe, and many small stripes are slow to read."""
-_PART = 8
-"""A file with most of its bucket's bytes counts as large from this part of the size on."""
+_MAX_SMALL_FILES = 8
+"""Small files that may lie below large ones; each becomes a stripe, and many small stripes are slow to read."""
+_DOMINANT_FILE_DIVISOR = 8
+"""A file with three quarters of its bucket's bytes counts as large from an eighth of the usual size on."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,10 @@ class KeyedFile:
 def files_in_key_order(files: Sequence[KeyedFile], large: int) -> frozenset[str]:
     """Return the paths of the files whose rows need no sorting.
 
-    ``large``: bytes from which that is worth it (an eighth of them for a file that holds three quarters of its bucket).
+    ``large``: size in bytes from which a copy without sorting pays off (an eighth of it for a file that holds three
+    quarters of its bucket).
 
-    Nothing is returned where a file holds rows of several buckets: they end up in several files.
+    The result is empty if a file holds rows of several buckets, because those rows go to several files.
     """
     buckets: dict[int, list[KeyedFile]] = defaultdict(list)
     for file in files:
@@ -69,9 +71,10 @@ def _disjoint_prefix(files: Sequence[KeyedFile], large: int) -> Sequence[KeyedFi
     total = sum(file.size for file in files)
 
     def is_large(file: KeyedFile) -> bool:
-        return file.size >= large or (file.size * _PART >= large and file.size * 4 >= total * 3)
+        is_dominant = file.size * 4 >= total * 3
+        return file.size >= large or (is_dominant and file.size * _DOMINANT_FILE_DIVISOR >= large)
 
     last = max((place for place, file in enumerate(below, 1) if is_large(file)), default=0)
-    if sum(not is_large(file) for file in below[:last]) <= _FEW:
+    if sum(not is_large(file) for file in below[:last]) <= _MAX_SMALL_FILES:
         return below[:last]
     return list(takewhile(is_large, below))

@@ -17,16 +17,15 @@ from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, DataFile
 NOT_ENOUGH = "None of the compaction thresholds met, compaction request is refused!"
 """Hive's message for a compaction that would change nothing."""
 
-
 DELETES_ABOVE = (
     "A delete was committed above a write id that is open: its row ids would no longer be those of the rows. "
     "Try again when the open transaction has ended."
 )
-"""Message for a rebalance that has to wait, though it excludes other writers. Hive 4.2 has no such check."""
+"""Message for a rebalance that has to wait, although its lock excludes other writers. Hive 4.2 has no such check."""
 
 
 class CompactionKind(StrEnum):
-    """MINOR joins deltas, and delete deltas; MAJOR makes a base of everything; REBALANCE also renumbers its rows."""
+    """MINOR merges deltas and delete deltas; MAJOR writes everything into a base; REBALANCE also renumbers the rows."""
 
     MINOR = "minor"
     MAJOR = "major"
@@ -35,7 +34,7 @@ class CompactionKind(StrEnum):
 
 @dataclass(frozen=True)
 class CompactionRefusal:
-    """Nothing to compact. ``cleaning_needed``: there is something for the cleaner all the same."""
+    """Reason why nothing is compacted. ``cleaning_needed``: the cleaner has work in the location nevertheless."""
 
     reason: str
     cleaning_needed: bool
@@ -45,13 +44,13 @@ class CompactionRefusal:
 class CompactionPlan:
     """Directories that a compaction reads and writes. Paths and names are relative to the location.
 
-    A major one (a rebalance too) merges ``base``, ``originals``, ``deltas`` and ``delete_deltas``; a minor one
-    joins the deltas into ``output`` and the delete events into ``delete_output`` and leaves base and originals alone. Rows
-    and events count when ``write_ids`` says that their own write id is valid; keys stay as they are.
+    A major compaction or rebalance merges ``base``, ``originals``, ``deltas`` and ``delete_deltas``. A minor one
+    merges the deltas into ``output`` and the delete events into ``delete_output``, and leaves base and originals
+    alone. It keeps rows and events whose own write id is valid in ``write_ids``, with their keys.
 
-    ``output`` (None: a minor one without insert deltas) and ``delete_output`` (None: no delete deltas) are
-    directories that must exist afterwards even when no row is left for them: they hide what was read.
-    ``metadata``: text of the ``_metadata_acid`` file that must stand in ``output``, None where none may.
+    ``output`` (None: a minor compaction without insert deltas) and ``delete_output`` (None: no delete deltas) are
+    directories. They must exist afterwards even without rows, because they hide the directories that were read.
+    ``metadata``: text of the ``_metadata_acid`` file in ``output``; None if ``output`` must not have one.
     """
 
     kind: CompactionKind
@@ -79,24 +78,24 @@ def plan_compaction(
 ) -> CompactionPlan | CompactionRefusal:
     """Decide what a compaction does with a location.
 
-    ``state``: the location as ``select`` sees it with the same ``write_ids``, and with valid transactions among
-    which the compaction's own counts as open (HIVE-29567). ``visibility_txn_id``: the compaction's
-    transaction; at layout level HIVE3 it does not show, and the result counts as soon as it lies there.
+    ``state``: the location as ``select`` sees it with the same ``write_ids``, and with the compaction's own
+    transaction open (HIVE-29567). ``visibility_txn_id``: the compaction's transaction. At layout level HIVE3 names
+    do not contain it, and readers accept the result as soon as it is in place.
     """
     if not _has_work(state, kind):
         return CompactionRefusal(NOT_ENOUGH, cleaning_needed=bool(state.obsolete or state.aborted))
     if kind is CompactionKind.REBALANCE and _has_deletes_above(state, write_ids):
         return CompactionRefusal(DELETES_ABOVE, cleaning_needed=False)
     taken = _taken_names(state)
-    for reach in range(_result_high_watermark(state, write_ids), _highest(state) - 1, -1):
-        # Without visibility suffix an aborted writer's directory can have the name of the result. No row
-        # above the last directory to be read counts, so the result may as well stop further down.
-        outputs = _outputs(state, kind, WriteId(reach), visibility_txn_id)
+    for last in range(_result_high_watermark(state, write_ids), _highest(state) - 1, -1):
+        # Without visibility suffix the directory of an aborted writer may have the name of the result. No valid row
+        # has a write id above the last directory that is read, so the result may end at a lower write id.
+        outputs = _outputs(state, kind, WriteId(last), visibility_txn_id)
         names = [None if name is None else name.format(level) for name in outputs]
         if taken.isdisjoint(filter(None, names)):
             break
     else:
-        reason = "A directory of the name of the result lies there already: clean first."
+        reason = "A directory with the name of the result exists already: clean first."
         return CompactionRefusal(
             reason, cleaning_needed=bool(state.obsolete or state.aborted or state.halves)
         )
@@ -104,7 +103,7 @@ def plan_compaction(
     marked = whole and level is LayoutLevel.HIVE3
     return CompactionPlan(
         kind,
-        write_ids.lowered(WriteId(reach)),
+        write_ids.lowered(WriteId(last)),
         state.base if whole else None,
         state.originals if whole else (),
         state.deltas,
@@ -116,7 +115,7 @@ def plan_compaction(
 
 
 def _has_work(state: AcidState, kind: CompactionKind) -> bool:
-    """Hive's rule; beyond it, a major compaction also runs to get rid of rows of aborted write ids."""
+    """Apply Hive's rule; a major compaction also runs to drop rows of aborted write ids, which Hive's does not."""
     inserts, deletes = len(state.deltas), len(state.delete_deltas)
     if kind is CompactionKind.REBALANCE:
         return bool(state.base or state.originals or inserts)
@@ -137,15 +136,15 @@ def _has_deletes_above(state: AcidState, write_ids: ValidCompactorWriteIdList) -
 def _result_high_watermark(state: AcidState, write_ids: ValidCompactorWriteIdList) -> WriteId:
     """Return the high watermark of the result.
 
-    It stays below a streamed delta of which a part is still open: Hive's readers pass over the committed
-    rows of such a delta when a base or delta ends inside its range.
+    It stays below a streamed delta of which a part is still open: Hive's readers skip the committed rows of such a
+    delta if a base or delta ends inside its range.
     """
-    reach = write_ids.high_watermark
+    highest = write_ids.high_watermark
     for path in set(state.pending).difference(state.halves):
         name = parse_directory(path)
-        if isinstance(name, DeltaName) and not name.visibility_txn_id and name.min_write_id <= reach:
-            reach = WriteId(name.min_write_id - 1)
-    return WriteId(max(reach, _highest(state)))
+        if isinstance(name, DeltaName) and not name.visibility_txn_id and name.min_write_id <= highest:
+            highest = WriteId(name.min_write_id - 1)
+    return WriteId(max(highest, _highest(state)))
 
 
 def _highest(state: AcidState) -> int:
@@ -154,13 +153,13 @@ def _highest(state: AcidState) -> int:
 
 
 def _outputs(
-    state: AcidState, kind: CompactionKind, reach: WriteId, visibility_txn_id: TxnId
+    state: AcidState, kind: CompactionKind, last: WriteId, visibility_txn_id: TxnId
 ) -> tuple[BaseName | DeltaName | None, DeltaName | None]:
     if kind is not CompactionKind.MINOR:
-        return BaseName(reach, visibility_txn_id), None
+        return BaseName(last, visibility_txn_id), None
     lowest = min(name.min_write_id for name in _delta_names(state))
     insert, delete = (
-        DeltaName(is_delete, lowest, reach, None, visibility_txn_id) for is_delete in (False, True)
+        DeltaName(is_delete, lowest, last, None, visibility_txn_id) for is_delete in (False, True)
     )
     return (insert if state.deltas else None), (delete if state.delete_deltas else None)
 

@@ -21,7 +21,7 @@ _SMALL = 0.01  # metastore.deltametrics.delta.pct.threshold
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From when on compaction pays: Hive's settings with Hive's defaults, times in seconds.
+    """Thresholds of automatic compaction: Hive's settings with Hive's defaults, times in seconds.
 
     ``delta_num``, ``delta_pct``: ``hive.compactor.delta.{num,pct}.threshold``. ``aborted_txns``,
     ``aborted_age`` (negative: never): ``hive.compactor.abortedtxn.threshold`` and
@@ -40,7 +40,7 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An earlier compaction of the same place: its number, state, and when it was queued and begun (ms)."""
+    """An earlier compaction of the same location: its number, state, and when it was queued and started (ms)."""
 
     id: int
     state: str
@@ -50,11 +50,11 @@ class Attempt:
 
 @dataclass(frozen=True)
 class CompactionCandidate:
-    """Facts of a table or partition that need no look at its files.
+    """Facts about a table or partition that are known without listing its files.
 
-    ``attempts``: queue and history of this very place. ``aborted``: when transactions that wrote here were
-    aborted (ms), as far as what they left is not cleaned. ``disabled``: where ``no_auto_compaction`` is set,
-    "table" or "database"; None: nowhere.
+    ``attempts``: jobs of this location, in the queue and in its history. ``aborted``: abort times (ms) of
+    transactions that wrote here and whose files are not cleaned yet. ``disabled``: "table" or "database", depending
+    on where ``no_auto_compaction`` is set; None: nowhere.
     """
 
     kind: TableKind
@@ -67,8 +67,8 @@ class CompactionCandidate:
 class LocationSizes:
     """Sizes at a location: bytes of the base (or the original files) and of all deltas, delete deltas included.
 
-    ``deltas``: directories, delete deltas included. ``old_bases``: an obsolete base lies there still.
-    ``small_deltas`` (of less than a hundredth of the base) and ``obsolete_deltas`` are for operators to watch.
+    ``deltas``: number of directories, delete deltas included. ``old_bases``: an obsolete base is not deleted yet.
+    ``small_deltas`` (smaller than a hundredth of the base) and ``obsolete_deltas`` are only metrics for operators.
     """
 
     base_bytes: int
@@ -81,7 +81,7 @@ class LocationSizes:
 
 @dataclass(frozen=True)
 class Decision:
-    """Compact (``kind``) or not (None), and why. ``noted``: the queue keeps it as "did not initiate"."""
+    """Compact (``kind``) or not (None), and why. ``noted``: the queue records it as "did not initiate"."""
 
     kind: CompactionKind | None
     reason: str
@@ -109,9 +109,9 @@ def _parsed(path: str) -> object:
 
 
 def reason_not_to_initiate(place: CompactionCandidate, thresholds: Thresholds, now: int) -> Decision | None:
-    """Return why a place is not compacted by itself now, whatever lies there; None if nothing speaks against it.
+    """Return why a location must not be compacted automatically now, None if it may be.
 
-    ``now``: ms. Compactions that a user asks for don't ask this.
+    ``now``: ms. The files do not matter here. Compactions that a user requests are not checked.
     """
     if place.disabled is not None:
         return Decision(None, f"no_auto_compaction is set on the {place.disabled}")
@@ -147,10 +147,10 @@ def _is_long_ago(failed: Sequence[Attempt], retry_after: float, now: int) -> boo
 
 
 def decide_by_aborts(place: CompactionCandidate, thresholds: Thresholds, now: int) -> Decision | None:
-    """Return the compaction that aborted transactions call for, None if they call for none.
+    """Return the compaction that aborted transactions require, None if they require none.
 
-    Those from before the last compaction that ended well don't count again: it has dropped their rows, and
-    what keeps their ids in the store is not this place's.
+    Transactions that were aborted before the last successful compaction do not count again. It has dropped their
+    rows, so other locations keep their ids in the store.
     """
     began = max((one.started or 0 for one in place.attempts if one.state in _ENDED_WELL), default=0)
     aborted = [at for at in place.aborted if at >= began]
@@ -165,7 +165,7 @@ def decide_by_aborts(place: CompactionCandidate, thresholds: Thresholds, now: in
 
 
 def decide_by_files(figures: LocationSizes, thresholds: Thresholds) -> Decision:
-    """Return the compaction that the files of a place call for (``determineCompactionType``)."""
+    """Return the compaction that the files of a location require (``determineCompactionType``)."""
     base, deltas = figures.base_bytes, figures.delta_bytes
     if base or not deltas:
         share = deltas / base if base else 0.0

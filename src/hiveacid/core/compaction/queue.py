@@ -8,10 +8,10 @@ from hiveacid.core.model import TableName, TxnId, WriteId
 
 DEFAULT_POOL = "default"
 """The pool of compaction jobs that name none."""
-OWN_POOLS = "hiveacid."
-"""Prefix of the names of pools for one job each, which only its requester takes; a random text follows.
+PRIVATE_POOL_PREFIX = "hiveacid."
+"""Prefix of a pool that holds a single job, which only its requester takes; a random text follows.
 
-A Hive Metastore gives a worker the next job of a pool, not a certain one.
+A Hive Metastore gives a worker the next job of a pool. A worker cannot ask for a particular job.
 """
 
 
@@ -19,9 +19,9 @@ A Hive Metastore gives a worker the next job of a pool, not a certain one.
 class CompactionRequest:
     """Request for a compaction.
 
-    ``kind``: minor, major or rebalance. ``partition``: Hive's name or None. ``pool``: whose workers take it.
-    ``priority``: higher ones first. ``buckets``, ``order_by``: of a rebalance. ``properties``: of WITH
-    OVERWRITE TBLPROPERTIES. ``reason``: why the initiator asks for it.
+    ``kind``: minor, major or rebalance. ``partition``: Hive's name or None. ``pool``: pool of the workers that may
+    take it. ``priority``: jobs with a higher one are taken first. ``buckets``, ``order_by``: clauses of a rebalance.
+    ``properties``: of WITH OVERWRITE TBLPROPERTIES. ``reason``: why the initiator requests it.
     """
 
     table: TableName
@@ -41,9 +41,9 @@ class Compaction:
 
     ``state`` is a name of ``core.transactions.states`` (initiated, working, ready for cleaning, succeeded, failed,
     did not initiate, refused, aborted). ``high_watermark``: highest write id the job covered.
-    ``next_txn_id``: the cleaner may delete once no transaction below it is open. ``details``: what the worker
-    says of its progress and result (JSON). ``claims``: how often a worker has taken it. ``cleanings``: attempts
-    to clean that failed; the next one is not before ``clean_from``.
+    ``next_txn_id``: the cleaner may delete once no transaction below it is open. ``details``: progress and result
+    that the worker reported (JSON). ``claims``: how often a worker has taken it. ``cleanings``: failed attempts to
+    clean; the next attempt starts at ``clean_from`` at the earliest.
     """
 
     id: int
@@ -69,9 +69,9 @@ class Compaction:
 class ChangedPartition:
     """A table or partition that the initiator should look at.
 
-    ``changed``: when a transaction that wrote there committed last; None: none did since the time asked for.
-    ``aborted``: when transactions that wrote there (or, where nobody said where, into the table) were aborted
-    whose write ids are not forgotten yet, ascending.
+    ``changed``: last commit time of a transaction that wrote there; None: there was none since the requested time.
+    ``aborted``: ascending abort times of transactions that wrote there and whose write ids are not forgotten yet. A
+    transaction that named no partition counts for the table.
     """
 
     table: TableName
@@ -82,9 +82,9 @@ class ChangedPartition:
 
 @dataclass(frozen=True)
 class Service:
-    """A running initiator, worker, cleaner or housekeeper, as it announces itself.
+    """A running initiator, worker, cleaner or housekeeper, as it registers with the store.
 
-    ``name``: unique, ``host-pid-kind-number``. ``pool``: of a worker. Times by the store's clock.
+    ``name``: unique, ``host-pid-kind-number``. ``pool``: of a worker. Times are those of the store's clock.
     """
 
     name: str
@@ -96,9 +96,9 @@ class Service:
 
 
 def is_covered(done: str, wanted: str) -> bool:
-    """Tell whether a compaction that was done leaves nothing to do for a wanted one at the same high watermark.
+    """Tell whether a finished compaction makes a requested one unnecessary at the same high watermark.
 
-    Hive 4.0.1 counts every kind as covered; then readers that hold back the cleaning after a minor compaction would
-    hold back a major one, too.
+    In Hive 4.0.1 every kind covers every other. Readers that delay the cleaning after a minor compaction would then
+    delay a major compaction, too.
     """
     return done == wanted or (done, wanted) == ("major", "minor")

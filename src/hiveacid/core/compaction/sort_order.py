@@ -1,7 +1,7 @@
-"""ORDER BY of a rebalance compaction: columns with direction and null order, and nothing else.
+"""ORDER BY of a rebalance compaction: columns with direction and null order, but no expressions.
 
-The clause is kept as text in the compaction queue, where other clients write, too. It is therefore parsed when
-the compaction is requested and again by the worker, and never reaches Spark as SQL text.
+The compaction queue holds the clause as text, and other clients write to the queue, too. The text is therefore parsed
+when the compaction is requested and again by the worker. It never reaches Spark as SQL.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _V0_LIMIT = 1 << _VERSION_SHIFT
 
 @dataclass(frozen=True, order=True)
 class BucketProperty:
-    """A bucket property taken apart.
+    """Decoded bucket property.
 
     ``bucket`` is the number in the name of the file that holds the row, and in the name of the delete
     delta's file that holds its delete event. ``statement_id`` is the statement of its transaction.
@@ -33,9 +33,8 @@ class BucketProperty:
     def encode(self, max_statement_id: int | None = None) -> int:
         """Return the 32-bit integer. Raises ConfigError for numbers that do not fit.
 
-        A bucket above 4095 fits only when the transaction's highest statement id is known: its upper bits
-        then borrow the statement bits that are left (Hive 4; the low 12 bits stay in their place, and
-        ``decode`` sees only those).
+        A bucket above 4095 fits only if the transaction's highest statement id is known. The upper bits of the
+        bucket then use the free statement bits (Hive 4). The low 12 bits stay in place; ``decode`` returns only those.
         """
         if self.version == 0:
             if self.statement_id != 0 or not 0 <= self.bucket < _V0_LIMIT:
@@ -64,7 +63,7 @@ class BucketProperty:
 
 
 def decode(bucket_property: int) -> BucketProperty:
-    """Take a bucket property apart. Raises BadFileError when its version is neither 0 nor 1."""
+    """Decode a bucket property. Raises BadFileError if its version is neither 0 nor 1."""
     version = (bucket_property & 0xFFFFFFFF) >> _VERSION_SHIFT
     if version == 0:
         return BucketProperty(0, bucket_property)

@@ -23,7 +23,7 @@ PAIR_FILE = "_hiveacid_pair"
 Both are the result of one compaction, and readers ignore one without the other. Holds the compaction's transaction id.
 """
 FLUSH_LENGTH_SUFFIX = "_flush_length"
-"""A streamed ``bucket_N`` has a side file of this suffix that says how much of it may be read."""
+"""Suffix of the side file of a streamed ``bucket_N``; it tells how much of the bucket file may be read."""
 UNION_DIRECTORY = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+")
 """Sub-directory that UNION ALL writes below a delta or a plain table's root; its files belong to that parent."""
 
@@ -36,7 +36,7 @@ _BUCKET = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?")
 _ORIGINAL = re.compile(r"([0-9]+)_[0-9]+(?:_copy_([0-9]+))?")
 _LAST_INT = (1 << 31) - 1  # Hive keeps buckets, copies and statement ids as Java's int
 _LOWEST_WRITE_ID = -(1 << 63)  # of a base that an old Hive compacted from files older than the conversion
-_SURE_DIGITS = 18  # a number of so many digits is below LAST_ID
+_SURE_DIGITS = 18  # every number with this many digits is below LAST_ID
 _PREFIXES = ("base_", "delta_", "delete_delta_")
 
 
@@ -66,7 +66,7 @@ class BaseName:
 
 @dataclass(frozen=True)
 class DeltaName:
-    """``delta_A_B[_S][_vT]`` or ``delete_delta_…``: what write ids A to B (statement S) added or deleted."""
+    """``delta_A_B[_S][_vT]`` or ``delete_delta_…``: rows that write ids A to B (statement S) added or deleted."""
 
     is_delete: bool
     min_write_id: WriteId
@@ -146,7 +146,7 @@ def _id(text: str, name: str, highest: int = LAST_ID) -> int:
 
 
 def is_layout(name: str) -> bool:
-    """Tell whether a directory's name is one of the ACID layout; False for one that begins so and does not parse."""
+    """Tell whether `parse_directory` accepts a directory's name; False also for a name that it raises an error for."""
     try:
         return parse_directory(name) is not None
     except BadDirectoryNameError:

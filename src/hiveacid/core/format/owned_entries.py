@@ -1,6 +1,6 @@
 """Entries of a location that belong to its table: DROP, TRUNCATE and the cleaner delete nothing else (issue 20).
 
-A transactional table owns directories of the ACID layout as a whole, files called like those of Hive's writers
+A transactional table owns whole directories of the ACID layout, files named like those of Hive's writers
 (``000000_0``), and what hiveacid stages. A plain table owns every file that is not hidden, because those are its rows.
 An insert-only table owns both kinds of entries. Every other entry is foreign and stays. Named pipes, sockets
 and devices are foreign under any name, except inside a directory that is owned as a whole.
@@ -18,19 +18,18 @@ from hiveacid.core.schema.partitions import unescape
 from hiveacid.core.snapshot.listing import ListedEntry
 
 OWN_PREFIX = ".hiveacid-"
-"""Beginning of the names of everything that hiveacid stages in a location."""
-_SCRATCH = re.compile(
-    r"\.(.+)\.[0-9a-f]{8}\.tmp"
-)  # a file that was being written (`storage.local_file_system`)
+"""Name prefix of everything that hiveacid stages in a location."""
+# a file that was being written (`storage.local_file_system`)
+_SCRATCH = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 _CHECKSUM = re.compile(r"\.(.+)\.crc")  # Hadoop's checksums of a local file
-_SUCCESS = "_SUCCESS"  # what Hadoop's committers leave after a job
+_SUCCESS = "_SUCCESS"  # marker that Hadoop's committers write after a job
 
 
 @dataclass(frozen=True)
 class OwnedEntries:
-    """A location's entries: ``owned`` may be deleted, each with everything below it; ``foreign`` are foreign.
+    """A location's entries: ``owned`` may be deleted, each with everything below it; ``foreign`` must stay.
 
-    Paths are relative to the location. No owned path holds a kept one.
+    Paths are relative to the location. No owned directory contains a foreign entry.
     """
 
     owned: tuple[str, ...]
@@ -40,9 +39,9 @@ class OwnedEntries:
 def split_by_owner(
     entries: Iterable[ListedEntry], kind: TableKind, partition_columns: Sequence[str] = ()
 ) -> OwnedEntries:
-    """Sort a listing into what the table owns and what it does not.
+    """Divide a listing into owned and foreign entries.
 
-    ``partition_columns``: of the table where the location is the table's, none where it is a partition's.
+    ``partition_columns``: those of the table for the location of a table, none for the location of a partition.
     """
     columns = [column.lower() for column in partition_columns]
     own, others, directories = [], [], []
@@ -53,17 +52,17 @@ def split_by_owner(
             directories.append(entry.path)
         else:
             others.append(entry.path)
-    with_own = {above for path in own for above in _above(path)}
-    with_others = {above for path in others for above in _above(path)}
+    with_own = {directory for path in own for directory in _ancestors(path)}
+    with_others = {directory for path in others for directory in _ancestors(path)}
     # a directory that is not owned is deleted with the owned files in it, and kept if it holds none
     kept = {*others, *(path for path in directories if path not in with_own and path not in with_others)}
-    protected = {*kept, *(above for path in kept for above in _above(path))}
+    protected = {*kept, *(directory for path in kept for directory in _ancestors(path))}
     owned = {top for path in own if (top := _topmost(path, protected)) is not None}
     return OwnedEntries(tuple(sorted(owned)), tuple(sorted(kept)))
 
 
 def is_own_staging(name: str) -> bool:
-    """Tell whether an entry of a location is something that hiveacid stages, or staged and left there."""
+    """Tell whether hiveacid has staged an entry of a location, now or in an earlier run that crashed."""
     return name.startswith(OWN_PREFIX)
 
 
@@ -77,14 +76,14 @@ def _is_own(entry: ListedEntry, kind: TableKind, columns: Sequence[str]) -> bool
         return False
     if is_own_staging(rest[0]):
         return True
-    if depth < len(columns):  # beside partitions: nothing there is read
+    if depth < len(columns):  # beside partition directories, where readers ignore every file
         return rest == [_SUCCESS]
     if kind is not TableKind.PLAIN and is_layout(rest[0]) and (entry.is_dir or len(rest) > 1):
         return True
     *directories, name = rest
     if entry.is_special or any(_is_hidden(one) for one in directories):
         return False
-    name = _belongs_to(name)
+    name = _name_of_final_file(name)
     if kind is TableKind.FULL_ACID:
         return not entry.is_dir and (name == _SUCCESS or parse_original_file(name) is not None)
     return name == _SUCCESS or not _is_hidden(name)
@@ -101,8 +100,8 @@ def _partition_depth(parts: Sequence[str], columns: Sequence[str]) -> int:
     return depth
 
 
-def _belongs_to(name: str) -> str:
-    """Return the name of the file that a scratch or checksum file is made for, else the name itself."""
+def _name_of_final_file(name: str) -> str:
+    """Return the name of the file to which a scratch or checksum file belongs, for other files the name itself."""
     found = _CHECKSUM.fullmatch(name) or _SCRATCH.fullmatch(name)
     return found[1] if found else name
 
@@ -111,13 +110,13 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(("_", "."))
 
 
-def _above(path: str) -> Iterable[str]:
-    """Yield the directories that a path lies in."""
+def _ancestors(path: str) -> Iterable[str]:
+    """Yield the directories that contain a path, the innermost first."""
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
 
 
 def _topmost(path: str, protected: set[str]) -> str | None:
-    """Return the highest directory on a path, or the path itself, that holds nothing protected; None: there is none."""
-    return next((one for one in (*reversed([*_above(path)]), path) if one not in protected), None)
+    """Return the topmost component of a path that contains nothing protected, None if the path itself is protected."""
+    return next((one for one in (*reversed([*_ancestors(path)]), path) if one not in protected), None)

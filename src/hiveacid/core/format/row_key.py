@@ -46,14 +46,14 @@ class AcidStatistics:
     deletes: int = 0
 
     def to_string(self) -> str:
-        """Return the text of the footer entry. Hive 3.1 reads no delete delta without a right one."""
+        """Return the text of the footer entry. Hive 3.1 ignores a delete delta whose entry is missing or wrong."""
         return f"{self.inserts},{self.updates},{self.deletes}"
 
 
 def merge_order(key: RecordKey, current_write_id: int, *, is_delete: bool) -> tuple[RecordKey, int, bool]:
-    """Return what events are merged by: the key, then the newest event first, a delete before an insert.
+    """Return the sort key of an event in a merge: row key, newest event first, a delete before an insert.
 
-    The first event of each key decides: a delete hides the row.
+    The first event of each row key decides: if it is a delete, the row is hidden.
     """
     return key, -current_write_id, not is_delete
 
@@ -66,8 +66,8 @@ def format_key_index(last_keys: Iterable[RecordKey]) -> str:
 def parse_key_index(text: str) -> tuple[RecordKey, ...]:
     """Read a key index. Raises BadFileError.
 
-    A reader must not trust it: Trino writes one entry whatever the number of stripes, other writers write
-    wrong ones; an index that has not one entry a stripe says nothing.
+    A reader must not rely on it: Trino writes one entry for any number of stripes, and other writers write wrong
+    entries. An index is of no use unless it has one entry for each stripe.
     """
     keys: list[RecordKey] = []
     for part in text.removesuffix(";").split(";") if text else ():

@@ -26,7 +26,7 @@ _MOST_IDS = 1_000_000
 
 
 class RangeResponse(StrEnum):
-    """Share of the ids of a range that have a property."""
+    """Part of a range whose ids have a certain property: committed, aborted or visible."""
 
     NONE = "none"
     SOME = "some"
@@ -127,7 +127,7 @@ class ValidWriteIdList:
         return _valid_range(self.high_watermark, self.open, self.aborted, low, high)
 
     def range_response(self, low: int, high: int) -> RangeResponse:
-        """Tell whether a directory of this range takes part (``isWriteIdRangeValid``)."""
+        """Tell whether a reader uses a directory of this range (``isWriteIdRangeValid``)."""
         return self.rows_response(low, high)
 
     def aborted_response(self, low: int, high: int) -> RangeResponse:
@@ -147,8 +147,8 @@ class ValidWriteIdList:
     def with_own(self, write_id: WriteId) -> ValidWriteIdList:
         """Return a copy in which a transaction's own write id is visible to it.
 
-        Where that raises the high watermark, the ids in between belong to others and count as open. Raises
-        StoreError where those are more than a list can hold.
+        If that raises the high watermark, the ids in between belong to other writers and count as open. Raises
+        StoreError if there are more of them than a list can hold.
         """
         if write_id - self.high_watermark > _MOST_IDS:
             msg = f"write id {write_id} of {self.table} cannot be: the highest one before it is {self.high_watermark}"
@@ -165,7 +165,7 @@ class ValidWriteIdList:
         )
 
     def below(self, write_id: WriteId) -> ValidWriteIdList:
-        """Return a copy that knows nothing of ``write_id`` and what is above it."""
+        """Return a copy without ``write_id`` and all higher ids."""
         if self.high_watermark < write_id:
             return self
         return ValidWriteIdList(

@@ -1,4 +1,4 @@
-"""Commits of a table: records of who committed what and when, and the snapshot before some of them.
+"""Commits of a table: records of user, operation and time, and the snapshot before some of them.
 
 A store keeps one row a commit and table (``ports.TransactionStore.commits``), and drops old ones. The earliest row
 represents everything before it: a write id that has no row was committed before the earliest row was.
@@ -19,10 +19,10 @@ LONGEST_STATEMENT = 2000
 
 @dataclass(frozen=True)
 class OperationSummary:
-    """Summary of a transaction's operations on one table; None for what was not counted.
+    """Summary of a transaction's operations on one table; a number is None if it was not counted.
 
-    ``operation``: the verb (INSERT, MERGE …), several with commas between them. ``statement``: the SQL text.
-    ``files`` and ``bytes``: what was written.
+    ``operation``: the verb (INSERT, MERGE …), or several separated by commas. ``statement``: the SQL text.
+    ``files``, ``bytes``: number and total size of the files written.
     """
 
     operation: str | None = None
@@ -34,7 +34,7 @@ class OperationSummary:
     bytes: int | None = None
 
     def to_text(self) -> str:
-        """Return what a store keeps: JSON without what is not known."""
+        """Return the text that a store keeps: JSON without the unknown values."""
         known = {one.name: getattr(self, one.name) for one in fields(self)}
         return json.dumps({name: value for name, value in known.items() if value is not None})
 
@@ -49,7 +49,7 @@ class OperationSummary:
 class NewFiles:
     """Files (absolute paths) that a transaction put into a table, or into its partition of these values.
 
-    ``replaced``: they take the place of what was there (INSERT OVERWRITE).
+    ``replaced``: they replace the existing files (INSERT OVERWRITE).
     """
 
     table: TableName
@@ -80,7 +80,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class TableOperation:
-    """A table and what a commit did to it: handed to the store with the commit."""
+    """A table and the summary of its changes, which the store receives with the commit."""
 
     table: TableName
     summary: OperationSummary
@@ -90,8 +90,8 @@ class TableOperation:
 class CommitRecord:
     """One commit of a table. ``committed``: ms since the epoch, by the store's clock.
 
-    ``txn_id`` is None, and ``user`` and ``host`` too, for the beginning of a table's time: its creation or
-    conversion, or the moment since which the store keeps commits.
+    ``txn_id``, ``user`` and ``host`` are None in the first record of a table. That record marks the creation or
+    conversion of the table, or the moment since which the store keeps commits.
     """
 
     write_id: WriteId
@@ -111,7 +111,7 @@ def sort_commits(commits: Iterable[CommitRecord]) -> tuple[CommitRecord, ...]:
 def write_ids_before(present: ValidWriteIdList, later: Sequence[CommitRecord]) -> ValidWriteIdList:
     """Return the snapshot before some commits: their write ids count as open.
 
-    ``later``: every commit after the moment that ``present`` has in it.
+    ``later``: every commit after the wanted moment that ``present`` includes.
     """
     gone = {one.write_id for one in later}
     top = int(present.high_watermark)

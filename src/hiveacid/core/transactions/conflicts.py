@@ -44,7 +44,7 @@ class CommittedChange:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A change of mine and the one that was committed first."""
+    """A change of this transaction and the conflicting one that was committed first."""
 
     mine: Change
     theirs: CommittedChange
@@ -55,8 +55,8 @@ def first_conflict(
 ) -> Conflict | None:
     """Return the earliest committed change that one of ``changes`` may not follow, or None.
 
-    ``moment``: the commit sequence when my snapshot was taken; what was committed up to it, I have seen.
-    Partition names are compared exactly; a change of a whole table meets others of the whole table only.
+    ``moment``: the commit sequence when this transaction's snapshot was taken; the snapshot includes commits up to it.
+    Partition names are compared exactly. A change of a whole table conflicts only with others of the whole table.
     """
     mine = sorted(set(changes), key=lambda one: (one.resource, one.operation != "u", one.operation))
     for theirs in sorted(
@@ -72,7 +72,7 @@ def first_conflict(
 
 
 def conflict_message(txn_id: TxnId, sequence: int, conflict: Conflict) -> str:
-    """Return Hive's words; ``sequence`` is the one my commit would have had."""
+    """Return Hive's message; ``sequence`` is the number that the refused commit would have had."""
     theirs = conflict.theirs
     return (
         f"Aborting [txnid:{txn_id},{sequence}] due to a write conflict on {conflict.mine.resource} "

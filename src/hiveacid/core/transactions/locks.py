@@ -1,8 +1,8 @@
 """Lock compatibility as data (``TxnHandler.checkLock`` of Hive 4).
 
-A request waits for any earlier request, granted or itself waiting, of another transaction on an
-overlapping resource whose type it does not go along with. That earlier ones count while they still wait is
-what keeps the queue fair: a waiting EXCLUSIVE holds back the readers behind it.
+A request waits for every earlier request of another transaction on an overlapping resource if their types are
+incompatible. Earlier requests that are themselves waiting count, too. This keeps the queue fair: later readers wait
+behind a waiting EXCLUSIVE.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ WAITS_FOR: Mapping[LockType, frozenset[LockType]] = MappingProxyType(
 class LockComponent:
     """One lock: on a database, a table (``partition`` None) or a partition ('p=1/q=2').
 
-    ``operation``: what its holder is about to do to the rows there, i, u or d (an insert, an update, a delete). Stores
-    that are told only at the commit what was written do not need it; a Hive Metastore does.
+    ``operation``: i, u or d, the operation that the holder plans there (insert, update, delete). A Hive Metastore needs
+    it. Stores that learn of writes only at the commit do not.
     """
 
     type: LockType
@@ -90,7 +90,7 @@ class HeldLock:
 
 
 def overlap(one: LockComponent, other: LockComponent) -> bool:
-    """Tell whether two locks touch common ground: a database covers its tables, a table its partitions."""
+    """Tell whether the resources of two locks overlap: a database covers its tables, a table its partitions."""
     if one.database != other.database:
         return False
     if one.table is None or other.table is None:
@@ -101,31 +101,31 @@ def overlap(one: LockComponent, other: LockComponent) -> bool:
 
 
 def covers(held: LockComponent, wanted: LockComponent) -> bool:
-    """Tell whether who holds the one has nothing to gain from the other: it is as strong, and on all of it."""
+    """Tell whether a held lock makes a wanted one redundant: it is as strong, and covers the whole resource."""
     if held.database != wanted.database or _STRENGTH[held.type] < _STRENGTH[wanted.type]:
         return False
     if held.table is None:
-        # Whoever drops a table lets a SHARED_READ on its database pass.
+        # A transaction that drops a table does not wait for a SHARED_READ on its database.
         return wanted.table is None or held.type is not LockType.SHARED_READ
     return held.table == wanted.table and held.partition in (None, wanted.partition)
 
 
 _STRENGTH: Mapping[LockType, int] = MappingProxyType({one: place for place, one in enumerate(LockType)})
-"""Each type holds off all that the types before it hold off."""
+"""Rank of each type: a type blocks every request that a type of lower rank blocks."""
 
 
 def must_wait(requested: LockComponent, earlier: LockComponent) -> bool:
     """Tell whether ``requested`` has to wait for ``earlier``, both of different transactions.
 
-    One exception to :data:`WAITS_FOR`: a SHARED_READ on a database (somebody creates a table in it) and an
-    EXCLUSIVE on one of its tables (somebody drops another) let each other pass.
+    One exception to :data:`WAITS_FOR`: a SHARED_READ on a database (CREATE TABLE in it) and an EXCLUSIVE on one of its
+    tables (DROP of another table) are compatible.
     """
     if earlier.type not in WAITS_FOR[requested.type] or not overlap(requested, earlier):
         return False
-    return not (_let_pass(requested, earlier) or _let_pass(earlier, requested))
+    return not (_are_create_and_drop(requested, earlier) or _are_create_and_drop(earlier, requested))
 
 
-def _let_pass(database_lock: LockComponent, table_lock: LockComponent) -> bool:
+def _are_create_and_drop(database_lock: LockComponent, table_lock: LockComponent) -> bool:
     return (
         database_lock.type is LockType.SHARED_READ
         and database_lock.on_database
@@ -153,7 +153,7 @@ def first_blocking_lock(
 
 
 class _RequestIndex:
-    """A request indexed by resource, so that thousands of partition locks against thousands stay quick."""
+    """A request indexed by resource, for fast comparison of thousands of partition locks with thousands of others."""
 
     def __init__(self, request: Sequence[LockComponent]) -> None:
         self._at: dict[_Resource, list[LockComponent]] = defaultdict(list)

@@ -36,7 +36,7 @@ class CompactionState(StrEnum):
 
 
 UNDER_WAY = (CompactionState.INITIATED, CompactionState.WORKING)
-"""States of a job that has not ended, and that a worker may still take or be at work on."""
+"""States of a job that waits for a worker or that a worker is carrying out."""
 _RELEASED = "released"
 """Final state of a lock request: its row is deleted."""
 
@@ -52,7 +52,7 @@ class Transition:
 
 @dataclass(frozen=True)
 class Machine:
-    """A life cycle: what lives it, the state it begins in, and every transition there is."""
+    """A life cycle: a noun for its subject, the initial state, and all transitions."""
 
     noun: str
     start: str
@@ -67,7 +67,7 @@ class Machine:
 
     @property
     def final_states(self) -> tuple[str, ...]:
-        """Return the states that nothing leads out of."""
+        """Return the states without a transition to another state."""
         left = {one.source for one in self.transitions if one.source != one.target}
         return tuple(state for state in self.states if state not in left)
 
@@ -80,7 +80,7 @@ TRANSACTION = Machine(
         Transition(TransactionState.OPEN, "conflict", TransactionState.ABORTED),
         Transition(TransactionState.OPEN, "abort", TransactionState.ABORTED),
         Transition(TransactionState.OPEN, "time out", TransactionState.ABORTED),
-        # An answer may be lost on its way: asking for the same again is no error.
+        # The answer to a client may be lost: repeating the request is no error.
         Transition(TransactionState.COMMITTED, "commit", TransactionState.COMMITTED),
         Transition(TransactionState.ABORTED, "abort", TransactionState.ABORTED),
     ),
@@ -107,7 +107,7 @@ COMPACTION = Machine(
         Transition(CompactionState.INITIATED, "give up", CompactionState.DID_NOT_INITIATE),
         Transition(CompactionState.INITIATED, "abort", CompactionState.ABORTED),
         Transition(CompactionState.WORKING, "finish", CompactionState.READY_FOR_CLEANING),
-        # The commit of the job's transaction finishes it; a worker that says so once more is right.
+        # The commit of the job's transaction finishes it; a worker may report the end once more.
         Transition(CompactionState.READY_FOR_CLEANING, "finish", CompactionState.READY_FOR_CLEANING),
         Transition(CompactionState.WORKING, "refuse", CompactionState.REFUSED),
         Transition(CompactionState.WORKING, "fail", CompactionState.FAILED),
@@ -120,11 +120,11 @@ COMPACTION = Machine(
 
 
 def fire(machine: Machine, state: str, event: str) -> str:
-    """Return the state that ``event`` leads to. Raises TransactionStateError where the table has no such row."""
+    """Return the state that ``event`` leads to. Raises TransactionStateError if there is no such transition."""
     for one in machine.transitions:
         if (one.source, one.event) == (state, event):
             return one.target
-    msg = f"a {machine.noun} that is {state} knows no {event!r}"
+    msg = f"a {machine.noun} that is {state} does not allow {event!r}"
     raise TransactionStateError(msg)
 
 
@@ -138,9 +138,9 @@ def event_between(machine: Machine, state: str, target: str) -> str:
 
 
 def end_compaction(state: str, target: str) -> str:
-    """Return ``target`` if a compaction may be ended so. Raises TransactionStateError.
+    """Return ``target`` if a compaction in ``state`` may end in it. Raises TransactionStateError.
 
-    Being claimed and being queued again are no ends.
+    A claim and a return to the queue change the state, but do not end the compaction.
     """
     event = event_between(COMPACTION, state, target)
     if event in ("claim", "revoke"):

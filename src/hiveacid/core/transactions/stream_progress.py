@@ -1,8 +1,8 @@
 """Progress of a stream in a table, and the rule whether a batch of it may be committed.
 
-A stream is a query that writes into a table batch by batch under one name. Its progress is committed with the rows,
-so that neither is ever there without the other. Every run of the query registers as a writer and gets an epoch; the
-newest one wins (fencing, as Kafka's transactional producers do it).
+A stream is a query that writes into a table batch by batch under one name. Its progress is committed in the same
+transaction as its rows. Every run of the query registers as a writer and gets an epoch; the newest epoch wins
+(fencing, as in Kafka's transactional producers).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from hiveacid.errors import (
     StreamReplayedError,
 )
 
-MOST_WRITERS = 1000
-"""Earlier writers that are remembered, so that one of them is not taken for a new one."""
+MAX_WRITERS = 1000
+"""Number of writers that the progress keeps, so that an old writer is not registered as a new one."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class StreamKey:
 class StreamBatch:
     """A batch that is committed with its rows.
 
-    ``checkpoint``: what batch ids belong to (they begin at 0 in each checkpoint); ``epoch``: of the writer.
+    ``checkpoint``: identity of the query's checkpoint; batch ids begin at 0 in each. ``epoch``: of the writer.
     """
 
     stream: StreamKey
@@ -69,10 +69,11 @@ class StreamProgress:
 def registered(
     known: StreamProgress | None, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool
 ) -> StreamProgress:
-    """Return the progress once a writer has registered; a writer that did before keeps its epoch.
+    """Return the progress after a writer registers; a writer that is already registered keeps its epoch.
 
-    ``restart``: batch ids of another checkpoint may begin again (they may anyway while none was committed). Raises
-    StreamCheckpointError where they would without it, StreamFencedError for a writer that a newer one has replaced.
+    ``restart``: accept another checkpoint, whose batch ids begin again. Raises StreamCheckpointError for another
+    checkpoint without ``restart``, unless no batch was committed yet. Raises StreamFencedError for a writer that a
+    newer one has replaced.
     """
     if known is None:
         return StreamProgress(stream, checkpoint, 1, -1, ((writer, 1),))
@@ -82,14 +83,14 @@ def registered(
     if checkpoint != known.checkpoint and known.batch_id >= 0 and not restart:
         raise StreamCheckpointError(
             f"stream {stream} comes with another checkpoint ({checkpoint}, so far {known.checkpoint}): its batch ids "
-            f"begin anew, and the table has those up to {known.batch_id}. Go on with the old checkpoint; or give this "
-            "query a name of its own; or say restart=True, if the rows that the old one wrote are to stay and the new "
-            "one's come on top"
+            f"begin again at 0, and the table already has batches up to {known.batch_id}. Continue with the old "
+            "checkpoint; or give this query a name of its own; or pass restart=True to keep the rows of the old "
+            "checkpoint and append those of the new one"
         )
     if epoch is not None and checkpoint == known.checkpoint:
         return known
     epoch = known.epoch + 1
-    writers = (*(one for one in known.writers if one[0] != writer), (writer, epoch))[-MOST_WRITERS:]
+    writers = (*(one for one in known.writers if one[0] != writer), (writer, epoch))[-MAX_WRITERS:]
     batch_id = known.batch_id if checkpoint == known.checkpoint else -1
     return replace(known, checkpoint=checkpoint, epoch=epoch, batch_id=batch_id, writers=writers)
 
@@ -122,19 +123,19 @@ def committed(known: StreamProgress, batch: StreamBatch) -> StreamProgress:
 
 
 def fenced(stream: StreamKey) -> str:
-    """Return what there is to say to a writer that a newer one has replaced."""
+    """Return the error text for a writer that a newer one has replaced."""
     return (
         f"another copy of stream {stream} was started after this one and has taken over; nothing of this batch is "
-        "visible. Let one copy run: stop this query, or, if two were meant, give each a name of its own"
+        "visible. Run only one copy: stop this query, or, if both are intended, give each a name of its own"
     )
 
 
 def require_columns(
     table: TableName, brought: Sequence[str], known: Sequence[str], needed: Sequence[str], advice: str = ""
 ) -> None:
-    """Refuse a feed (its columns' names in lower case) that lacks what is needed or brings what is not known.
+    """Refuse a feed that lacks a needed column or brings an unknown one; names are in lower case.
 
-    ``advice``: what there is to do about it. Raises SchemaMismatchError.
+    ``advice``: end of the error text, with what to do. Raises SchemaMismatchError.
     """
     missing = [name for name in needed if name not in brought]
     extra = [name for name in brought if name not in known or brought.count(name) > 1]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind
-from hiveacid.core.compaction.queue import DEFAULT_POOL, OWN_POOLS, CompactionRequest
+from hiveacid.core.compaction.queue import DEFAULT_POOL, PRIVATE_POOL_PREFIX, CompactionRequest
 from hiveacid.core.compaction.sort_order import sort_columns
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState
@@ -161,7 +161,7 @@ def _own_pool(context: Context) -> str | None:
     """Return a pool name of this call alone, where jobs of a metastore are run in this process; else None."""
     if context.store.maintained_by_hiveacid() or not context.settings.get(keys.COMPACT_HERE):
         return None
-    return OWN_POOLS + secrets.token_hex(8)
+    return PRIVATE_POOL_PREFIX + secrets.token_hex(8)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.core.compaction.queue import (
     DEFAULT_POOL,
-    OWN_POOLS,
+    PRIVATE_POOL_PREFIX,
     ChangedPartition,
     Compaction,
     CompactionRequest,
@@ -72,7 +72,7 @@ class MetastoreCompactionQueue:
     def claim_compaction(
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
     ) -> Compaction | None:
-        """Take the next job of a pool; a certain one only from a pool that holds no other (``OWN_POOLS``).
+        """Take the next job of a pool; a certain one only from a pool that holds no other (``PRIVATE_POOL_PREFIX``).
 
         None with a metastore of Hive 3: its jobs are its own workers'. There are no priorities.
         """
@@ -83,7 +83,7 @@ class MetastoreCompactionQueue:
             if (
                 wanted is None
                 or wanted.state != CompactionState.INITIATED
-                or not wanted.request.pool.startswith(OWN_POOLS)
+                or not wanted.request.pool.startswith(PRIVATE_POOL_PREFIX)
             ):
                 return None
             pool = wanted.request.pool
@@ -141,7 +141,7 @@ class MetastoreCompactionQueue:
         queue.mark_job(
             self.client, "mark_failed", queue.job_struct(job), "its worker was stopped; queued again"
         )
-        pool = DEFAULT_POOL if asked.pool.startswith(OWN_POOLS) else asked.pool
+        pool = DEFAULT_POOL if asked.pool.startswith(PRIVATE_POOL_PREFIX) else asked.pool
         queue.enqueue_job(self.client, self.capabilities, replace(asked, pool=pool), job.initiator or worker)
 
     def end_compaction(

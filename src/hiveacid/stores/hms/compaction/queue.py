@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.core.compaction.queue import DEFAULT_POOL, OWN_POOLS, Compaction, CompactionRequest
+from hiveacid.core.compaction.queue import DEFAULT_POOL, PRIVATE_POOL_PREFIX, Compaction, CompactionRequest
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import (
@@ -67,7 +67,7 @@ def enqueue_job(
 
 
 def _refuse_hive4_options(request: CompactionRequest) -> None:
-    if request.pool.startswith(OWN_POOLS):
+    if request.pool.startswith(PRIVATE_POOL_PREFIX):
         raise UnsupportedFeatureError(
             f"COMPACT of {request.table} here: the queue of a Hive 3 metastore gives jobs to Hive's own workers only; "
             "leave out hiveacid.compactor.here, and they do it"
