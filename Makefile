@@ -27,10 +27,14 @@ help:  ## show this list
 demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real flights of 2013 (under 3 minutes)
 	@$(BIN)/hiveacid demo $(ARGS)
 
-.PHONY: test
-test: java $(STAMPS)/test $(STAMPS)/project  ## run all tests (TESTS=path ARGS="pytest options" narrow it)
+# What only `make test-all` runs, and the smaller test that stays for each: tests/support/exhaustive.py
+test-all smoke test-connect interop-corpus interop-hive: export HIVEACID_TEST_ALL ?= 1
+.PHONY: test test-all
+test: java $(STAMPS)/test $(STAMPS)/project  ## a test of every behaviour, under 10 minutes (TESTS=path ARGS="pytest options" narrow it)
+test-all: java $(STAMPS)/test $(STAMPS)/project  ## all tests, as CI runs them (half an hour)
+test test-all:
 	@$(BIN)/python tests/support/servers/hadoop_jars.py
-	@echo "== pytest $(TESTS) $(ARGS)"
+	@echo "== pytest $(TESTS) $(ARGS)$(if $(HIVEACID_TEST_ALL), (all tests))"
 	@$(BIN)/python -m pytest $(SHARED) --durations=40 $(if $(filter tests,$(TESTS)),--ignore=tests/interop) $(TESTS) $(ARGS)
 
 # Not in CI, whose tests run a chosen part of it (tests/connect). What is left out: tests/support/connect_exceptions.py
@@ -42,7 +46,7 @@ test-connect: java $(STAMPS)/test $(STAMPS)/project  ## the tests with Spark, on
 # Older Sparks have environments of their own.
 SPARK ?= 3.5
 OLD := .venv-spark-$(SPARK)
-# Both doors at once, each in a process of its own.
+# Both SQL interfaces at once, each in a process of its own.
 .PHONY: smoke
 smoke: java $(OLD)/stamp  ## run the smoke test and all SQL scripts on an older Spark (SPARK=3.5 or 4.0)
 	@echo "== smoke test on Spark $(SPARK)"

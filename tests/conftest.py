@@ -13,12 +13,16 @@ from hypothesis import HealthCheck, settings
 
 from support.connect_exceptions import EXCEPTIONS
 from support.corpus.golden_tables import Golden, unpack
+from support.exhaustive import ALL, is_exhaustive
 from support.file_order import places
+from support.servers.absent import gather, skip_without
 from support.servers.hadoop_jars import s3a_jars
 from support.spark_leftovers import drop_leftovers, drop_own_tables, settings_of
 
 if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
     from pyspark.sql import SparkSession
+    from xdist.workermanage import WorkerController
 
     from hiveacid import AcidSession
     from hiveacid.sql.native.session import NativeSession
@@ -32,6 +36,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 ON_CONNECT = bool(os.environ.get("HIVEACID_TEST_CONNECT"))
 _SESSION: pytest.StashKey[tuple[SparkSession, dict[str, str]]] = pytest.StashKey()
+_LEFT: pytest.StashKey[int] = pytest.StashKey()
+TESTS = Path(__file__).parent
 
 
 def pytest_configure() -> None:
@@ -42,18 +48,59 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where workers share the files, begin with the longest; on Spark Connect leave out what is peculiar to classic."""
+    """Leave out exhaustive tests; let workers begin with the longest files; skip what Spark Connect cannot run."""
+    if not ALL:
+        _leave_out_exhaustive(config, items)
     if hasattr(config, "workerinput"):
-        here = Path(__file__).parent
-        files = [os.path.relpath(item.path, here) for item in items]
+        files = [os.path.relpath(item.path, TESTS) for item in items]
         items[:] = [items[place] for place in places(files)]
     if not ON_CONNECT:
         return
     for item in items:
-        name = f"{item.path.parent.name}/{item.path.name}::{item.name}"
+        name = _name(item)
         reason = next((why for where, why in EXCEPTIONS.items() if name.startswith(where)), None)
         if reason is not None:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _name(item: pytest.Item) -> str:
+    return f"{os.path.relpath(item.path, TESTS)}::{item.name}"
+
+
+def _leave_out_exhaustive(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what `make test-all` runs, unless the command line names tests by their ids."""
+    if any("::" in argument for argument in config.args):
+        return
+    left = [item for item in items if is_exhaustive(_name(item))]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        config.stash[_LEFT] = len(left)
+        items[:] = [item for item in items if not is_exhaustive(_name(item))]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let a worker tell the controller, which collects nothing, how many tests were left out."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left"] = session.config.stash.get(_LEFT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    """Take the count from a worker; all of them collect the same tests."""
+    node.config.stash[_LEFT] = getattr(node, "workeroutput", {}).get("left", 0)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    """Print one line for the tests left to `make test-all`, and one for all tests without their servers."""
+    others, absent = gather(terminalreporter.stats.get("skipped", []))
+    if absent:
+        lacking = len(terminalreporter.stats["skipped"]) - len(others)
+        terminalreporter.stats["skipped"] = others
+        terminalreporter.stats["without server"] = [None] * lacking
+        terminalreporter.write_line(absent)
+    left = config.stash.get(_LEFT, 0)
+    if left:
+        terminalreporter.write_line(f"{left} tests are left to make test-all (tests/support/exhaustive.py)")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -181,9 +228,7 @@ def adopt_golden(golden_session: AcidSession, tmp_path: Path) -> Iterator[Callab
 
 
 def _server(kind: type[Server]) -> Iterator[Server]:
-    reason = kind.why_not()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_without(kind.why_not())
     made = kind()
     made.start()
     yield made

@@ -210,7 +210,8 @@ def _run(check: Check, stores: Stores, share: float, running: Running) -> Result
         "seconds": str(60 * check.minutes - 20),
     }
     command = [sys.executable, *(part.format(**words) for part in check.command)]
-    environment = {**os.environ, "HIVEACID_STORE": stores.empty(check.store) if check.store else ""}
+    store = stores.empty(check.store) if check.store else ""
+    environment = {**os.environ, "HIVEACID_TEST_ALL": "1", "HIVEACID_STORE": store}
     if check.variable:
         environment[check.variable] = words["count"]
     began = time.monotonic()

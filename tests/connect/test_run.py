@@ -7,9 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[1]
-CHOSEN = [
-    "connect/test_connect.py",
+CONNECT = "connect/test_connect.py"
+ESSENTIALS = [
+    f"{CONNECT}::test_it_is_connect",
+    f"{CONNECT}::test_all_verbs",
+    f"{CONNECT}::test_a_temporary_view_holds_its_snapshot",
+    f"{CONNECT}::test_several_statements_in_one_transaction",
+]
+MORE = [
+    CONNECT,
     "spark/test_data_source.py",
     "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[false]",
     "sql/test_scripts.py::test_script[change]",
@@ -18,13 +27,17 @@ CHOSEN = [
 ]
 
 
-def test_a_chosen_part_on_a_connect_server(tmp_path: Path) -> None:
-    chosen = [str(TESTS / one) for one in CHOSEN]
+@pytest.mark.parametrize("part", ["essentials", "more"])
+def test_a_chosen_part_on_a_connect_server(tmp_path: Path, part: str) -> None:
+    """The essentials in `make test` and `make test-all`; the rest, which has other tests, in `make test-all` only."""
+    chosen = [str(TESTS / one) for one in (ESSENTIALS if part == "essentials" else MORE)]
+    if part == "more":
+        chosen += [f"--deselect={TESTS / one}" for one in ESSENTIALS]
     options = ["-q", "-p", "no:cacheprovider", "-n", "0", f"--basetemp={tmp_path / 'run'}"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *chosen],
         cwd=TESTS.parent,
-        env={**os.environ, "HIVEACID_TEST_CONNECT": "1"},
+        env={**os.environ, "HIVEACID_TEST_CONNECT": "1", "HIVEACID_TEST_ALL": "1"},
         capture_output=True,
         text=True,
         timeout=1200,

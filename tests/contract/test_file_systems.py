@@ -17,6 +17,7 @@ from hiveacid.storage.arrow_file_system import BLOCK, ArrowFileSystem
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import parse_uri
 from hiveacid.storage.publishing import FinalNames
+from support.servers.absent import skip_without
 from support.servers.hdfs import WHY_NOT as NO_HDFS
 from support.servers.hdfs import Hdfs, hdfs_server
 from support.servers.object_store import WHY_NOT, S3Server, s3_server
@@ -33,8 +34,7 @@ class Room:
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[S3Server]:
-    if WHY_NOT:
-        pytest.skip(WHY_NOT)
+    skip_without(WHY_NOT)
     with s3_server() as server:
         server.make_bucket("files")
         yield server
@@ -42,8 +42,7 @@ def s3() -> Iterator[S3Server]:
 
 @pytest.fixture(scope="module")
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    if NO_HDFS:
-        pytest.skip(NO_HDFS)
+    skip_without(NO_HDFS)
     with hdfs_server(tmp_path_factory.mktemp("hdfs")) as server:
         yield server
 

@@ -15,6 +15,7 @@ import pytest
 from hiveacid.errors import ConfigError, HiveAcidError, StoreUnavailableError
 from hiveacid.stores.sql.dialects.mariadb import _require_tls
 from hiveacid.stores.sql.store import SqlStore
+from support.servers.absent import skip_without
 from support.servers.certificates import Keys, make_keys
 from support.servers.databases import PASSWORD, MariadbServer, PostgresServer, Server
 
@@ -77,8 +78,7 @@ class Secured:
 @pytest.fixture(scope="module", params=[TlsPostgres, TlsMariadb])
 def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     kind = request.param
-    if kind.why_not() is not None:
-        pytest.skip(kind.why_not())
+    skip_without(kind.why_not())
     place = tmp_path_factory.mktemp("keys")
     server = kind()
     keys = make_keys(server.home, "server")

@@ -23,6 +23,7 @@ from hiveacid.spark.session.plan_lease import release_unused_plans
 from hiveacid.stores.sql.store import SqlStore
 from support.crash import statements as st
 from support.crash.faults import Faults, Moment, Pause, Point, SimulatedCrash, crash, faulty
+from support.exhaustive import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +96,7 @@ class Scene:
             return {str(point): point for point in every}
         return {
             name: Point(verb, which if which == FIRST else counts[verb], moment)
-            for name, (verb, which, moment) in ((name, NAMED[name]) for name in names)
+            for name, (verb, which, moment) in ((name, NAMED[name]) for name in sample(names, 3))
         }
 
     def die_at(self, statement: st.Statement, name: str, point: Point) -> None:

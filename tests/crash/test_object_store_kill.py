@@ -27,15 +27,13 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
-import pytest
-
 from hiveacid.core.model import TableName
 from hiveacid.errors import CompactionRefusedError
 from hiveacid.spark.session.plan_lease import release_unused_plans
 from support.crash import object_store_victim as s3_kill_victim
 from support.crash.object_store_statements import COMPACTIONS, TABLES, Rows, Story, kind_of, run
-from support.servers.hadoop_jars import s3a_jars
-from support.servers.object_store import WHY_NOT, S3Server, reached_by, s3_server
+from support.servers.absent import skip_without
+from support.servers.object_store import S3Server, reached_by, s3_server, why_no_s3a
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -244,10 +242,7 @@ class Scene:
 def test_what_drivers_leave_that_are_killed_at_any_moment(spark: SparkSession, tmp_path: Path) -> None:
     import hiveacid  # noqa: PLC0415
 
-    if WHY_NOT:
-        pytest.skip(WHY_NOT)
-    if not s3a_jars():
-        pytest.skip("the jars of s3a:// were not fetched: python tests/support/servers/hadoop_jars.py")
+    skip_without(why_no_s3a())
     given = os.environ.get("HIVEACID_TEST_SEED", "1" if os.environ.get("CI") else "")
     seed = int(given) if given else SystemRandom().randrange(10**6)
     store = f"sqlite:///{tmp_path}/store.db"

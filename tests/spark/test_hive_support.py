@@ -12,11 +12,11 @@ import hiveacid
 
 def test_sparks_own_catalog_spoils_no_transactional_table(tmp_path: Path) -> None:
     """In a process of its own: an application has one catalog, and the other tests' is in memory."""
-    script = Path(__file__).parents[1] / "support" / "hive_support.py"
+    tests = Path(__file__).parents[1]
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path)],
+        [sys.executable, str(tests / "support" / "hive_support.py"), str(tmp_path)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(hiveacid.__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": f"{Path(hiveacid.__file__).parents[1]}{os.pathsep}{tests}"},
         capture_output=True,
         text=True,
         timeout=600,

@@ -27,10 +27,11 @@ from support.clock import ManualClock
 from support.corpus.acid_files import orc_bytes
 from support.crash.faults import Faults, Moment, Point, SimulatedCrash, crash, faulty
 from support.crash.late_sessions import heartbeats_end_nothing
-from support.servers.hadoop_jars import s3a_jars
+from support.exhaustive import sample
+from support.servers.absent import skip_without
 from support.servers.hdfs import WHY_NOT as NO_HDFS
 from support.servers.hdfs import hdfs_server
-from support.servers.object_store import WHY_NOT, S3Server, reached_by, s3_server
+from support.servers.object_store import S3Server, reached_by, s3_server, why_no_s3a
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,10 +46,7 @@ Rows = list[tuple[object, ...]]
 
 @pytest.fixture(scope="module")
 def s3(spark: SparkSession) -> Iterator[S3Server]:
-    if WHY_NOT:
-        pytest.skip(WHY_NOT)
-    if not s3a_jars():
-        pytest.skip("the jars of s3a:// were not fetched: python tests/support/servers/hadoop_jars.py")
+    skip_without(why_no_s3a())
     with s3_server() as server, reached_by(spark, server):
         yield server
 
@@ -213,6 +211,7 @@ def test_a_driver_that_dies_at_any_step_leaves_no_partial_row(
     """It dies before each call that changes the store, and before and after the commit.
 
     A statement that is no compaction dies before every second one; HIVEACID_TEST_ALL_POINTS: before each of them.
+    In `make test` three of these calls are drawn by the seed, beside the commits.
     """
     late = SqlStore(store, clock=ManualClock(lake.context.clock.now() - 3_600_000))
     name = f"d_{statement}"
@@ -238,9 +237,11 @@ def _die_at_every_step(lake: AcidSession, late: SqlStore, name: str, statement: 
         call for call in alive.calls if call.partition(".")[2] in (*CHANGING, "delete_tree", "commit_txn")
     ]
     points = [Point(call, calls[:n].count(call) + 1, Moment.BEFORE) for n, call in enumerate(calls)]
+    commits = [point for point in points if point.verb == "store.commit_txn"]
     if not compacts and not os.environ.get("HIVEACID_TEST_ALL_POINTS"):
-        commits = [point for point in points if point.verb == "store.commit_txn"]
         points = sorted({*points[list(DYING).index(statement) % 2 :: 2], *commits}, key=points.index)
+    drawn = sample([point for point in points if point not in commits], 3)
+    points = sorted({*drawn, *commits}, key=points.index)
     points.append(Point("store.commit_txn", calls.count("store.commit_txn"), Moment.AFTER))
     new = iter(range(3, 100))
     faults = alive
@@ -311,8 +312,7 @@ def test_a_warehouse_may_lie_on_hdfs(spark: SparkSession, tmp_path: Path) -> Non
     """There renaming is one step, but files can't be changed."""
     import hiveacid  # noqa: PLC0415
 
-    if NO_HDFS:
-        pytest.skip(NO_HDFS)
+    skip_without(NO_HDFS)
     with hdfs_server(tmp_path / "hdfs") as hdfs:
         acid = hiveacid.connect(spark, warehouse=f"{hdfs.uri}/wh", store=f"sqlite:///{tmp_path}/store.db")
         acid.sql(f"CREATE TABLE h (a INT) {FULL[:-1]}, 'hiveacid.layout.level'='hive3')")

@@ -3,7 +3,7 @@
 A history is a list of (kind of statement, seed): given the same list the same statements run, so a failure
 prints all it takes to see it again. Settings, by environment variables:
 
-    HIVEACID_TEST_STATEMENTS   statements a kind of table (10; half as many where rows can't be changed; more in make stress)
+    HIVEACID_TEST_STATEMENTS   statements a kind of table (10, in `make test` 6; half as many in insert-only tables)
     HIVEACID_TEST_SEED         where to begin (on CI 1, elsewhere another one each time)
     HIVEACID_TEST_SHRINK       after a failure, look for a shorter history that fails too (slow)
 """
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.exhaustive import ALL
 from support.random_history.runner import Layout, Runner
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ WEIGHTS = {
     "read_old": 1,
 }
 ONLY_FULL_ACID = {"update", "delete", "merge", "conflict", "retry"}
-STATEMENTS = int(os.environ.get("HIVEACID_TEST_STATEMENTS", "10"))
+STATEMENTS = int(os.environ.get("HIVEACID_TEST_STATEMENTS", "10" if ALL else "6"))
 
 
 def seed() -> int:

@@ -13,7 +13,7 @@ With ``acid`` before it a block is about ``acid.sql`` only (by ``spark.sql`` the
 ``native`` about ``spark.sql`` only; ``since 4.0``: the syntax came with that Spark; ``classic``: not on Spark Connect.
 All else has the same result with every supported Spark, through every door.
 
-HIVEACID_TEST_ONE_DOOR=1 runs each script through one door only, by turns: for a Spark between two that go through both.
+Without HIVEACID_TEST_ALL=1 each script runs by one of both interfaces, in turns (``tests/support/exhaustive.py``).
 
 ``$WAREHOUSE`` and ``$USER`` stand for what they are called, ``$ANY`` in a row for any text. NULL is NULL, an empty
 text is (empty); blanks at the end of a line do not count.
@@ -21,7 +21,6 @@ text is (empty); blanks at the end of a line do not count.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.test"))
 DOORS = ("acid", "native")
-ONE_DOOR = bool(os.environ.get("HIVEACID_TEST_ONE_DOOR"))
 VERSION = tuple(int(number) for number in re.findall(r"\d+", pyspark.__version__)[:2])
 
 
@@ -137,12 +135,7 @@ def check(acid: AcidSession, run: Callable[[str], DataFrame], block: Block) -> N
             pytest.fail(f"not a block: {' '.join(block.words)}")
 
 
-def scripts_for(door: str) -> list[Path]:
-    first = DOORS.index(door)
-    return SCRIPTS[first :: len(DOORS)] if ONE_DOOR else SCRIPTS
-
-
-@pytest.mark.parametrize("path", scripts_for("acid"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script(acid: AcidSession, path: Path) -> None:
     try:
         run_script(acid, acid.sql, path, "acid")
@@ -152,7 +145,7 @@ def test_script(acid: AcidSession, path: Path) -> None:
                 acid.context.facts.spark.catalog.dropTempView(view.name)
 
 
-@pytest.mark.parametrize("path", scripts_for("native"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script_by_spark_sql(spark: SparkSession, tmp_path: Path, path: Path) -> None:
     """The same statements, by the session's own ``spark.sql``."""
     session = hiveacid.configure(spark.builder, native=True, warehouse=str(tmp_path / "w")).getOrCreate()

@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.storage.arrow_opening import open_arrow
 from hiveacid.storage.routing import AnyFileSystem
+from support.servers.hadoop_jars import s3a_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WHY_NOT = None if find_spec("moto") and find_spec("flask_cors") else "moto's server is not installed"
+
+
+def why_no_s3a() -> str | None:
+    """Return why Spark cannot reach such a store here, or None."""
+    fetch = "the jars of s3a:// were not fetched: python tests/support/servers/hadoop_jars.py"
+    return WHY_NOT or (None if s3a_jars() else fetch)
 
 
 @dataclass

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.cli.doctor import remote, transaction_store
+from support.servers.absent import skip_without
 from support.servers.object_store import WHY_NOT, s3_server
 
 
 def test_a_bucket_is_reached_with_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    if WHY_NOT:
-        pytest.skip(WHY_NOT)
+    skip_without(WHY_NOT)
     with s3_server() as server:
         bucket = server.make_bucket("lake")
         for name, value in {

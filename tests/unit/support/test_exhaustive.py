@@ -1,0 +1,51 @@
+"""The list of what only ``make test-all`` runs, the samples of ``make test``, and absent servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from support import exhaustive
+from support.exhaustive import EXHAUSTIVE, is_exhaustive, sample
+from support.servers.absent import gather, skip_without
+
+
+def test_every_entry_has_a_reason() -> None:
+    assert [name for name, reason in EXHAUSTIVE.items() if not reason] == []
+
+
+def test_each_script_runs_by_one_of_both_interfaces() -> None:
+    names = {name.partition("[")[2]: name for name in EXHAUSTIVE if name.startswith("sql/")}
+    scripts = {f"{name}]" for name in exhaustive._SCRIPTS}
+    assert names.keys() == scripts
+    assert all(is_exhaustive(name) for name in names.values())
+    assert not is_exhaustive("sql/test_scripts.py::test_there_are_many_statements_for_each_door")
+
+
+def test_a_sample_is_drawn_by_the_seed_and_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIVEACID_TEST_SEED", "3")
+    monkeypatch.setattr(exhaustive, "ALL", False)
+    drawn = sample(range(100), 5)
+    assert (len(drawn), drawn) == (5, sorted(drawn))
+    assert sample(range(100), 5) == drawn
+    assert sample("abc", 3) == ["a", "b", "c"]
+    monkeypatch.setenv("HIVEACID_TEST_SEED", "4")
+    assert sample(range(100), 5) != drawn
+    monkeypatch.setattr(exhaustive, "ALL", True)
+    assert sample(range(100), 5) == list(range(100))
+
+
+def report(reason: str) -> pytest.TestReport:
+    return pytest.TestReport(
+        "x", ("x", 1, "x"), {}, "skipped", ("x.py", 1, f"Skipped: {reason}"), "setup", duration=0.1
+    )
+
+
+def test_absent_servers_are_reported_in_one_line() -> None:
+    with pytest.raises(pytest.skip.Exception) as skipped:
+        skip_without("no PostgreSQL server is installed")
+    skip_without(None)
+    absent = [report(str(skipped.value))] * 3
+    other = report("only root may do this")
+    line = "3 tests need servers that are not here: 3 because no PostgreSQL server is installed"
+    assert gather([*absent, other]) == ([other], line)
+    assert gather([other]) == ([other], "")
