@@ -318,13 +318,13 @@ def test_what_a_connection_holds_ends_with_it(native: NativeSession) -> None:
     native._sql_gateway.sweep(0.0)
     gc.collect()
     native.acid.context.read_leases.sweep()
-    before = beating.alive()
+    before = beating.tracked()
     assert (
         plain.range(1).selectExpr("1 AS selected").where("selected = 1").selectExpr("'select' AS s").count()
     )
     assert plain.range(1).where("id IN (SELECT 0)").count() == 1
     native.acid.context.read_leases.sweep()
-    assert beating.alive() <= before
+    assert beating.tracked() <= before
     assert plain.range(3).where("id IN (SELECT id FROM t)").count() == 1
     assert plain.range(3).where("id IN (TABLE t)").count() == 1
     native._sql_gateway.sweep(0.0)

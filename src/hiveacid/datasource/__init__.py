@@ -1,14 +1,15 @@
 """``format("hiveacid")`` on Spark's Python Data Source API (Spark 4.0 and later).
 
-`register` makes the format known to a session; `hiveacid.connect` calls it where the session can take it.
+`register` makes the format known to a session; `hiveacid.connect` calls it if the session supports it.
 
-- Batch (`batch`): the tasks stage Arrow files or read one file each; the driver writes all staged files in one transaction.
+- Batch (`batch`): a task of a read reads one file; a task of a write stages one Arrow file. The driver then writes all
+  staged files in one transaction.
 - Streaming sink (`sink`): the same for each batch of a query. The transaction carries the batch's id, so that a repeated
   batch is written once.
 - Streaming source (`stream_source`): offsets and files are found in a process of the driver, the tasks read the files.
 
-Spark starts Python processes for all of this and pickles the objects between them. They therefore hold options only, and
-open the store where they use it.
+Spark starts Python processes for all of this and pickles the objects between them. The objects therefore hold options
+only, and each process opens the store itself.
 """
 
 from hiveacid.datasource.registration import can_register, register

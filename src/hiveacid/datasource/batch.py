@@ -1,8 +1,7 @@
 """Batch reads and writes by ``format("hiveacid")``: Python workers read and stage files, without Spark's readers and writers.
 
-A write is one transaction of a streaming connection, in the driver's process, over the Arrow files that the tasks
-staged. Files of tasks that failed, were killed or came second are ignored. A read gives each file of one
-snapshot to a task of its own.
+A write is one transaction of a streaming connection in the driver's process; it writes the Arrow files that the tasks
+staged. Files of failed, killed and duplicate tasks are ignored. A read assigns each file of one snapshot to a task.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from hiveacid.core.model import TableDefinition
 
-_ATTEMPTS = 5  # at a write whose partitions others overwrite
+_ATTEMPTS = 5  # of a write whose partitions another transaction overwrites meanwhile
 
 
 @dataclass
@@ -53,9 +52,9 @@ class BatchWriter(DataSourceArrowWriter):
         return self.sink.stage(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Write what the tasks staged, in one transaction; then it goes.
+        """Write the staged files in one transaction, then delete them.
 
-        Raises what `Connection.write` and `Connection.commit` do; then nothing of it is visible.
+        Raises the errors of `Connection.write` and `Connection.commit`; then no row is visible.
         """
         try:
             for attempt in range(1, _ATTEMPTS + 1):
@@ -68,7 +67,7 @@ class BatchWriter(DataSourceArrowWriter):
             self.abort(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - of lost attempts, too
-        """Remove what was staged."""
+        """Delete all staged files of this job."""
         LocalFileSystem().delete_tree(self.sink.home)
 
     def _write(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -88,7 +87,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Return the writer of one job, once everything fits: options, table, columns.
+    """Check options, table and columns; return the writer of one job.
 
     Raises ConfigError, NoSuchTableError, SchemaMismatchError, UnsupportedFeatureError.
     """
@@ -103,10 +102,10 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
 
 
 class BatchReader(DataSourceReader):
-    """Reads one snapshot: the present, or that after the write id of ``as_of``."""
+    """Reads one snapshot: the current one, or the one after the write id ``as_of``."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        """Look at the options; ``schema``: the columns that Spark waits for. Raises ConfigError."""
+        """Check the options. ``schema``: the columns that Spark expects. Raises ConfigError."""
         address = TableAddress.of(options)
         require_known(options, READ)
         require_warehouse(options)
@@ -118,12 +117,12 @@ class BatchReader(DataSourceReader):
         self.wanted: list[tuple[str, frozenset[str]]] = []  # partition columns' values, as texts
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's (4.1 and later)
-        """Leave out partitions that an equality rules out; Spark still filters the rows."""
-        self.wanted = [found for one in filters if (found := _values(one)) is not None]
+        """Prune partitions by equality and IN filters; Spark still filters the rows."""
+        self.wanted = [found for one in filters if (found := _equality_filter(one)) is not None]
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the files of the snapshot. Raises SchemaMismatchError where Spark waits for other columns."""
+        """Return the files of the snapshot. Raises SchemaMismatchError if Spark expects other columns."""
         source = ChangeSource(self.change_options)
         try:
             _require_columns(source.definition(), self.schema)
@@ -143,41 +142,41 @@ class BatchReader(DataSourceReader):
             column.name: (None if text == DEFAULT_PARTITION else text)
             for column, text in zip(file.table.partition_columns, file.partition, strict=True)
             # a directory that another engine named p=01 is read as 1
-            if column.type in _COMPARED
+            if column.type in _TYPES_WITH_UNIQUE_TEXT
             and (text is None or text == DEFAULT_PARTITION or is_canonical(text, column.type))
         }
         return all(name not in texts or texts[name] in values for name, values in self.wanted)
 
 
 def _require_columns(table: TableDefinition, schema: StructType) -> None:
-    """Raise SchemaMismatchError where the columns are no longer, or never were, what Spark was told."""
+    """Raise SchemaMismatchError if the table's columns are not those that Spark was told."""
     has = [f"{name} {kind.simpleString()}" for name, kind in spark_columns(table)]
     waits = [f"{one.name} {one.dataType.simpleString()}" for one in schema]
     if has != waits:
         raise SchemaMismatchError(
             f"{table.name} has the columns {', '.join(has)}, and Spark was told {', '.join(waits)}: leave .schema(...) out, "
-            "use select and cast, and make a view anew whose table was altered"
+            "use select and cast instead, and create a view again after its table was altered"
         )
 
 
-# Types whose values have one text each, so that equal texts mean equal values.
-_COMPARED = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
+# Types whose values have exactly one text form, so that equal texts mean equal values.
+_TYPES_WITH_UNIQUE_TEXT = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
 
 
-def _values(one: Any) -> tuple[str, frozenset[str]] | None:
-    """Return the column that a filter compares with values, and their texts; None for any other filter."""
+def _equality_filter(one: Any) -> tuple[str, frozenset[str]] | None:
+    """Return the column of an equality or IN filter and the texts of its values; None for any other filter."""
     attribute: tuple[str, ...] = getattr(one, "attribute", ())
     if len(attribute) != 1:
         return None
     kind: Any = api  # Spark 4.0 has no filters
     found = one.value if isinstance(one, kind.In) else (one.value,) if isinstance(one, kind.EqualTo) else ()
-    texts = [_text(value) for value in found]
+    texts = [_comparable_text(value) for value in found]
     if not texts or None in texts:
         return None
     return attribute[0].lower(), frozenset(text for text in texts if text is not None)
 
 
-def _text(value: object) -> str | None:
+def _comparable_text(value: object) -> str | None:
     if (
         isinstance(value, bool)
         or not isinstance(value, int | str | dt.date)

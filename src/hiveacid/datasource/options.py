@@ -1,4 +1,4 @@
-"""The options of ``format("hiveacid")``: which table, in which store, under which name."""
+"""Options of ``format("hiveacid")``: the table, its warehouse and store, and the name of a query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hiveacid.storage.paths import absolute
 from hiveacid.table.context import STORE_DIRECTORY
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-# Options of each interface; names are lower-cased by Spark, which adds nothing of its own.
+# Options of each interface. Spark converts the names to lower case and adds no options of its own.
 _ADDRESS = frozenset({"table", "warehouse", "store"})
 READ = _ADDRESS | {"as_of"}
 WRITE = _ADDRESS
@@ -28,7 +28,7 @@ _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no", "")
 
 @dataclass(frozen=True)
 class TableAddress:
-    """A table and where it is kept: ``warehouse`` and ``store`` as `hiveacid.connect` takes them."""
+    """Name of a table, its warehouse and its store; the latter two as in `hiveacid.connect`."""
 
     table: str
     warehouse: str | None
@@ -47,18 +47,18 @@ class TableAddress:
             )
         if warehouse is not None and _URI.match(warehouse) and not warehouse.startswith("file:"):
             raise UnsupportedFeatureError(
-                f'warehouse={warehouse}: format("hiveacid") reads and writes local directories only; by acid.sql and '
-                "acid.table all places of docs/object-stores.md are possible"
+                f'warehouse={warehouse}: format("hiveacid") reads and writes local directories only; acid.sql and '
+                "acid.table support all file systems of docs/object-stores.md"
             )
         if warehouse is not None and not warehouse.startswith(("/", "file:")):
             raise ConfigError(
-                f"warehouse={warehouse}: Spark's Python workers have a working directory of their own; give the whole path"
+                f"warehouse={warehouse}: Spark's Python workers have a working directory of their own; give the absolute path"
             )
         return cls(table, warehouse, store)
 
 
 def require_known(options: Mapping[str, str], known: frozenset[str]) -> None:
-    """Raise ConfigError for options that would be ignored: a misspelt ``as_of`` must not read the present."""
+    """Raise ConfigError for unknown options: a misspelt ``as_of`` must not read the current state."""
     unknown = sorted(set(options) - known)
     if unknown:
         raise ConfigError(
@@ -67,14 +67,14 @@ def require_known(options: Mapping[str, str], known: frozenset[str]) -> None:
 
 
 def require_warehouse(options: Mapping[str, str]) -> None:
-    """Raise ConfigError where there is no warehouse: opening it would create one, without the table."""
+    """Raise ConfigError if the warehouse does not exist: opening it would create an empty one."""
     address = TableAddress.of(options)
     if address.warehouse is None or address.store is not None:
         return
     root = absolute(address.warehouse)
     if not Path(root, STORE_DIRECTORY).is_dir():
         raise ConfigError(
-            f"warehouse={address.warehouse}: no warehouse is there, as the driver's machine sees it; tables are made by "
+            f"warehouse={address.warehouse}: no warehouse is there, as the driver's machine sees it; create one with "
             "hiveacid.connect(spark, warehouse=...) and CREATE TABLE"
         )
 
@@ -84,29 +84,29 @@ def query_of(options: Mapping[str, str]) -> str:
     name = options.get("query_name") or options.get("queryname") or ""
     if not name.strip():
         raise ConfigError(
-            'format("hiveacid") needs .option("query_name", NAME), or .queryName(NAME): the table keeps under it how far '
-            "the query has come"
+            'format("hiveacid") needs .option("query_name", NAME), or .queryName(NAME): under this name the table keeps '
+            "the progress of the query"
         )
     return name
 
 
 def flag_of(options: Mapping[str, str], name: str) -> bool:
-    """Return a yes or no. Raises ConfigError for anything else."""
+    """Return a boolean option, False if it is not given. Raises ConfigError for other texts than true and false."""
     text = options.get(name, "").strip().lower()
     if text not in (*_TRUE, *_FALSE):
-        raise ConfigError(f"{name}={text}: true or false")
+        raise ConfigError(f"{name}={text}: it must be true or false")
     return text in _TRUE
 
 
 def checkpoint_of(options: Mapping[str, str]) -> str:
-    """Return the id that a query's checkpoint keeps (Spark writes it to ``metadata`` before the first batch).
+    """Return the id in a query's checkpoint (Spark writes it to ``metadata`` before the first batch).
 
-    Raises ConfigError, UnsupportedFeatureError where it can't be read.
+    Raises ConfigError if it cannot be read, UnsupportedFeatureError for a checkpoint that is not on a local disk.
     """
     place = options.get("checkpointlocation")
     if not place:
         raise ConfigError(
-            'format("hiveacid") needs .option("checkpointLocation", DIRECTORY): a default of the session is not seen'
+            'format("hiveacid") needs .option("checkpointLocation", DIRECTORY): it does not see the session\'s default'
         )
     path = place.removeprefix("file://").removeprefix("file:")
     if "://" in path:
@@ -122,18 +122,18 @@ def checkpoint_of(options: Mapping[str, str]) -> str:
 
 
 def count_of(options: Mapping[str, str], name: str) -> int | None:
-    """Return a number from 1 on, None where it is not given. Raises ConfigError."""
+    """Return a positive number, None if the option is not given. Raises ConfigError."""
     text = options.get(name, "").strip()
     if not text:
         return None
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise ConfigError(f"{name}={text}: a number from 1 on")
+        raise ConfigError(f"{name}={text}: it must be a number from 1 on")
     return int(text)
 
 
 def choice_of(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    """Return one of the choices, by default the first. Raises ConfigError."""
+    """Return one of ``choices``, the first if the option is not given. Raises ConfigError."""
     text = options.get(name, choices[0]).strip().lower()
     if text not in choices:
-        raise ConfigError(f"{name}={text}: one of {', '.join(choices)}")
+        raise ConfigError(f"{name}={text}: it must be one of {', '.join(choices)}")
     return text

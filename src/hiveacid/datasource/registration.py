@@ -1,4 +1,4 @@
-"""Making ``format("hiveacid")`` known to a session."""
+"""Registration of ``format("hiveacid")`` in a session."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ if TYPE_CHECKING:
 
 
 def can_register(spark: SparkSession) -> bool:
-    """Tell whether a session takes data sources in Python: Spark 4.0 and later, classic and Connect."""
+    """Tell whether a session supports data sources in Python: Spark 4.0 and later, classic and Connect."""
     return int(spark.version.partition(".")[0]) >= 4  # noqa: PLR2004 - Spark's major version
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("hiveacid")`` known to a session; again does nothing. Raises UnsupportedFeatureError before Spark 4."""
+    """Register ``format("hiveacid")`` in a session, once. Raises UnsupportedFeatureError before Spark 4."""
     if not can_register(spark):
         raise UnsupportedFeatureError(
             f'format("hiveacid") needs Spark 4.0 or later, this is {spark.version}: write streams by '
             "foreachBatch(t.stream_writer(...))"
         )
-    SparkFacts(spark).apply_settings()  # again, too: RESET takes them from the session, the source stays
+    SparkFacts(
+        spark
+    ).apply_settings()  # at every call: RESET removes the settings, while the source stays registered
     if _is_registered(spark):
         return
     from hiveacid.datasource.source import HiveAcidDataSource  # noqa: PLC0415 - Spark 3.5 has no such API

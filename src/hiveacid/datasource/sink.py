@@ -1,8 +1,8 @@
-"""The sink: Python workers stage Arrow files, the driver's process writes them in one transaction.
+"""Streaming sink: Python workers stage Arrow files, the driver's process writes them in one transaction.
 
 ``write`` runs in the tasks, ``commit`` and ``abort`` in a process of the driver, which is a new one for every batch.
 Staged files lie below the table in ``.hiveacid-stream-<query>/<attempt>/``, hidden from every reader. The first commit of
-the next run removes what dead attempts left.
+the next run removes files of dead attempts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from hiveacid.core.model import TableDefinition
 
-_CANNOT = {
+_UNSUPPORTED_OPTIONS = {
     "merge_on": "changes by key are merged by foreachBatch(t.stream_writer(..., merge_on=...))",
     "merge_schema": "columns are added by foreachBatch(t.stream_writer(..., merge_schema=True))",
 }
@@ -47,7 +47,7 @@ _CANNOT = {
 
 @dataclass(frozen=True)
 class StagedRows(WriterCommitMessage):
-    """Rows that a task staged: one file, or none where it had no rows."""
+    """Rows that a task staged: one file, or none if it had no rows."""
 
     path: str | None
     rows: int
@@ -58,7 +58,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 @dataclass(frozen=True)
 class Sink:
-    """Staging area of one query. ``home``: its directory; ``attempt``: the directory of one attempt at a batch in it."""
+    """Staging area of one query. ``home``: its directory. ``attempt``: the sub-directory of one attempt at a batch."""
 
     options: Mapping[str, str]
     run: str
@@ -86,7 +86,7 @@ class Sink:
         return StagedRows(path if rows else None, rows)
 
     def commit(self, messages: Messages, batch_id: int) -> None:
-        """Write the staged files, all in one transaction that carries the batch; then they go."""
+        """Write the staged files in one transaction that records the batch, then delete them."""
         address, query = TableAddress.of(self.options), query_of(self.options)
         checkpoint, restart = checkpoint_of(self.options), flag_of(self.options, "restart")
         agent = f"hiveacid stream {query}"
@@ -95,13 +95,13 @@ class Sink:
         ) as connection:
             stream = QueryStream.register(connection, query, self.run, checkpoint, restart=restart)
             stream.deliver(batch_id, lambda: read_staged(messages))
-        if stream.first:  # whoever else staged something is fenced, or dead
+        if stream.first:  # earlier runs that staged files are fenced or dead
             LocalFileSystem().delete_tree(self.home)
         else:
             self.abort(messages)
 
     def abort(self, messages: Messages) -> None:
-        """Remove what the tasks staged."""
+        """Delete the files that the tasks staged."""
         for attempt in {str(Path(path).parent) for path in _paths(messages)}:
             LocalFileSystem().delete_tree(attempt)
 
@@ -111,9 +111,9 @@ def _paths(messages: Messages) -> list[str]:
 
 
 def read_staged(messages: Messages) -> Iterator[Any]:
-    """Yield what the tasks staged, as Arrow batches.
+    """Yield the staged rows as Arrow batches.
 
-    Raises StorageError where a file is gone, or has another number of rows than its task wrote.
+    Raises StorageError if a file is missing, or if its number of rows is not the one that its task reported.
     """
     for staged in messages:
         if not isinstance(staged, StagedRows) or staged.path is None:
@@ -123,8 +123,8 @@ def read_staged(messages: Messages) -> Iterator[Any]:
             file = pa.OSFile(path)
         except OSError as error:
             raise StorageError(
-                f"rows that a task staged are gone (the cleaner waits a day), or lie on a disk that the executor does not "
-                f"share with the driver: {path}"
+                f"the staged file {path} is missing: the cleaner deletes such files after a day, or the executor and the "
+                "driver do not share the disk"
             ) from error
         with file as source, pa.ipc.open_file(source) as reader:
             for number in range(reader.num_record_batches):
@@ -138,20 +138,20 @@ def read_staged(messages: Messages) -> Iterator[Any]:
 def stream_writer(
     options: Mapping[str, str], run: str, schema: StructType, *, overwrite: bool
 ) -> DataSourceStreamWriter:
-    """Return the writer of one batch, once everything fits: options, table, columns.
+    """Check options, table and columns; return the writer of one batch.
 
     Raises ConfigError, NoSuchTableError, SchemaMismatchError, UnsupportedFeatureError.
     """
     address, query = TableAddress.of(options), query_of(options)
     flag_of(options, "restart")
-    for name, instead in _CANNOT.items():
+    for name, instead in _UNSUPPORTED_OPTIONS.items():
         if name in options or name.replace("_", "") in options:
             raise UnsupportedFeatureError(f'format("hiveacid") has no option {name}: {instead}')
     require_known(options, WRITE_STREAM)
     require_warehouse(options)
     if overwrite:
         raise UnsupportedFeatureError(
-            'outputMode("complete") would write the whole table anew with every batch'
+            'outputMode("complete") would write the whole table again with every batch'
         )
     with Connection(address.table, warehouse=address.warehouse, store=address.store) as connection:
         table = connection.definition
@@ -162,34 +162,34 @@ def stream_writer(
         return _arrow_writer(sink)
     if "timestamp" in schema.simpleString().replace("timestamp_ntz", ""):
         raise UnsupportedFeatureError(
-            "Spark 4.0 gives Python no time zone with a TIMESTAMP: cast it to TIMESTAMP_NTZ, use Spark 4.1, or "
+            "Spark 4.0 passes a TIMESTAMP to Python without its time zone: cast it to TIMESTAMP_NTZ, use Spark 4.1, or "
             "foreachBatch(t.stream_writer(...))"
         )
     return RowWriter(sink, schema)
 
 
 def require_fit(table: TableDefinition, schema: StructType) -> None:
-    """Raise SchemaMismatchError where rows have other columns than the table, in whatever order."""
+    """Raise SchemaMismatchError if the rows do not have the table's columns, in any order."""
     wanted = [column.name for column in (*table.columns, *table.partition_columns)]
     require_columns(table.name, [name.lower() for name in schema.fieldNames()], wanted, wanted)
 
 
-class _DriverSide(DataSourceStreamWriter):
-    """The driver's side."""
+class _DriverWriter(DataSourceStreamWriter):
+    """Commit and abort of a batch, in the driver's process."""
 
     sink: Sink
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """Write the batch to the table, unless it is there."""
+        """Write the batch to the table unless an earlier attempt has committed it."""
         self.sink.commit(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
-        """Remove what was staged."""
+        """Delete the staged files."""
         self.sink.abort(messages)
 
 
-class RowWriter(_DriverSide):
-    """For Spark 4.0: rows."""
+class RowWriter(_DriverWriter):
+    """Writer for Spark 4.0, which passes rows."""
 
     def __init__(self, sink: Sink, schema: StructType) -> None:
         self.sink = sink
@@ -201,9 +201,9 @@ class RowWriter(_DriverSide):
 
 
 def _arrow_writer(sink: Sink) -> DataSourceStreamWriter:
-    """Return the writer for Spark 4.1 and later, which hands over Arrow batches."""
+    """Return the writer for Spark 4.1 and later, which passes Arrow batches."""
 
-    class ArrowStreamWriter(_DriverSide, api.DataSourceStreamArrowWriter):
+    class ArrowStreamWriter(_DriverWriter, api.DataSourceStreamArrowWriter):
         def write(self, iterator: Iterator[Any]) -> StagedRows:
             return self.sink.stage(iterator)
 

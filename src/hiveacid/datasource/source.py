@@ -1,4 +1,4 @@
-"""The data source: Spark makes one in Python processes of its own, from its class and the options."""
+"""Data source class of ``format("hiveacid")``, which Spark instantiates in its own Python processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HiveAcidDataSource(DataSource):
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Take the options as they are; they are looked at where they are used."""
+        """Keep the options; the reader or writer checks them."""
         super().__init__(options)
         self.run = uuid.uuid4().hex
 
@@ -40,21 +40,21 @@ class HiveAcidDataSource(DataSource):
         return "hiveacid"
 
     def schema(self) -> StructType:
-        """Return the columns of a query over the table (``datasource.stream_source``)."""
+        """Return the columns that a read of the table has (``datasource.stream_source``)."""
         return change_schema(dict(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads one snapshot of the table (``datasource.batch``)."""
+        """Return the reader of one snapshot (``datasource.batch``)."""
         return BatchReader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
-        """Return what appends to the table, or overwrites it as INSERT OVERWRITE does."""
+        """Return the writer that appends to the table, or overwrites it as INSERT OVERWRITE does."""
         return batch_writer(dict(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
-        """Return what reads the changes of the table."""
+        """Return the streaming reader of the table's changes (``datasource.stream_source``)."""
         return stream_reader(dict(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
-        """Return what writes the batches of a streaming query (``datasource.sink``)."""
+        """Return the writer of a streaming query's batches (``datasource.sink``)."""
         return stream_writer(dict(self.options), self.run, schema, overwrite=overwrite)

@@ -1,6 +1,6 @@
-"""The source: a streaming query over the changes of a table.
+"""Streaming source: the changes of a table as a streaming query.
 
-Offsets and files are found in a process of the driver that lives as long as the query. Python workers read the files
+A process on the driver lives as long as the query and determines offsets and files. Python workers read the files
 stripe by stripe as Arrow batches (``streaming.change_rows``).
 """
 
@@ -54,18 +54,20 @@ def parse_change_options(options: Mapping[str, str]) -> ChangeOptions:
         max_bytes=count_of(options, "max_bytes_per_trigger"),
     )
     if change_options.starting_write_id is not None and "starting" in options:
-        raise ConfigError("starting and starting_write_id both say where to begin: give one")
+        raise ConfigError("starting and starting_write_id both set the begin of the stream: give one of them")
     if change_options.key and not change_options.changes:
         raise ConfigError("key pairs the changes of a row: it needs changes=true")
     if change_options.changes and change_options.ignore_changes:
-        raise ConfigError("changes and ignore_changes contradict each other: give one")
+        raise ConfigError("changes and ignore_changes contradict each other: give one of them")
     return change_options
 
 
 def change_schema(options: Mapping[str, str]) -> T.StructType:
-    """Return the columns of a source: the table's, TIMESTAMP as a wall clock, and those of changes if asked."""
+    """Return the columns of a source: the table's (TIMESTAMP without time zone), and the change columns if requested."""
     change_options = parse_change_options(options)
-    require_known(options, READ | READ_STREAM)  # of a read or a stream, which Spark doesn't say yet
+    require_known(
+        options, READ | READ_STREAM
+    )  # of both, because Spark does not say yet whether it is a batch read or a stream
     require_warehouse(options)
     source = ChangeSource(change_options)
     try:
@@ -85,7 +87,7 @@ def change_schema(options: Mapping[str, str]) -> T.StructType:
 
 
 def spark_columns(table: TableDefinition) -> Iterator[tuple[str, T.DataType]]:
-    """Yield the columns of a table's rows: Spark's types, but TIMESTAMP without time zone, texts without length."""
+    """Yield a table's columns in Spark's types: TIMESTAMP without time zone, CHAR and VARCHAR as STRING."""
     for column in (*table.columns, *table.partition_columns):
         kind = parse_type(column.type)
         if isinstance(kind, Primitive) and kind.name == "timestamp":
@@ -107,7 +109,7 @@ def _check_key(table: TableDefinition, key: tuple[str, ...]) -> None:
 
 @dataclass
 class BatchPartition(InputPartition):
-    """All files of a batch, for one task: what belongs together may be in any of them."""
+    """All files of a batch, for one task, because the two changes of an update may lie in different files."""
 
     files: tuple[FileChanges, ...]
     key: tuple[str, ...]
@@ -115,13 +117,13 @@ class BatchPartition(InputPartition):
 
 @dataclass
 class FilePartition(InputPartition):
-    """One file, for one task."""
+    """One file of a batch, for one task."""
 
     file: FileChanges
 
 
 class _ChangeReader(DataSourceStreamReader):
-    """Offsets and files, in the driver's process."""
+    """Reader of offsets and files; `read` runs in the tasks, everything else in the driver's process."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.change_options = parse_change_options(options)
@@ -136,7 +138,7 @@ class _ChangeReader(DataSourceStreamReader):
         return self.source
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's
-        """Return where a new query begins."""
+        """Return the offset at which a new query begins."""
         return self._open().first()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -154,22 +156,22 @@ class _ChangeReader(DataSourceStreamReader):
         return read_file_changes(partition.file)
 
     def commit(self, end: Offset) -> None:  # noqa: ARG002 - the offset says it all
-        """Let go of what the batch read."""
+        """Release the read transaction of a committed batch."""
         if self.source is not None:
             self.source.release()
 
     def stop(self) -> None:
-        """End everything."""
+        """Close the source."""
         source, self.source = self.source, None
         if source is not None:
             source.close()
 
 
 class UnlimitedReader(_ChangeReader):
-    """For Spark 4.0 and 4.1, which don't say where a batch starts: without limits."""
+    """Reader without limits, for Spark 4.0 and 4.1, which do not pass the start of a batch."""
 
     def latestOffset(self) -> Offset:  # type: ignore[override] # noqa: N802 - of earlier Sparks
-        """Return where the next batch ends."""
+        """Return the offset at which the next batch ends."""
         return self._open().latest(None)
 
 
@@ -181,7 +183,7 @@ def stream_reader(options: Mapping[str, str]) -> DataSourceStreamReader:
         reader = UnlimitedReader(options)
         if reader.change_options.max_write_ids or reader.change_options.max_bytes:
             raise ConfigError(
-                "max_..._per_trigger needs a later Spark: this one does not say where a batch starts"
+                "max_..._per_trigger needs a later Spark: this version does not pass the start of a batch"
             ) from None
         return reader
 

@@ -23,7 +23,8 @@ class NewPartition:
 class CatalogChanges:
     """Catalog rows that appear atomically with a commit (dynamic partitions, a CTAS table).
 
-    ``altered``: new definitions. ``skipped``: write ids that a conversion passes over. ``files``: for others to hear of.
+    ``altered``: changed definitions. ``skipped``: how many write ids of a table a conversion leaves unused. ``files``: new
+    files to announce to other systems (notification events of a metastore).
     """
 
     tables: tuple[TableDefinition, ...] = ()
@@ -41,55 +42,55 @@ class Catalog(Protocol):
     """Databases, tables, partitions. Names are lower case. Definitions are whole values."""
 
     def create_database(self, database: DatabaseDefinition) -> None:
-        """Raise AlreadyExistsError if it exists."""
+        """Create a database. Raises AlreadyExistsError."""
 
     def drop_database(self, name: str) -> None:
         """Drop a database that holds neither tables nor views."""
 
     def get_database(self, name: str) -> DatabaseDefinition | None:
-        """Return it or None."""
+        """Return a database's definition, None if it does not exist."""
 
     def list_databases(self) -> tuple[str, ...]:
-        """Names, sorted."""
+        """Return the names of all databases, sorted."""
 
     def create_table(self, table: TableDefinition) -> None:
-        """Raise AlreadyExistsError or NoSuchDatabaseError; CatalogError where another table's location touches its own."""
+        """Create a table. Raises AlreadyExistsError, NoSuchDatabaseError; CatalogError if its location overlaps another's."""
 
     def drop_table(self, name: TableName) -> None:
         """Drop the definition, its partitions and all its transaction state (write ids start at 1 again)."""
 
     def get_table(self, name: TableName) -> TableDefinition | None:
-        """Return it or None."""
+        """Return a table's definition; None if there is no table of that name, or if it is a view."""
 
     def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:
         """Return the NOT NULL, CHECK and DEFAULT constraints that every writer of a table has to enforce."""
 
     def list_tables(self, database: str) -> tuple[str, ...]:
-        """Names, sorted."""
+        """Return the names of a database's tables, sorted."""
 
     def get_view(self, name: TableName) -> ViewDefinition | None:
-        """Return a view or None, for a table too."""
+        """Return a view's definition; None if there is no view of that name, or if it is a table."""
 
     def list_views(self, database: str) -> tuple[str, ...]:
-        """Names of views, sorted."""
+        """Return the names of a database's views, sorted."""
 
     def create_view(self, view: ViewDefinition) -> None:
-        """Raise AlreadyExistsError (tables and views share their names) or NoSuchDatabaseError."""
+        """Create a view. Raises AlreadyExistsError (tables and views share one name space), NoSuchDatabaseError."""
 
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
         """Replace a view; a new name renames it. Raises NoSuchTableError, AlreadyExistsError, NoSuchDatabaseError."""
 
     def drop_view(self, name: TableName) -> None:
-        """Raise NoSuchTableError where there is no view of that name."""
+        """Drop a view. Raises NoSuchTableError if there is no view of that name."""
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """Replace a definition; a new name renames it everywhere, transaction state included."""
 
     def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Add those that do not exist yet."""
+        """Add partitions; those that exist already stay as they are."""
 
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Drop by values."""
+        """Drop partitions; their values identify them."""
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
-        """All partitions, sorted by values."""
+        """Return all partitions, sorted by values."""

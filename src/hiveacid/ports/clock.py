@@ -1,4 +1,4 @@
-"""Port for the time."""
+"""Port for the clock."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The time, so that tests can turn it."""
+    """Source of the current time, which tests replace."""
 
     def now(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return the current time in milliseconds since the epoch."""
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Block the calling thread for ``seconds``."""

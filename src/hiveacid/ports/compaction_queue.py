@@ -12,27 +12,28 @@ class CompactionQueuePort(Protocol):
     """Queue of compactions (``COMPACTION_QUEUE``), its history, and the partitions that may need one."""
 
     def maintained_by_hiveacid(self) -> bool:
-        """Tell whether hiveacid's initiator, workers and cleaner maintain the tables; False: those of a Hive Metastore do."""
+        """Tell whether hiveacid's own services compact and clean the tables; False: those of a Hive Metastore do."""
 
     def require_claimable_jobs(self) -> None:
-        """Raise UnsupportedFeatureError where the store gives no jobs to hiveacid's workers."""
+        """Raise UnsupportedFeatureError if hiveacid's workers cannot claim jobs from this store."""
 
     def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
-        """List tables and partitions with commits at or after ``since``, or with aborted rows not cleaned yet; by name."""
+        """List, by name, tables and partitions with commits at or after ``since``, or with aborted rows not cleaned yet."""
 
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
         """Queue a job.
 
-        Raises CompactionRefusedError while the same one is initiated or working, or ready for cleaning with as much done.
+        Raises CompactionRefusedError while a job of the same table or partition is initiated or working, or if one that
+        is ready for cleaning already covers the request.
         """
 
     def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
-        """Record that a job was due and was not queued, and why: state "did not initiate"."""
+        """Record in the history that a due job was not queued, and why: state "did not initiate"."""
 
     def claim_compaction(
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
     ) -> Compaction | None:
-        """Claim that job, or the pool's next one, atomically.
+        """Claim the job ``compaction_id``, or the pool's next one, atomically; None if there is none to claim.
 
         The default pool also takes jobs of other pools that are older than ``hive.compactor.worker.pool.timeout``.
         """
@@ -40,13 +41,13 @@ class CompactionQueuePort(Protocol):
     def start_compaction(
         self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
     ) -> None:
-        """Record the job's transaction and high watermark; TransactionStateError as `release_compaction`."""
+        """Record the job's transaction and high watermark. Raises TransactionStateError as `release_compaction` does."""
 
     def note_compaction(self, compaction_id: int, details: str) -> None:
         """Record what a job reports of its progress or result."""
 
     def release_compaction(self, compaction_id: int, worker: str) -> None:
-        """Queue a working job again. Raises TransactionStateError if this worker does not have it any more."""
+        """Put a working job back into the queue. Raises TransactionStateError if ``worker`` no longer holds it."""
 
     def end_compaction(
         self,
@@ -58,7 +59,7 @@ class CompactionQueuePort(Protocol):
     ) -> None:
         """Move a job to ready for cleaning, refused, failed, succeeded or aborted, as ``core.transactions.states`` allows.
 
-        Raises TransactionStateError for another transition, or if this worker does not have the job any more.
+        Raises TransactionStateError for any other transition, or if ``worker`` no longer holds the job.
         """
 
     def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
@@ -68,7 +69,7 @@ class CompactionQueuePort(Protocol):
         """
 
     def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
-        """Record a failed cleaning after a job; it is not tried again for ``wait`` seconds."""
+        """Record that cleaning after a job failed; the next attempt is due in ``wait`` seconds."""
 
     def show_compactions(self) -> tuple[Compaction, ...]:
-        """List queue and history by id."""
+        """List the queued and the ended jobs, ordered by id."""

@@ -25,10 +25,10 @@ class FileSystem(Protocol):
     """Storage of tables: listing, reading, writing, publishing and deleting. Paths are absolute paths or URIs."""
 
     def renames_directories(self, path: str) -> bool:
-        """Tell whether `move_directory` is one atomic step there; nothing else than compaction asks for it."""
+        """Tell whether `move_directory` is one atomic step at ``path``. Only compaction asks for it."""
 
-    def changes_files(self, path: str) -> bool:
-        """Tell whether a file there can be changed where it lies, at the price of the change; else it is written anew."""
+    def replaces_tail_in_place(self, path: str) -> bool:
+        """Tell whether `replace_tail` at ``path`` writes the tail only; otherwise it writes the whole file again."""
 
     def list_tree(self, root: str) -> tuple[FileEntry, ...]:
         """List everything below ``root``, hidden names and directories included, sorted by path.
@@ -52,10 +52,10 @@ class FileSystem(Protocol):
         """Create or replace a small file, durably."""
 
     def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Create or replace a file from pieces that come one after another, durably; it is there with the last one."""
+        """Create or replace a file from successive pieces, durably. It appears under its name after the last piece."""
 
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
-        """Overwrite a file from byte ``start`` on and cut it there, durably."""
+        """Replace everything from byte ``start`` on by ``tail``, durably; ``tail`` becomes the file's end."""
 
     def move_file(self, source: str, target: str) -> None:
         """Move a file to its final name (parents are made; an existing target is an error)."""
@@ -64,7 +64,7 @@ class FileSystem(Protocol):
         """Copy a file, or its first ``length`` bytes, durably (parents are made; an existing target is an error)."""
 
     def link_file(self, source: str, target: str) -> None:
-        """Give a file a second name, as `copy_file` does where the storage has no such thing; neither changes later."""
+        """Give a file a second name; storage without links copies it. Callers never change either file afterwards."""
 
     def move_directory(self, source: str, target: str) -> None:
         """Move a directory to its final name, all at once (parents are made; an existing target is an error).
@@ -73,7 +73,7 @@ class FileSystem(Protocol):
         """
 
     def delete_tree(self, path: str) -> None:
-        """Delete a file or directory with all it holds; nothing there is not an error."""
+        """Delete a file or directory with its contents; a missing one is no error."""
 
     def spark_path(self, path: str) -> str:
         """Return the path as Hadoop's ``Path`` takes it: with its scheme, nothing in it URL-encoded."""

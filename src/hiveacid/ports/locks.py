@@ -12,14 +12,15 @@ from hiveacid.core.transactions.locks import LockComponent, LockState
 
 @dataclass(frozen=True)
 class LockAnswer:
-    """A lock request's id and whether it is acquired, waiting, or (zero wait) not acquired."""
+    """Answer to a lock request: its id and its state (acquired, waiting; not acquired if the caller does not wait).
+
+    ``allocated``: write ids that the store gave the transaction before it queued the request.
+    """
 
     lock_id: LockId
     state: LockState
     blocked_by: str | None = None  # text naming the lock waited for
-    allocated: Mapping[TableName, WriteId] = field(
-        default_factory=dict, compare=False
-    )  # before it was queued
+    allocated: Mapping[TableName, WriteId] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

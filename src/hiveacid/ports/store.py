@@ -18,13 +18,13 @@ class StoreConnection(Protocol):
     """A store's connections, its clock, and the settings that it applies or prescribes."""
 
     def now(self) -> int:
-        """Return the store's own time, which all its times can be compared with (ms since the epoch)."""
+        """Return the store's own time (ms since the epoch), the clock of every time that the store returns."""
 
     def apply_settings(self, settings: Settings) -> None:
         """Use the time-outs and limits of these settings from now on (``hive.txn.timeout``, ``hive.max.open.txns``)."""
 
     def layout_level(self) -> str | None:
-        """Return the ``hiveacid.layout.level`` that Hive reads here; None where only hiveacid reads the tables."""
+        """Return the ``hiveacid.layout.level`` that the Hive of this store can read; None if only hiveacid reads the tables."""
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
@@ -40,7 +40,7 @@ class TransactionStore(
     StoreConnection,
     Protocol,
 ):
-    """A store that keeps all transactional state (Hive's transaction manager). No adapter trusts its own memory.
+    """A store that keeps all transactional state (Hive's transaction manager). Adapters rely on no remembered state.
 
     Every adapter passes ``tests/support/contract/suites.py``.
     """

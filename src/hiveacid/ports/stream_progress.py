@@ -15,10 +15,10 @@ class StreamProgressPort(Protocol):
     ) -> StreamProgress:
         """Register a writer of a stream; repeating it for the same writer changes nothing.
 
-        ``writer``: a text that no other run of the query has. The rules are those of
+        ``writer``: a text that identifies one run of the query. The rules are those of
         :func:`hiveacid.core.transactions.stream_progress.registered`. Raises StreamFencedError, StreamCheckpointError,
         UnsupportedFeatureError where a store cannot commit progress and rows together.
         """
 
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
-        """Return how far a stream has come, None for one that never began."""
+        """Return the progress of a stream, None if it never registered a writer."""

@@ -60,9 +60,10 @@ class Written:
 
 @dataclass(frozen=True)
 class Start:
-    """Needs of a transaction's first statement.
+    """Requests of a transaction's first statement, sent together with its opening.
 
-    ``locks``: one request; ``tables``: whose valid write ids are wanted; ``writes``: those that need a write id.
+    ``locks``: components of one lock request. ``tables``: tables whose valid write-id lists are needed. ``writes``:
+    tables that need a write id.
     """
 
     locks: tuple[LockComponent, ...] = ()
@@ -71,15 +72,15 @@ class Start:
 
 
 SNAPSHOT_ONLY = Start()
-"""A start without locks: a statement of reads that needs its snapshot alone."""
+"""A start without locks, for a read that needs only its snapshot."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A transaction that was opened, with as much of its start as was granted.
+    """An opened transaction and the parts of its `Start` that the store granted.
 
-    ``lock``: None if none was asked for. While the lock waits, only ``before`` is filled: lists from before the wait,
-    where conflicts count from then.
+    ``lock``: None if no lock was requested. While the lock waits, of the other fields only ``before`` is filled. It holds
+    the write-id lists from before the wait if the store counts conflicts from then.
     """
 
     txn_id: TxnId
@@ -92,7 +93,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class TransactionRow:
-    """One row of SHOW TRANSACTIONS (open and aborted ones)."""
+    """One row of SHOW TRANSACTIONS: an open or aborted transaction."""
 
     txn_id: TxnId
     state: str  # OPEN | ABORTED
@@ -109,29 +110,29 @@ class TransactionPort(Protocol):
     """Transactions: open, heartbeat, commit, abort (the transaction half of Hive's ``TxnHandler``)."""
 
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
-        """Open ``count`` transactions, ids ascending."""
+        """Open ``count`` transactions; return their ids in ascending order."""
 
     def begin_txn(
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
-        """Open a transaction with all that its first statement needs: everything or nothing, in one call.
+        """Open a transaction and carry out the requests of ``start``, in one call: everything or nothing.
 
-        Equals ``open_txns``, ``lock``, ``take_snapshot``, ``valid_write_ids`` and ``allocate_write_ids``. It stops after a
-        lock that has to wait.
+        The effect is that of ``open_txns``, ``lock``, ``take_snapshot``, ``valid_write_ids`` and ``allocate_write_ids``. If
+        the lock has to wait, the call returns after the lock request.
         """
 
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
         """Return the snapshot of an open transaction; the transaction itself counts as open.
 
-        Records the moment: a later commit of ``txn_id`` conflicts with updates and deletes that were
-        committed after it. Raises TransactionAbortedError or NoSuchTransactionError.
+        The store records the moment: a later commit of ``txn_id`` conflicts with updates and deletes committed after
+        that moment. Raises TransactionAbortedError or NoSuchTransactionError.
         """
 
     def valid_txns(self) -> ValidTxnList:
-        """Return the present snapshot, without a transaction (inspection, cleaner)."""
+        """Return the current snapshot without opening a transaction (for inspection and the cleaner)."""
 
     def seed_txns(self, high_watermark: TxnId) -> None:
-        """Make every later transaction id higher than this one (ids that another engine left in names)."""
+        """Make every later transaction id higher than ``high_watermark``, the highest id in another engine's file names."""
 
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """Record what a transaction wrote (``TXN_COMPONENTS``, ``add_dynamic_partitions``) before it commits."""
@@ -140,7 +141,7 @@ class TransactionPort(Protocol):
         """Record that the transactions are alive; return those that are no longer open."""
 
     def txn_timeout(self) -> float | None:
-        """Return the store's own time-out of silent transactions (seconds); None where each client's setting counts."""
+        """Return the store's time-out for transactions without heartbeats (seconds); None if each client's setting counts."""
 
     def commit_txn(
         self,
@@ -150,7 +151,7 @@ class TransactionPort(Protocol):
         batch: StreamBatch | None = None,
         operations: Sequence[TableOperation] = (),
     ) -> None:
-        """Commit: all or nothing with ``changes``. Idempotent for a transaction that is already committed.
+        """Commit, atomically with ``changes``. Committing a committed transaction again changes nothing.
 
         ``written``: partitions written that ``add_written`` has not recorded yet. ``batch``: the batch of a stream whose
         progress is committed with it. ``operations``: summaries for ``commits``; every write id gets a record there.
@@ -160,24 +161,24 @@ class TransactionPort(Protocol):
         """
 
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
-        """Abort those that are open; return them. Unknown or ended ones are left alone."""
+        """Abort the open ones among ``txn_ids`` and return those; unknown and ended ones stay as they are."""
 
     def abort_timed_out(self) -> tuple[TxnId, ...]:
-        """Abort transactions without a heartbeat for the ``hive.txn.timeout`` that they were opened with; return them.
+        """Abort and return transactions without a heartbeat for the ``hive.txn.timeout`` that they were opened with.
 
-        Their compactions are queued again, or have failed after three lost workers.
+        Their compactions are queued again; a compaction that has lost three workers fails.
         """
 
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:
-        """Return the earliest commit that is known, and all that are later than ``after`` (None: all), by time.
+        """Return the earliest known commit and all commits later than ``after`` (None: all), by time.
 
-        A table's history begins with a record of write id 0: its creation, its conversion, or when the store began to
-        keep commits. ``housekeep`` drops commits older than ``hiveacid.commits.retention``, all but the last. Raises
-        UnsupportedFeatureError where a store keeps none.
+        A table's history begins with a record of write id 0: its creation, its conversion, or the time since which the
+        store keeps commits. ``housekeep`` drops commits older than ``hiveacid.commits.retention``, except the last one.
+        Raises UnsupportedFeatureError if the store keeps no commits.
         """
 
     def min_open_txn_id(self) -> TxnId:
-        """Return the lowest open transaction id, or the next id to be given if none is open."""
+        """Return the lowest open transaction id; if none is open, the id of the next transaction."""
 
     def txn_state(self, txn_id: TxnId) -> str:
         """Return open, committed, aborted or unknown."""
@@ -186,4 +187,4 @@ class TransactionPort(Protocol):
         """List open and aborted transactions by id."""
 
     def housekeep(self) -> None:
-        """Drop rows of ended transactions that nothing needs any more."""
+        """Drop rows of ended transactions that no snapshot, conflict check or cleaning can need."""

@@ -18,26 +18,26 @@ class WriteIdPort(Protocol):
         """Translate a snapshot into one write-id list a table (``get_valid_write_ids``)."""
 
     def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
-        """Record the lists that an open transaction reads, for stores whose cleaner goes by them (Hive 4.1)."""
+        """Record the lists that an open transaction reads, for stores whose cleaner waits for them (Hive 4.1)."""
 
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
-        """Give each open transaction its write id for the table: gapless, ascending, the same one if asked again."""
+        """Allocate each open transaction its write id for the table: gapless and ascending; a repeated call returns the same."""
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
-        """Make the next write id ``high_watermark + 1`` on a table that has none yet; mark ids as aborted (adopt)."""
+        """Make ``high_watermark + 1`` the next write id of an adopted table without write ids; mark ``aborted`` ones as such."""
 
     def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
-        """Make write ids begin at 1 again for a name that is about to get a table, where DROP TABLE kept them.
+        """Restart write ids at 1 before a table of this name is created, for stores where DROP TABLE keeps the old ids.
 
-        A Hive 4 metastore creates and drops a stand-in table for that (`is_stand_in`). ``mark`` is a property of the
-        stand-in, so that an interrupted call is recognised.
+        On a Hive 4 metastore the adapter creates and drops a stand-in table (`is_stand_in`). ``mark`` is a property of the
+        stand-in, by which a later call recognises an interrupted one.
         """
 
     def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
-        """Return write ids of aborted transactions on the table that were not cleaned yet."""
+        """Return the table's write ids of aborted transactions whose files are not cleaned yet."""
 
     def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
-        """Forget aborted write ids up to this one: the cleaner removed what they left (``markCleaned``)."""
+        """Forget aborted write ids up to ``up_to``, whose files the cleaner has removed (``markCleaned``)."""
 
 
 STAND_IN_PREFIX = ".hiveacid-"

@@ -1,14 +1,15 @@
 """Background services of tables: initiator, workers, cleaner, housekeeper; one ``step()`` each.
 
-- The initiator looks where rows were written and queues compactions that the thresholds call for.
-- A worker takes one job of its pool from the queue and carries it out.
+- The initiator examines tables with new writes and queues the compactions that exceed the thresholds.
+- A worker takes one job of its pool from the queue and carries it out. It does not repeat a failed job: the initiator queues
+  the table again (``core.compaction.policy``). The store queues jobs of lost workers again (``Limits.max_lost_workers``).
 - The cleaner deletes directories that no open reader needs any more.
 - The housekeeper aborts transactions without a heartbeat and drops old rows of the store.
 
-`Services` holds those of one process and runs them one after the other. `runner.Runner` runs each in a thread of its own,
-with pauses and retries. `endpoint` answers ``/health`` and ``/metrics`` for monitors.
+`Services` holds the services of one process and runs them one after the other. `runner.Runner` runs each in a thread of
+its own, with pauses and retries. `endpoint` answers ``/health`` and ``/metrics`` for monitors.
 
-Any number of processes may share a store: the queue gives a job to one worker only, and every step may be repeated.
+Any number of processes may share a store: the queue gives a job to one worker only, and every step can be repeated.
 """
 
 from hiveacid.services.services import Services, Turn

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SWEEP = 600_000
-"""Ms between two looks at all tables for what aborted writers and compactions left."""
+"""Milliseconds between two searches of all tables for files of aborted writers and compactions."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class CleaningResult:
 
 @dataclass
 class Cleaner:
-    """Cleans after compactions and overwriting whose readers are gone, and after aborted transactions."""
+    """Cleans after compactions and overwrites whose old readers have ended, and after aborted transactions."""
 
     context: Context
     _overwritten: OverwrittenCleaner = field(init=False)
@@ -45,11 +45,11 @@ class Cleaner:
     _aborts: dict[TableName, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        """Begin to watch."""
+        """Create the cleaner of overwritten directories, which compares each turn with the one before."""
         self._overwritten = OverwrittenCleaner(self.context)
 
     def step(self) -> CleaningResult:
-        """Do what can be done now. What fails is tried again later, less and less often."""
+        """Clean everything that is ready. A failed cleaning is tried again after growing pauses."""
         context = self.context
         context.read_leases.sweep()
         removed: list[str] = []
@@ -74,7 +74,10 @@ class Cleaner:
         return CleaningResult(tuple(removed), tuple(errors))
 
     def _postpone(self, job: Compaction, error: HiveAcidError) -> None:
-        """Hive's rule: the wait doubles from ``...retry.retention.time``, after ``...retry.maxattempts`` it failed."""
+        """Schedule the next attempt, or fail the job after ``...retry.maxattempts`` attempts (Hive's rule).
+
+        The wait starts at ``...retry.retention.time`` and doubles.
+        """
         settings, store = self.context.settings, self.context.store
         logger.warning("cleaning after compaction %s: %s", job.id, error)
         try:

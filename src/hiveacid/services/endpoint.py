@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hiveacid.errors import ConfigError
 from hiveacid.services.http_server import Access, HttpServer, Page
-from hiveacid.services.metrics import Metric, StoreFigures, loop_metrics, place_metrics, store_metrics
+from hiveacid.services.metrics import Metric, StoreFigures, location_metrics, loop_metrics, store_metrics
 from hiveacid.table.compaction.compact import SERVICE_TIMEOUT
 
 if TYPE_CHECKING:
     from hiveacid.services.runner import LoopState, Runner
     from hiveacid.services.services import Services
 
-_LATE = 3.0
-"""A service that is asleep for more than this many of its intervals is not well."""
+_LATE_AFTER_INTERVALS = 3.0
+"""A service that has slept for more than this many of its intervals counts as failing."""
 
 
 def health(loops: dict[str, LoopState], now: int) -> tuple[bool, dict[str, object]]:
-    """Return whether all services are well, and a report; ``now`` by the clock of the loops (ms)."""
+    """Return whether all services are well, and a report. ``now``: ms, by the clock of ``LoopState``."""
     report = {name: asdict(loop) | {"well": _is_well(loop, now)} for name, loop in loops.items()}
     well = all(one["well"] for one in report.values())
     return well, {"status": "ok" if well else "failing", "services": report}
@@ -35,11 +35,11 @@ def _is_well(loop: LoopState, now: int) -> bool:
     if loop.error is not None:
         return False
     asleep = loop.began is None and loop.last is not None
-    return not asleep or now - (loop.last or 0) <= _LATE * 1000 * max(loop.interval, 1.0)
+    return not asleep or now - (loop.last or 0) <= _LATE_AFTER_INTERVALS * 1000 * max(loop.interval, 1.0)
 
 
 def collect(services: Services, loops: dict[str, LoopState]) -> Iterator[Metric]:
-    """Yield all metrics of a service process as of now."""
+    """Yield the current metrics of a service process."""
     store = services.context.store
     now = store.now()
     figures = StoreFigures(
@@ -53,11 +53,11 @@ def collect(services: Services, loops: dict[str, LoopState]) -> Iterator[Metric]
     yield from store_metrics(figures)
     yield from loop_metrics(loops)
     if services.initiator is not None:
-        yield from place_metrics(services.initiator.figures)
+        yield from location_metrics(services.initiator.figures)
 
 
 def exposition(metrics: Iterable[Metric]) -> bytes:
-    """Return metrics in Prometheus' text format. Raises ConfigError where its client is not installed."""
+    """Return metrics in Prometheus' text format. Raises ConfigError if the Prometheus client is not installed."""
     try:
         from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - an extra
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
@@ -82,14 +82,14 @@ def exposition(metrics: Iterable[Metric]) -> bytes:
 
 
 class Endpoint:
-    """Answers a monitor while it is open. ``/health`` tells that the process starts until services are attached.
+    """Answers a monitor while it is open. Until services are attached, ``/health`` reports that the process is starting.
 
     with Endpoint(9100) as endpoint:
         endpoint.attach(services, runner)
     """
 
     def __init__(self, port: int, access: Access | None = None) -> None:
-        """``port``: 0 is any free one; see ``port``. Raises ConfigError if it cannot be listened on."""
+        """Listen on ``port``; 0 takes a free one, which the attribute ``port`` holds. Raises ConfigError if it is in use."""
         self._server = HttpServer(access or Access(), port, self._page)
         self.port = self._server.port
         self._attached: tuple[Services, Runner] | None = None
@@ -109,7 +109,7 @@ class Endpoint:
         if path == "/metrics":
             figures = () if attached is None else collect(attached[0], attached[1].loops)
             return Page(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", exposition(figures))
-        return Page(HTTPStatus.NOT_FOUND, "text/plain", b"there are /health and /metrics\n")
+        return Page(HTTPStatus.NOT_FOUND, "text/plain", b"only /health and /metrics exist\n")
 
     def __enter__(self) -> Self:
         """Begin to answer."""

@@ -1,4 +1,4 @@
-"""The housekeeper: ends silent transactions and drops what the store need not remember (Hive's ``AcidHouseKeeper``)."""
+"""The housekeeper: aborts silent transactions and drops old rows of the store (Hive's ``AcidHouseKeeper``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Housekeeper:
     context: Context
 
     def step(self) -> tuple[TxnId, ...]:
-        """Do one turn; return the transactions that were aborted for want of a heartbeat."""
+        """Do one turn; return the transactions that were aborted because their heartbeats stopped."""
         aborted = self.context.store.abort_timed_out()
         self.context.store.housekeep()
         return aborted

@@ -1,4 +1,4 @@
-"""A small HTTP server that no client can hold up: deadlines, few threads, checks of Host and token (issue 20, point 14)."""
+"""A small HTTP server that no client can block: deadlines, few threads, checks of Host and token (issue 20, point 14)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 _LOCAL_NAMES = frozenset({LOOPBACK, "localhost", "::1"})
 _MOST_CONNECTIONS = 8
 _PATIENCE = 5.0
-"""Seconds in which a client must have sent its request (and, before, ended its TLS handshake)."""
+"""Seconds that a client has for its TLS handshake, and again for its request."""
 _FULL = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -37,8 +37,8 @@ _FULL = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 
 class Access:
     """Address on which an endpoint listens, and the clients that it accepts.
 
-    ``names``: host names accepted in ``Host``, beside the address and the names of the loopback address; a foreign web
-    page whose host name resolves to this machine (DNS rebinding) is refused. ``token``: the text that clients must send
+    ``names``: host names accepted in the ``Host`` header, besides ``address`` and the loopback names; this refuses a
+    foreign web page whose host name resolves to this machine (DNS rebinding). ``token``: the text that clients must send
     as ``Authorization: Bearer``. ``patience``: seconds that a client has for its request.
     """
 
@@ -59,7 +59,7 @@ class Access:
     ) -> Access:
         """Read token, certificate and private key from files.
 
-        Raises ConfigError for files that do not fit, and for other addresses than loopback without token and TLS.
+        Raises ConfigError for unreadable or invalid files, and for an address other than loopback without token and TLS.
         """
         if address not in _LOCAL_NAMES and (token is None or certificate is None):
             raise ConfigError(
@@ -78,7 +78,7 @@ class Access:
         return cls(address, frozenset(name.lower() for name in names), secret, tls)
 
     def refusal(self, hosts: list[str], authorization: str | None) -> HTTPStatus | None:
-        """Return the status to refuse a request with, by its headers; None: it is allowed."""
+        """Return the status with which to refuse a request, judged by its headers; None if it is allowed."""
         if len(hosts) != 1:
             return HTTPStatus.BAD_REQUEST
         try:
@@ -95,7 +95,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Page:
-    """An answer."""
+    """Answer to a request; ``kind``: its Content-Type."""
 
     status: HTTPStatus
     kind: str
@@ -103,10 +103,10 @@ class Page:
 
 
 class HttpServer:
-    """Answers GET requests with what ``page`` returns for a path; HiveAcidError becomes status 503."""
+    """Answers GET requests with the `Page` that ``page`` returns for a path; HiveAcidError becomes status 503."""
 
     def __init__(self, access: Access, port: int, page: Callable[[str], Page]) -> None:
-        """Listen on a port (0: any free one; see ``port``). Raises ConfigError if that fails."""
+        """Listen on ``port``; 0 takes a free one, which the attribute ``port`` holds. Raises ConfigError if that fails."""
         try:
             self._server = _Server(access, port, page)
         except OSError as error:
@@ -137,7 +137,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__((access.address, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, if there are not too many; otherwise refuse at once."""
+        """Answer in a new thread; refuse at once if too many connections are open."""
         if not self._free.acquire(blocking=False):
             with suppress(OSError):
                 request.setblocking(False)  # noqa: FBT003 - the socket's own signature
@@ -152,7 +152,7 @@ class _Server(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Do the TLS handshake here: in the accepting thread one client would hold up all others."""
+        """Do the TLS handshake in this thread: in the accepting thread one client would block all others."""
         try:
             request.settimeout(self.access.patience)
             if self.access.tls is not None:
@@ -209,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _DeadlineReader(io.RawIOBase):
-    """Reads a socket until a deadline for all of the request: a timeout of each read lets a client send byte by byte."""
+    """Reads a request with one deadline for all of it, because a time-out per read would allow one byte at a time."""
 
     def __init__(self, connection: socket.socket, patience: float) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""The initiator: looks where something was written and queues what has to be compacted (Hive's ``Initiator``)."""
+"""The initiator: examines tables with new writes and queues due compactions (Hive's ``Initiator``)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OVERLAP = 60_000  # ms: a commit is timed a little before others see it
+_OVERLAP = 60_000  # ms: a commit gets its time a little before other processes see it
 _ENDED_BADLY = (CompactionState.FAILED, CompactionState.DID_NOT_INITIATE)
 
 _Key = tuple[TableName, str | None]
@@ -43,7 +43,7 @@ _Key = tuple[TableName, str | None]
 
 @dataclass(frozen=True)
 class InitiatorFinding:
-    """Decision on one table or partition, and its outcome; ``job``: queued, or noted as not initiated."""
+    """Decision on one table or partition; ``job``: the queued job, or the history's entry "did not initiate"."""
 
     table: TableName
     partition: str | None
@@ -54,7 +54,7 @@ class InitiatorFinding:
 
 @dataclass
 class _Table:
-    """A table of this turn, looked up once."""
+    """A table and its settings, looked up once a turn."""
 
     definition: TableDefinition
     settings: Settings
@@ -64,7 +64,7 @@ class _Table:
 
 
 def thresholds_of(settings: Settings) -> Thresholds:
-    """Return the thresholds that settings say."""
+    """Read the thresholds from settings."""
     return Thresholds(
         delta_num=settings.get(keys.DELTA_NUM_THRESHOLD),
         delta_pct=settings.get(keys.DELTA_PCT_THRESHOLD),
@@ -78,10 +78,10 @@ def thresholds_of(settings: Settings) -> Thresholds:
 
 @dataclass
 class Initiator:
-    """Looks at what was written since its last turn; at everything at its first one.
+    """Examines tables and partitions written since its last turn; at its first turn, all of them.
 
-    Several of them, on several machines, do no harm: the queue takes one job a place. ``figures``: what was
-    found at each place that has deltas when it was last looked at, by database, table, partition ("": none).
+    Several initiators may run: the queue takes one job per table or partition. ``figures``: sizes at the last look at each
+    table or partition with deltas, by database, table and partition ("" for none).
     """
 
     context: Context
@@ -90,7 +90,10 @@ class Initiator:
     _seen: int = field(default=0, init=False)
 
     def step(self) -> list[InitiatorFinding]:
-        """Look once; return what was found where something was written or aborted. Nothing with the initiator off."""
+        """Do one turn; return the decision on each table or partition with new writes or aborts.
+
+        Returns nothing if ``hive.compactor.initiator.on`` is false.
+        """
         if not self.context.settings.get(keys.INITIATOR_ON):
             return []
         store = self.context.store
@@ -98,7 +101,7 @@ class Initiator:
         attempts = self._attempts()
         places = {(one.table, one.partition): one for one in store.changed_partitions(self._seen)}
         for key, jobs in attempts.items():
-            if jobs[-1].state in _ENDED_BADLY:  # nobody has to write for it to be tried again
+            if jobs[-1].state in _ENDED_BADLY:  # it is tried again even without new writes
                 places.setdefault(key, ChangedPartition(*key))
         found = [one for one in self._findings(places, attempts, now) if one is not None]
         self._seen = max(0, now - _OVERLAP)
@@ -121,7 +124,7 @@ class Initiator:
                     tables[name] = self._load_table(name)
                 table = tables[name]
                 if table is None or partition not in table.partitions:
-                    continue  # dropped; or aborted somewhere in a partitioned table: the cleaner's business
+                    continue  # dropped; or an abort in an unknown partition, which the cleaner handles
                 yield self._assess(table, place, attempts.get(key, ()), now)
             except HiveAcidError as error:
                 yield self._decline_after_error(key, error, attempts.get(key, ()))
@@ -200,7 +203,7 @@ class Initiator:
             try:
                 return self.context.store.enqueue_compaction(request, self.name)
             except CompactionRefusedError:
-                return None  # somebody was first, or the same was done and waits for the cleaner
+                return None  # another initiator was first, or the same job is done and waits for the cleaner
         if decision.noted and not (jobs and jobs[-1].state == CompactionState.DID_NOT_INITIATE):
             return self.context.store.decline_compaction(request, self.name, decision.reason)
         return None

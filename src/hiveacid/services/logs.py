@@ -1,4 +1,4 @@
-"""Logs of a service process: lines for people, or one JSON object a line for programs."""
+"""Logs of a service process: plain text, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TextIO
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as an object: time (UTC), level, logger, message, and error where there is one."""
+    """Formats a record as a JSON object: time (UTC), level, logger, thread, message, and error if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the record as one line of JSON."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {
             "time": at,

@@ -24,7 +24,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: its name, its kind (gauge or counter), what it means, and its values by labels."""
+    """One metric: name, kind (gauge or counter), help text, and values by labels."""
 
     name: str
     help: str
@@ -34,7 +34,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class StoreFigures:
-    """Figures of a store: times in ms, ``now`` by the same clock."""
+    """Rows of a store from which metrics are computed; times in ms by the store's clock, ``now`` included."""
 
     now: int
     compactions: Sequence[Compaction]
@@ -45,13 +45,13 @@ class StoreFigures:
 
 
 def _age(now: int, since: Iterable[int | None]) -> float:
-    """Return the age of the oldest (seconds), 0 if there is none."""
+    """Return the age in seconds of the oldest time in ``since``, 0 if there is none."""
     oldest = min((at for at in since if at is not None), default=None)
     return 0.0 if oldest is None else max(0.0, (now - oldest) / 1000)
 
 
 def store_metrics(figures: StoreFigures) -> Iterator[Metric]:
-    """Yield what the store knows: the queue, transactions, locks, services."""
+    """Yield metrics of the store: compaction queue, transactions, locks, services."""
     yield from _queue(figures)
     yield from _pools(figures)
     yield from _transactions(figures)
@@ -151,8 +151,8 @@ def _transactions(figures: StoreFigures) -> Iterator[Metric]:
     )
 
 
-def place_metrics(figures: Mapping[tuple[str, str, str], LocationSizes]) -> Iterator[Metric]:
-    """Yield what the initiator saw last, by (database, table, partition; "" for none)."""
+def location_metrics(figures: Mapping[tuple[str, str, str], LocationSizes]) -> Iterator[Metric]:
+    """Yield metrics of `Initiator.figures`, by database, table and partition ("" for none)."""
 
     def one(name: str, words: str, count: Callable[[LocationSizes], int]) -> Metric:
         values: dict[Labels, float] = {
@@ -167,7 +167,7 @@ def place_metrics(figures: Mapping[tuple[str, str, str], LocationSizes]) -> Iter
 
 
 def loop_metrics(loops: Mapping[str, LoopState]) -> Iterator[Metric]:
-    """Yield the turns of this process's services."""
+    """Yield metrics of the turns of this process's services."""
     for kind in ("initiator", "worker", "cleaner"):
         own: dict[Labels, LoopState] = {
             (("service", name),): loop for name, loop in loops.items() if loop.kind == kind

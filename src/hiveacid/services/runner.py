@@ -1,4 +1,4 @@
-"""Services that run by themselves: a thread each, until they are told to stop."""
+"""Runner of services: a thread each, until it is told to stop."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 ANNOUNCE = 15.0
 """Seconds between two announcements of a service in the store."""
 _ANNOUNCER = "hiveacid-announce"
-_AFTER_ERROR = 10.0  # seconds at most before a service that failed tries again
+_LONGEST_ERROR_PAUSE = 10.0  # seconds before a failed service tries again, at most
 
 
 @dataclass(frozen=True)
 class LoopState:
     """State of a service's thread: turns, failed turns, and how long the last one took.
 
-    ``last``: when the last turn that did not fail ended, ``began``: when the one under way did (ms; None: none).
+    ``last``: end of the last successful turn; ``began``: begin of the running turn (ms; None if there is none).
     ``interval``: seconds within which a turn should begin.
     """
 
@@ -47,13 +47,13 @@ class LoopState:
 
 
 class Runner:
-    """Runs services side by side: `start`, `poke`, `stop`; `loops` says how they are."""
+    """Runs services side by side: `start`, `wake_up_services`, `stop`; `loops` tells their states."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._bells: dict[str, threading.Event] = {}
+        self._wake_ups: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._loops: dict[str, LoopState] = {}
 
@@ -90,17 +90,17 @@ class Runner:
         for thread in self._threads:
             thread.start()
 
-    def poke(self) -> None:
-        """Let initiator and workers look at once."""
-        for name, bell in self._bells.items():
+    def wake_up_services(self) -> None:
+        """Let initiator and workers begin their next turn at once."""
+        for name, wake_up in self._wake_ups.items():
             if self._loops[name].kind in ("initiator", "worker"):
-                bell.set()
+                wake_up.set()
 
     def stop(self, grace: float = 0.0) -> None:
-        """Stop all services; a compaction at work has ``grace`` seconds to end, then it is put back into the queue."""
+        """Stop all services. A running compaction has ``grace`` seconds to end, then it goes back into the queue."""
         self._stop.set()
-        for bell in self._bells.values():
-            bell.set()
+        for wake_up in self._wake_ups.values():
+            wake_up.set()
         busy = [thread for thread in self._threads if thread.name != _ANNOUNCER]
         until = time.monotonic() + grace
         for thread in busy:
@@ -117,7 +117,7 @@ class Runner:
                 self._services.context.store.withdraw_service(name)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until `stop` is called; False if the time is over first."""
+        """Wait until `stop` is called. Returns False if ``seconds`` pass first."""
         return self._stop.wait(seconds)
 
     def _initiate(self) -> None:
@@ -126,10 +126,10 @@ class Runner:
             finding.decision.kind and finding.job for finding in initiator.step()
         ):
             for worker in self._services.workers:
-                self._bells[worker.name].set()
+                self._wake_ups[worker.name].set()
 
     def _clean(self) -> None:
-        """Clean; a turn in which something could not be cleaned is a failed one, though the rest was."""
+        """Clean. The turn counts as failed if any cleaning failed, even if others succeeded."""
         cleaner = self._services.cleaner
         errors = () if cleaner is None else cleaner.step().errors
         if errors:
@@ -158,38 +158,38 @@ class Runner:
         pause: Callable[[], float] | None = None,
         pool: str | None = None,
     ) -> None:
-        bell = threading.Event()
-        self._loops[name], self._bells[name] = LoopState(kind, interval), bell
+        wake_up = threading.Event()
+        self._loops[name], self._wake_ups[name] = LoopState(kind, interval), wake_up
         self._announce_service(name, pool)
 
         def loop() -> None:
             while not self._stop.is_set():
                 went_well = self._one_turn(name, turn)
                 usual = interval if pause is None else pause()
-                bell.wait(usual if went_well else min(_AFTER_ERROR, interval))
-                bell.clear()
+                wake_up.wait(usual if went_well else min(_LONGEST_ERROR_PAUSE, interval))
+                wake_up.clear()
 
         self._threads.append(threading.Thread(target=loop, name=f"hiveacid-{kind}", daemon=True))
 
     def _one_turn(self, name: str, turn: Callable[[], object]) -> bool:
-        """Do one turn; tell whether it went well."""
+        """Do one turn; tell whether it succeeded."""
         clock = self._services.context.clock
         began = clock.now()
-        self._note(name, began=began)
+        self._update_loop(name, began=began)
         try:
             turn()
-        except Exception as error:  # a service goes on whatever happens; the next turn may be luckier
+        except Exception as error:  # a service never ends by an error; the next turn may succeed
             logger.warning("%s: %s", name, error, exc_info=not isinstance(error, HiveAcidError))
             loop = self._loops[name]
-            self._note(name, failures=loop.failures + 1, began=None, error=str(error)[:500])
+            self._update_loop(name, failures=loop.failures + 1, began=None, error=str(error)[:500])
             return False
         now = clock.now()
         seconds = (now - began) / 1000
         turns = self._loops[name].turns + 1
-        self._note(name, turns=turns, seconds=seconds, last=now, began=None, error=None)
+        self._update_loop(name, turns=turns, seconds=seconds, last=now, began=None, error=None)
         return True
 
-    def _note(self, name: str, **changes: object) -> None:
+    def _update_loop(self, name: str, **changes: object) -> None:
         with self._lock:
             self._loops[name] = replace(self._loops[name], **changes)  # type: ignore[arg-type]
 
@@ -204,12 +204,12 @@ class Runner:
         try:
             self._services.context.store.announce_service(service)
         except HiveAcidError as error:
-            logger.warning("%s cannot say that it is there: %s", name, error)
+            logger.warning("%s could not be announced in the store: %s", name, error)
 
 
 @cache
 def version(package: str) -> str:
-    """Return the version of an installed package; "unknown" where it runs from its sources."""
+    """Return the version of an installed package; "unknown" if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -217,7 +217,7 @@ def version(package: str) -> str:
 
 
 def _doubling_pauses(first: float, longest: float) -> Iterator[float]:
-    """Yield pauses that double, without end."""
+    """Yield pauses that double up to ``longest``, without end."""
     pause = first
     while True:
         yield min(pause, longest)

@@ -1,4 +1,4 @@
-"""All services of one process: a turn of each, one after the other."""
+"""All services of one process, stepped one after the other."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Turn:
 
 
 class Services:
-    """Initiator, workers, cleaner and housekeeper of a connection, for a scheduler to step through.
+    """Initiator, workers, cleaner and housekeeper of a connection; a scheduler calls `step`.
 
         services = hiveacid.services.Services(acid)
         services.step()
 
-    ``initiator``, ``cleaner``, ``housekeeper``: whether this process has one. ``workers``: how many, for the
-    pool ``pool``; `step` lets them work one after the other, ``runner.Runner`` at the same time. With a Hive
-    Metastore (4.x) there are workers only, which take jobs from its queue; the other services are Hive's own.
-    Raises UnsupportedFeatureError for others, and with a metastore of Hive 3.
+    ``initiator``, ``cleaner``, ``housekeeper``: whether this process runs one. ``workers``: how many workers of ``pool``;
+    `step` runs them one after the other, ``runner.Runner`` side by side. With a Hive Metastore 4 only workers are
+    possible, which take jobs from its queue; the other services are Hive's own. Otherwise, and with Hive 3, the
+    constructor raises UnsupportedFeatureError.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Services:
         context = connection.context
         if not context.store.maintained_by_hiveacid() and (initiator or cleaner or housekeeper):
             raise UnsupportedFeatureError(
-                "a Hive Metastore has an initiator, a cleaner and housekeepers of its own; only workers can be ours "
+                "a Hive Metastore has an initiator, a cleaner and housekeepers of its own; only workers can run here "
                 "(hiveacid services --workers N)"
             )
         context.store.require_claimable_jobs()
@@ -69,7 +69,7 @@ class Services:
         self.housekeeper = Housekeeper(self.context) if housekeeper else None
 
     def step(self) -> Turn:
-        """Do one turn: end silent transactions, look what to compact, compact all that waits, clean."""
+        """Do one turn: abort silent transactions, queue due compactions, run all queued jobs, clean."""
         aborted = self.housekeeper.step() if self.housekeeper else ()
         findings = self.initiator.step() if self.initiator else []
         reports = [report for worker in self.workers[:1] for report in _all_jobs(worker)]
@@ -78,7 +78,7 @@ class Services:
 
 
 def _all_jobs(worker: Worker) -> list[CompactionReport]:
-    """Let a worker empty its queue."""
+    """Let a worker run jobs until its queue is empty."""
     reports = []
     while (report := worker.step()) is not None:
         reports.append(report)

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Worker:
-    """``name`` must be unique among all workers: the queue gives a job back to that worker only."""
+    """Worker of one pool. ``name`` must be unique among all workers, because the queue assigns jobs by it."""
 
     context: Context
     name: str
@@ -34,14 +34,14 @@ class Worker:
     _job: Compaction | None = field(default=None, init=False)
 
     def stop(self) -> None:
-        """Stop the job at work, if there is one: it goes back into the queue. For another thread to call."""
+        """Stop the running job, which goes back into the queue. Called from another thread."""
         self._stopping = True
         job = self._job
         if job is not None:
             cancel_jobs(self.context.facts, job_group(job.id))
 
     def step(self) -> CompactionReport | None:
-        """Carry out the next job, if there is one; a failed one is kept in the queue's history, and returned."""
+        """Carry out the next job and return its report, also after a failure; None if no job waits."""
         job = self.context.store.claim_compaction(self.name, pool=self.pool)
         if job is None:
             return None

@@ -224,7 +224,7 @@ class AcidSession(WarehouseConnection):
         wanted = self.context.settings.get(keys.AUTO_COMPACT)
         if wanted and self.runner is None and self.joined is None:
             self.runner = Runner(Services(self))
-            self.context.transactions.heartbeats.on_commit(self.runner.poke)
+            self.context.transactions.heartbeats.on_commit(self.runner.wake_up_services)
             self.runner.start()
         elif not wanted and self.runner is not None:
             self.runner.stop()

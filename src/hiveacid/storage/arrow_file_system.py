@@ -1,8 +1,8 @@
-"""Any file system of ``pyarrow.fs`` as tables see it: S3, Google's and Azure's stores, HDFS.
+"""File systems of ``pyarrow.fs`` behind the storage port: S3, Google Cloud Storage, Azure, HDFS.
 
-Object stores have neither renaming nor directories. Nothing here needs them: a file appears under its name when its
-last byte is there, and readers ignore a directory until its write id commits. A process that dies while it writes
-leaves no file (in S3 the parts of an unfinished upload, which a rule of the bucket may delete after a day).
+Object stores have neither renames nor directories, and nothing here needs them. A file appears under its name after its
+last byte, and readers ignore a directory until its write id commits. A process that dies while it writes leaves no file.
+In S3 it leaves the parts of an unfinished upload, which a lifecycle rule of the bucket can delete.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hiveacid.storage.paths import spark_path
 
 BLOCK = 16 << 20
 """Bytes read at a time where a file is copied through this process."""
-_LARGEST_COPY = 5 << 30  # bytes; S3 copies larger objects in parts only
+_LARGEST_COPY = 5 << 30  # bytes; S3 copies larger objects only in parts
 
 
 @dataclass(frozen=True)
 class ArrowFileSystem:
     """``ports.FileSystem`` on one of Arrow's file systems.
 
-    ``fs``: a ``pyarrow.fs.FileSystem``. ``inner``: turns a path of ours into one of its own. ``renames``: renaming
-    is one step, for directories too (HDFS), and a file that is being written can be seen; else a file is there at
-    once, with its last byte (object stores). OSError becomes StorageError with the path.
+    ``fs``: a ``pyarrow.fs.FileSystem``. ``inner``: turns a URI into a path of ``fs``. ``renames``: True on HDFS, where a
+    rename is one step, for directories too, and unfinished files are visible. False on object stores, where a file
+    appears with its last byte. OSError becomes StorageError with the path.
     """
 
     fs: Any
@@ -39,26 +39,26 @@ class ArrowFileSystem:
         """See `ports.FileSystem`."""
         return self.renames
 
-    def changes_files(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
-        """Tell that a file can't be changed where it lies."""
+    def replaces_tail_in_place(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
+        """Return False: neither HDFS nor object stores overwrite a part of a file."""
         return False
 
     def list_tree(self, root: str) -> tuple[FileEntry, ...]:
-        """List everything below ``root``, sorted by path: one request for 1,000 objects, however deep they lie.
+        """List everything below ``root``, sorted by path, with one request per 1,000 objects at any depth.
 
-        MissingDirectoryError if nothing is there.
+        Raises MissingDirectoryError if nothing is there.
         """
         return self._list(root, recursive=True)
 
     def list_directory(self, root: str) -> tuple[FileEntry, ...]:
-        """List one directory, sorted by path. MissingDirectoryError if nothing is there."""
+        """List one directory, sorted by path. Raises MissingDirectoryError if nothing is there."""
         return self._list(root, recursive=False)
 
     def _list(self, root: str, *, recursive: bool) -> tuple[FileEntry, ...]:
         from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415 - Arrow only when it is needed
 
         base = self.inner(root)
-        with _errors("list", root):
+        with _storage_errors("list", root):
             try:
                 found = self.fs.get_file_info(FileSelector(base, recursive=recursive))
             except (FileNotFoundError, NotADirectoryError) as error:
@@ -83,18 +83,18 @@ class ArrowFileSystem:
     def _type(self, path: str) -> str | None:
         from pyarrow.fs import FileType  # noqa: PLC0415 - Arrow only when it is needed
 
-        with _errors("look at", path):
+        with _storage_errors("look at", path):
             found = self.fs.get_file_info(self.inner(path)).type
         return None if found == FileType.NotFound else "directory" if found == FileType.Directory else "file"
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; one that is there already is fine."""
-        with _errors("create the directory", path):
+        """Create a directory and its parents; an existing one is no error."""
+        with _storage_errors("create the directory", path):
             self.fs.create_dir(self.inner(path), recursive=True)
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """Read a range of a file; fewer bytes where it ends before (negative ``start``: from its end)."""
-        with _errors("read", path), self.fs.open_input_file(self.inner(path)) as file:
+        """Read a range of a file, fewer bytes if it ends earlier (negative ``start``: counted from its end)."""
+        with _storage_errors("read", path), self.fs.open_input_file(self.inner(path)) as file:
             size = file.size()
             start = min(size, max(0, size + start) if start < 0 else start)
             file.seek(start)
@@ -106,18 +106,18 @@ class ArrowFileSystem:
         self.write_pieces(path, (data,))
 
     def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Create or replace a file from pieces that come one after another; with the last one it is there."""
+        """Create or replace a file from successive pieces; it appears after the last one."""
         target = self.inner(path)
         folder, _, name = target.rpartition("/")
         written = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp" if self.renames else target
-        with _errors("write", path):
+        with _storage_errors("write", path):
             self._make_parent(path)
             try:
                 with self.fs.open_output_stream(written) as file:
                     for piece in pieces:
                         file.write(piece)
             except BaseException:
-                # closing the stream has completed the file with what had come by then
+                # closing the stream has completed the file with the pieces written so far
                 with suppress(OSError):
                     self.fs.delete_file(written)
                 raise
@@ -127,7 +127,7 @@ class ArrowFileSystem:
                 self.fs.move(written, target)
 
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
-        """Write a file again, with other bytes from ``start`` on. All of it goes through this process."""
+        """Write the whole file again with ``tail`` from ``start`` on; its bytes pass through this process."""
         size = self._size(path)
         if start > size:
             raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
@@ -136,17 +136,17 @@ class ArrowFileSystem:
     def move_file(self, source: str, target: str) -> None:
         """Move a file to its final name. An existing target is a StorageError."""
         self._require_free(source, target)
-        with _errors(f"move {source} to", target):
+        with _storage_errors(f"move {source} to", target):
             if self.renames:
                 self._make_parent(target)
                 self.fs.move(self.inner(source), self.inner(target))
                 return
         self._copy(source, target)
-        with _errors("delete", source):
+        with _storage_errors("delete", source):
             self.fs.delete_file(self.inner(source))
 
     def copy_file(self, source: str, target: str, length: int | None = None) -> None:
-        """Copy a file, or its first ``length`` bytes; the store itself does it where it can. An existing target is a StorageError."""
+        """Copy a file, or its first ``length`` bytes, inside the store if possible. An existing target is a StorageError."""
         self._require_free(source, target)
         self._copy(source, target, length)
 
@@ -155,11 +155,11 @@ class ArrowFileSystem:
         if self.renames or size > _LARGEST_COPY or (length is not None and length < size):
             self.write_pieces(target, blocks(self, source, 0, size if length is None else min(length, size)))
             return
-        with _errors(f"copy {source} to", target):
+        with _storage_errors(f"copy {source} to", target):
             self.fs.copy_file(self.inner(source), self.inner(target))
 
     def link_file(self, source: str, target: str) -> None:
-        """Copy a file: nothing here has two names."""
+        """Copy a file: these file systems have no links."""
         self.copy_file(source, target)
 
     def move_directory(self, source: str, target: str) -> None:
@@ -169,14 +169,14 @@ class ArrowFileSystem:
                 f"cannot move {source} to {target}: an object store has no directories"
             )
         self._require_free(source, target)
-        with _errors(f"move {source} to", target):
+        with _storage_errors(f"move {source} to", target):
             self._make_parent(target)
             self.fs.move(self.inner(source), self.inner(target))
 
     def delete_tree(self, path: str) -> None:
-        """Delete a file or directory with all it holds; nothing there is not an error."""
+        """Delete a file or directory with its contents; a missing one is no error."""
         found = self._type(path)
-        with _errors("delete", path), suppress(FileNotFoundError):
+        with _storage_errors("delete", path), suppress(FileNotFoundError):
             if found == "file":
                 self.fs.delete_file(self.inner(path))
             elif found == "directory":
@@ -189,7 +189,7 @@ class ArrowFileSystem:
     def _size(self, path: str) -> int:
         from pyarrow.fs import FileType  # noqa: PLC0415 - Arrow only when it is needed
 
-        with _errors("look at", path):
+        with _storage_errors("look at", path):
             info = self.fs.get_file_info(self.inner(path))
         if info.type != FileType.File:
             raise StorageError(f"cannot read {path}: no such file")
@@ -197,7 +197,7 @@ class ArrowFileSystem:
 
     def _require_free(self, source: str, target: str) -> None:
         if self.exists(target):
-            raise StorageError(f"cannot bring {source} to {target}: there is something of that name")
+            raise StorageError(f"cannot bring {source} to {target}: the target exists")
 
     def _make_parent(self, target: str) -> None:
         if self.renames:
@@ -205,7 +205,7 @@ class ArrowFileSystem:
 
 
 def blocks(fs: FileSystem, path: str, start: int, stop: int) -> Iterator[bytes]:
-    """Read a range of a file, block by block. StorageError where the file ends before ``stop``."""
+    """Read a range of a file, block by block. Raises StorageError if the file ends before ``stop``."""
     for at in range(start, stop, BLOCK):
         wanted = min(BLOCK, stop - at)
         data = fs.read_bytes(path, at, wanted)
@@ -215,7 +215,7 @@ def blocks(fs: FileSystem, path: str, start: int, stop: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def _errors(verb: str, path: str) -> Iterator[None]:
+def _storage_errors(verb: str, path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError

@@ -1,7 +1,7 @@
-"""Arrow's file systems, opened with the settings of Hadoop that Spark reads the same places with.
+"""Opening of Arrow's file systems with the Hadoop settings that Spark uses for the same paths.
 
-Credentials come from those settings where they are there; else Arrow looks where the stores' own tools do
-(``AWS_…`` variables, profiles, roles of the machine; Google's default credentials). None is ever logged.
+Credentials come from those settings. Without them, Arrow looks where the stores' own tools look (``AWS_…`` variables,
+profiles, machine roles, Google's default credentials). Credentials are never logged.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from hiveacid.storage.arrow_file_system import ArrowFileSystem
 from hiveacid.storage.paths import S3, StorageUri, parse_uri
 
 Lookup = Callable[[str], str | None]
-"""Gives the value of a setting of Hadoop (``fs.s3a.endpoint``), None where it is not set."""
+"""Returns the value of a Hadoop setting (``fs.s3a.endpoint``), None if it is not set."""
 _AMAZON = re.compile(r"\.amazonaws\.com(\.cn)?\Z")
 _REGION = re.compile(r"(?:^|[.-])([a-z]{2}(?:-[a-z]+)+-\d)(?=\.(?:vpce\.)?amazonaws\.com)")
-# Hosts that Arrow makes of a region by itself, or can't use (accelerated ones take no bucket in the path).
-_USUAL = re.compile(
+# Hosts that Arrow derives from the region, or cannot use (accelerated hosts accept no bucket in the path).
+_DEFAULT_HOSTS = re.compile(
     r"s3(?:[.-][a-z]{2}(?:-[a-z]+)+-\d|-external-1|-accelerate(?:\.dualstack)?)?\.amazonaws\.com(\.cn)?"
 )
 _ENCRYPTION = ("encryption.algorithm", "server-side-encryption-algorithm")
-_DELAYED_OPEN = 19  # Arrow's version from which on small objects take one request instead of three
+_DELAYED_OPEN = 19  # first version of Arrow that writes a small object with one request instead of three
 
 
 def from_environment(name: str) -> str | None:
-    """Return what the environment says instead of a setting: where the store is. Arrow asks it for the rest itself."""
+    """Look up a Hadoop setting in the environment: the endpoint only, because Arrow reads the other variables itself."""
     if name != "fs.s3a.endpoint":
         return None
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
@@ -50,12 +50,12 @@ def open_arrow(uri: StorageUri, lookup: Lookup) -> ArrowFileSystem:
     except OSError as error:
         raise StorageError(f"cannot open {uri.scheme}://{uri.authority}: {error}") from error
     raise UnsupportedFeatureError(
-        f"{uri}: without a JVM in reach no file system {uri.scheme}:// can be opened"
+        f"{uri}: without a JVM in this process, a file system {uri.scheme}:// cannot be opened"
     )
 
 
 def in_bucket(path: str) -> str:
-    """Return ``bucket/key`` of a URI of an object store (of Azure: the container, without the account)."""
+    """Return ``bucket/key`` of an object store's URI (Azure: container and path, without the account)."""
     uri = parse_uri(path)
     return f"{uri.authority.partition('@')[0]}{uri.path}"
 
@@ -66,9 +66,9 @@ def path_only(path: str) -> str:
 
 
 def s3_options(bucket: str, lookup: Lookup) -> dict[str, Any]:
-    """Return what ``pyarrow.fs.S3FileSystem`` is to be made with, after ``fs.s3a.*`` and ``fs.s3a.bucket.NAME.*``.
+    """Return arguments of ``pyarrow.fs.S3FileSystem`` that follow ``fs.s3a.*`` and ``fs.s3a.bucket.NAME.*``.
 
-    Raises UnsupportedFeatureError where objects are to be encrypted in a way that Arrow can't ask for.
+    Raises UnsupportedFeatureError for an encryption that Arrow cannot request.
     """
 
     def get(name: str) -> str:
@@ -77,8 +77,8 @@ def s3_options(bucket: str, lookup: Lookup) -> dict[str, Any]:
     encryption = next((get(name) for name in _ENCRYPTION if get(name)), "")
     if encryption and encryption != "AES256":
         raise UnsupportedFeatureError(
-            f"s3a://{bucket}: fs.s3a.encryption.algorithm={encryption} can't be asked for by Arrow; make it the "
-            "bucket's own default encryption instead, and leave the setting out"
+            f"s3a://{bucket}: Arrow cannot request fs.s3a.encryption.algorithm={encryption}; make it the bucket's "
+            "default encryption instead, and remove the setting"
         )
     options: dict[str, Any] = {}
     access, secret = get("access.key"), get("secret.key")
@@ -97,7 +97,7 @@ def s3_options(bucket: str, lookup: Lookup) -> dict[str, Any]:
     region = _REGION.search(host)
     if region:
         options.setdefault("region", region[1])
-    if endpoint and not _USUAL.fullmatch(host):
+    if endpoint and not _DEFAULT_HOSTS.fullmatch(host):
         insecure = endpoint.startswith("http://") or (
             "://" not in endpoint and get("connection.ssl.enabled").lower() == "false"
         )

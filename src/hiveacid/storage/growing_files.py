@@ -1,7 +1,7 @@
-"""Files that a stream may still be adding to, as they are at the moment they are looked at.
+"""Current lengths of files that a streaming writer may still extend.
 
-Between a listing and a look at the side file ``_flush_length`` the writer may have committed more, or ended the file
-and removed the side file.
+Between the listing and the reading of the side file ``_flush_length``, the writer may have committed more rows, or closed
+the file and removed the side file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hiveacid.ports.file_system import FileSystem
 
 @dataclass(frozen=True)
 class FlushLength:
-    """Bytes of a file that count, bytes that are there, and the content of its side file (None: it is gone)."""
+    """Committed bytes of a file, its size in bytes, and the content of its side file (None: removed)."""
 
     length: int
     size: int
@@ -23,7 +23,10 @@ class FlushLength:
 
 
 def read_flush_length(fs: FileSystem, path: str, side: str, listed: int) -> FlushLength:
-    """Look at a file that was listed with ``listed`` bytes and a side file. Raises StorageError."""
+    """Read the committed length of a file that a listing showed with ``listed`` bytes and a side file.
+
+    Raises StorageError.
+    """
     try:
         data = fs.read_bytes(side)
     except StorageError:

@@ -1,4 +1,4 @@
-"""The files that a path of LOAD DATA names (``LoadSemanticAnalyzer.matchFilesOrDir``)."""
+"""Files that a path of LOAD DATA matches (``LoadSemanticAnalyzer.matchFilesOrDir``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PATTERN = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file to be loaded: absolute path, bytes."""
+    """A file to be loaded: absolute path and size in bytes."""
 
     path: str
     size: int
@@ -26,20 +26,20 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Sources:
-    """Files of a path in the order of their names; ``nested``: some lie in sub-directories."""
+    """Files that a path matches, ordered by name; ``nested``: some lie in sub-directories."""
 
     files: tuple[SourceFile, ...]
     nested: bool
 
 
 def find_sources(fs: FileSystem, path: str) -> Sources:
-    """Find the files of a path: a file, a directory, or a pattern for files in one (``*``, ``?``, ``[…]``).
+    """Find the files that a path matches: a file, a directory, or a pattern in its last part (``*``, ``?``, ``[…]``).
 
-    Hidden ones (``_x``, ``.x``), pipes, sockets and devices are passed over. Raises InvalidPathError where nothing is left.
+    Hidden files (``_x``, ``.x``), pipes, sockets and devices are ignored. Raises InvalidPathError if no file is left.
     """
     folder, _, last = path.rstrip("/").rpartition("/")
     if _PATTERN.search(folder):
-        raise InvalidPathError(f"{path}: patterns may stand in the last part of the path only")
+        raise InvalidPathError(f"{path}: only the last part of the path may be a pattern")
     try:
         entries = fs.list_tree(path)
         root = path.rstrip("/")
@@ -65,7 +65,7 @@ def _matching(fs: FileSystem, folder: str, last: str, path: str) -> list[FileEnt
 
 
 def _regular(pattern: str) -> str:
-    """Return the regular expression of a pattern of one name."""
+    """Return the regular expression for a pattern of a file name."""
     text = re.escape(pattern)
     for sign, means in ((r"\*", "[^/]*"), (r"\?", "[^/]"), (r"\[", "["), (r"\]", "]")):
         text = text.replace(sign, means)

@@ -1,9 +1,9 @@
 # ruff: noqa: PTH102, PTH104, PTH105, PTH108, PTH112, PTH114, PTH116, PTH120, PTH123
-# One verb here is one system call on a text: pathlib adds objects and hides errors.
-"""The local file system as tables see it: durable writes, errors with their path, no stale checksum files.
+# Paths are strings for direct system calls: pathlib would add objects and hide errors.
+"""Local disks behind the storage port: durable writes, errors with their path, no stale checksum files.
 
-Hadoop's local file system leaves ``.NAME.crc`` beside a file and refuses to read the file when it does not fit.
-Every method that changes or moves a file therefore removes its side file.
+Hadoop's local file system keeps a checksum file ``.NAME.crc`` beside a file and refuses to read the file if they differ.
+Every method that changes or moves a file therefore removes its checksum file.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _BLOCK = 1 << 20  # bytes read at a time
 class LocalFileSystem:
     """``ports.FileSystem`` on local disks.
 
-    Paths are absolute, plain (``/wh/t``) or with ``file:`` before them. As in Hadoop's ``Path`` nothing is
-    decoded: ``%41`` is four characters of a name, in both forms. ``durable``: ask the disk to write
-    (``fsync``) files and directories before a verb returns. OSError becomes StorageError with the path.
+    Paths are absolute, plain (``/wh/t``) or with ``file:`` before them. As in Hadoop's ``Path``, nothing is decoded:
+    ``%41`` is three characters of a name, in both forms. ``durable``: call ``fsync`` for files and directories before a
+    method returns. OSError becomes StorageError with the path.
     """
 
     durable: bool = True
@@ -42,14 +42,14 @@ class LocalFileSystem:
     def list_tree(self, root: str) -> tuple[FileEntry, ...]:
         """List everything below ``root``, sorted by path.
 
-        What disappears meanwhile is left out (a cleaner may be at work). MissingDirectoryError if ``root`` is
-        not a directory, StorageError where symbolic links lead to one directory on too many ways.
+        Entries that disappear meanwhile (a cleaner may be running) are left out. Raises MissingDirectoryError if ``root``
+        is not a directory, StorageError if symbolic links reach one directory by too many paths.
         """
         top = local_path(root)
         entries: list[FileEntry] = []
         todo = [""]
-        links = _Links(root)
-        with _errors("list", root):
+        links = _LinkedDirectories(root)
+        with _storage_errors("list", root):
             while todo:
                 prefix = todo.pop()
                 try:
@@ -61,16 +61,18 @@ class LocalFileSystem:
         return tuple(entries)
 
     def list_directory(self, root: str) -> tuple[FileEntry, ...]:
-        """List one directory, sorted by path. MissingDirectoryError if ``root`` is not a directory."""
+        """List one directory, sorted by path. Raises MissingDirectoryError if ``root`` is not a directory."""
         entries: list[FileEntry] = []
-        with _errors("list", root):
+        with _storage_errors("list", root):
             try:
-                self._list(local_path(root), "", entries, [], _Links(root))
+                self._list(local_path(root), "", entries, [], _LinkedDirectories(root))
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise MissingDirectoryError("the directory is not there", path=root) from error
         return tuple(sorted(entries, key=lambda entry: entry.path))
 
-    def _list(self, top: str, prefix: str, entries: list[FileEntry], todo: list[str], links: _Links) -> None:
+    def _list(
+        self, top: str, prefix: str, entries: list[FileEntry], todo: list[str], links: _LinkedDirectories
+    ) -> None:
         with os.scandir(f"{top}/{prefix}") as found:
             for item in found:
                 path = prefix + item.name
@@ -85,11 +87,11 @@ class LocalFileSystem:
                 elif not (item.is_symlink() and _leads_upwards(item.path)):
                     entries.append(FileEntry(path, is_dir, modified=_milliseconds(status)))
                     todo.append(path + "/")
-                    links.pass_by(prefix, path, status, is_link=item.is_symlink())
+                    links.count(prefix, path, status, is_link=item.is_symlink())
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or directory is there."""
-        with _errors("look at", path):
+        with _storage_errors("look at", path):
             try:
                 os.stat(local_path(path))
             except (FileNotFoundError, NotADirectoryError):
@@ -97,18 +99,20 @@ class LocalFileSystem:
             return True
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents; one that is there already is fine."""
-        with _errors("create the directory", path):
+        """Create a directory and its parents; an existing one is no error."""
+        with _storage_errors("create the directory", path):
             self._make(local_path(path))
 
     def _make(self, path: str) -> None:
         try:
-            self._make_one(path)
+            self._make_single(path)
         except FileNotFoundError:
             self._make(os.path.dirname(path))
-            self._make_one(path)  # once more only: /proc says the same of what it does not let be made
+            self._make_single(
+                path
+            )  # only once: /proc reports FileNotFoundError also for directories that cannot be made
 
-    def _make_one(self, path: str) -> None:
+    def _make_single(self, path: str) -> None:
         try:
             os.mkdir(path)
         except FileExistsError:
@@ -118,21 +122,21 @@ class LocalFileSystem:
             self._sync_directory(os.path.dirname(path))
 
     def read_bytes(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """Read a range of a file; fewer bytes where it ends before (negative ``start``: from its end)."""
-        with _errors("read", path), open(local_path(path), "rb", opener=_open_regular) as file:
+        """Read a range of a file, fewer bytes if it ends earlier (negative ``start``: counted from its end)."""
+        with _storage_errors("read", path), open(local_path(path), "rb", opener=_open_regular) as file:
             if start < 0:
                 start = max(0, os.fstat(file.fileno()).st_size + start)
             file.seek(start)
             return file.read() if length is None else file.read(length)
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Create or replace a small file: readers see the old or the new content, nothing between."""
+        """Create or replace a small file; readers see either the old or the new content."""
         self.write_pieces(path, (data,))
 
     def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Create or replace a file from pieces that come one after another: it is there with the last one."""
+        """Create or replace a file from successive pieces; it appears after the last one."""
         target = local_path(path)
-        with _errors("write", path):
+        with _storage_errors("write", path):
             self._make(os.path.dirname(target))
             with self._hidden_beside(target) as scratch:
                 with open(scratch, "xb") as file:
@@ -146,7 +150,7 @@ class LocalFileSystem:
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
         """Overwrite a file from byte ``start`` on and cut it there. Not atomic: for staged files only."""
         target = local_path(path)
-        with _errors("rewrite", path), open(target, "r+b", opener=_open_regular) as file:
+        with _storage_errors("rewrite", path), open(target, "r+b", opener=_open_regular) as file:
             if start > os.fstat(file.fileno()).st_size:
                 raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
             _forget_checksum(target)
@@ -159,27 +163,27 @@ class LocalFileSystem:
     def move_file(self, source: str, target: str) -> None:
         """Move a file to its final name; its parents are made. An existing target is a StorageError."""
         old, new = local_path(source), local_path(target)
-        with _errors(f"move {source} to", target):
+        with _storage_errors(f"move {source} to", target):
             with open(old, "rb", opener=_open_regular) as file:
                 self._sync(file.fileno())
             self._make(os.path.dirname(new))
             _forget_checksum(old)
-            self._take_name(old, new)
+            self._move_unless_taken(old, new)
             _forget_checksum(new)
             self._sync_directory(os.path.dirname(new))
 
     def renames_directories(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
-        """Tell that `move_directory` is one step."""
+        """Return True: a rename is one step."""
         return True
 
-    def changes_files(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
-        """Tell that `replace_tail` writes the tail only."""
+    def replaces_tail_in_place(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
+        """Return True: local files can be overwritten in part."""
         return True
 
     def move_directory(self, source: str, target: str) -> None:
         """Rename a directory; its parents are made. An existing target is a StorageError."""
         old, new = local_path(source), local_path(target)
-        with _errors(f"move {source} to", target):
+        with _storage_errors(f"move {source} to", target):
             self._make(os.path.dirname(new))
             if os.path.lexists(new):  # a rename would replace an empty directory
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
@@ -187,8 +191,8 @@ class LocalFileSystem:
             self._sync_directory(os.path.dirname(new))
             self._sync_directory(os.path.dirname(old))
 
-    def _take_name(self, old: str, new: str) -> None:
-        """Give the file its new name, unless it is taken: a link fails then, a rename would replace."""
+    def _move_unless_taken(self, old: str, new: str) -> None:
+        """Rename a file unless the new name exists. A hard link fails in that case, a rename would replace the file."""
         try:
             os.link(old, new)
         except OSError as error:
@@ -202,7 +206,7 @@ class LocalFileSystem:
         os.unlink(old)
 
     def _copy(self, old: str, new: str, length: int | None = None) -> None:
-        """Copy bytes, under a hidden name until all are there."""
+        """Copy bytes under a hidden name, and rename the complete copy."""
         if os.path.lexists(new):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
         with self._hidden_beside(new) as scratch:
@@ -217,15 +221,15 @@ class LocalFileSystem:
     def copy_file(self, source: str, target: str, length: int | None = None) -> None:
         """Copy a file, or its first ``length`` bytes; parents are made. An existing target is a StorageError."""
         old, new = local_path(source), local_path(target)
-        with _errors(f"copy {source} to", target):
+        with _storage_errors(f"copy {source} to", target):
             self._make(os.path.dirname(new))
             self._copy(old, new, length)
             self._sync_directory(os.path.dirname(new))
 
     def link_file(self, source: str, target: str) -> None:
-        """Give a file a second name (a copy on another disk); parents are made."""
+        """Give a file a second name, or copy it to another disk; parents are made."""
         old, new = local_path(source), local_path(target)
-        with _errors(f"link {source} to", target):
+        with _storage_errors(f"link {source} to", target):
             self._make(os.path.dirname(new))
             try:
                 os.link(os.path.realpath(old), new)
@@ -236,14 +240,14 @@ class LocalFileSystem:
             self._sync_directory(os.path.dirname(new))
 
     def delete_tree(self, path: str) -> None:
-        """Delete a file or directory with all it holds (a symbolic link only itself)."""
+        """Delete a file or directory with its contents; of a symbolic link only the link."""
         target = local_path(path)
-        with _errors("delete", path):
+        with _storage_errors("delete", path):
             for attempt in range(_ATTEMPTS):
                 try:
                     _delete(target)
                     break
-                except FileNotFoundError:  # somebody else deletes, too: go on where they are
+                except FileNotFoundError:  # another process deletes, too: go on with what is left
                     if not os.path.lexists(target):
                         return
                     if attempt == _ATTEMPTS - 1:
@@ -252,7 +256,7 @@ class LocalFileSystem:
                 self._sync_directory(os.path.dirname(target))
 
     def spark_path(self, path: str) -> str:
-        """Return ``file:///…``; Spark reads it undecoded, too (but takes ``*?[]{}`` in it for patterns)."""
+        """Return ``file:///…``. Spark does not decode it either, but reads ``*?[]{}`` in it as patterns."""
         return "file://" + local_path(path)
 
     def _sync(self, descriptor: int) -> None:
@@ -269,7 +273,7 @@ class LocalFileSystem:
 
     @contextmanager
     def _hidden_beside(self, target: str) -> Iterator[str]:
-        """Name a scratch file in the target's directory that no reader looks at; gone afterwards."""
+        """Provide the name of a hidden scratch file in the target's directory; it is removed at the end."""
         folder, name = os.path.split(target)
         scratch = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp"
         try:
@@ -280,32 +284,30 @@ class LocalFileSystem:
 
 
 @dataclass
-class _Links:
-    """Number of paths through symbolic links on which a listing has reached each directory.
+class _LinkedDirectories:
+    """Counter of the paths through symbolic links by which a listing reaches each directory.
 
-    A few dozen directories of links to each other have millions of paths, and every one would be listed.
+    A few dozen directories that link to each other have millions of paths, and a listing would follow every one.
     """
 
     root: str
     behind: set[str] = field(default_factory=set)
     seen: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def pass_by(self, prefix: str, path: str, status: os.stat_result, *, is_link: bool) -> None:
-        """Count a directory that is a link or lies behind one; ``prefix``: the directory that it lies in."""
+    def count(self, prefix: str, path: str, status: os.stat_result, *, is_link: bool) -> None:
+        """Count a path to a directory that is a link or lies behind one; ``prefix``: the parent directory."""
         if not is_link and prefix not in self.behind:
             return
         self.behind.add(f"{path}/")
         key = status.st_dev, status.st_ino
         self.seen[key] = self.seen.get(key, 0) + 1
         if self.seen[key] > _MOST_WAYS:
-            message = (
-                f"symbolic links lead to the directory {self.root}/{path} on more than {_MOST_WAYS} ways"
-            )
+            message = f"symbolic links reach the directory {self.root}/{path} by more than {_MOST_WAYS} paths"
             raise StorageError(message)
 
 
 def local_path(path: str) -> str:
-    """Return the plain absolute path of a path or ``file:`` URI. StorageError for anything else."""
+    """Return the plain absolute path of a path or ``file:`` URI. Raises StorageError for anything else."""
     uri = _FILE_URI.match(path)
     plain = path[uri.end() :] if uri else path
     if not plain.startswith("/") or (uri and plain.startswith("//") and not plain.startswith("///")):
@@ -315,12 +317,12 @@ def local_path(path: str) -> str:
 
 
 def real_local_path(path: str) -> str:
-    """Return a path with every link on its way followed: two names of one place become one."""
+    """Return a path with every symbolic link resolved, so that a directory has only one path."""
     return os.path.realpath(local_path(path))
 
 
 @contextmanager
-def _errors(verb: str, path: str) -> Iterator[None]:
+def _storage_errors(verb: str, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -329,7 +331,7 @@ def _errors(verb: str, path: str) -> Iterator[None]:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    """Open a regular file (or directory), as `open` asks its ``opener`` to; OSError for a pipe, which would block."""
+    """Open a regular file or directory, as the ``opener`` of `open`. Raises OSError for a pipe, which would block."""
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -354,7 +356,7 @@ def _forget_checksum(path: str) -> None:
 
 
 def _leads_upwards(link: str) -> bool:
-    """Tell whether a linked directory holds the link itself: following it would never end."""
+    """Tell whether a link points to a directory above itself, so that following it would never end."""
     real = os.path.realpath(link)
     return (os.path.realpath(os.path.dirname(link)) + "/").startswith(real + "/")
 

@@ -1,4 +1,4 @@
-"""Locations of a table as a snapshot sees them: list, read side files, apply ``core.snapshot.selection``."""
+"""Locations of a table at a snapshot: list the directory, read side files, apply ``core.snapshot.selection``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hiveacid.ports.file_system import FileEntry, FileSystem
 
 _THREADS = 16
 _COPYING = "._COPYING_"
-"""End of names that Hadoop gives to files while they are put there; Spark reads none of them."""
+"""Suffix of files that ``hdfs dfs -put`` is still copying; Spark ignores them."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Location:
-    """A table's or partition's directory and what a snapshot sees in it."""
+    """A table's or partition's directory and the files in it that a snapshot reads."""
 
     root: str
     state: AcidState
@@ -41,7 +41,7 @@ def list_locations(
     *,
     history_kept: bool = False,
 ) -> tuple[Location, ...]:
-    """List and select every partition (or the table itself where ``partitions`` is None).
+    """List every partition (the table itself if ``partitions`` is None) and select what the snapshot reads.
 
     ``history_kept`` as in `core.snapshot.selection.select`.
 
@@ -59,7 +59,7 @@ def for_each_location(
     partitions: Sequence[Partition] | None,
     look: Callable[[str, Partition | None], T],
 ) -> tuple[T, ...]:
-    """Look at every partition (or the table itself where ``partitions`` is None), several at a time."""
+    """Call ``look`` for every partition (for the table itself if ``partitions`` is None), several at a time."""
     if partitions is None:
         return (look(table.location, None),)
     if not partitions:
@@ -101,7 +101,7 @@ def read_location(
 
 
 def list_layout(fs: FileSystem, root: str) -> Listing:
-    """List a location in order by directory, as ``list_layout(fs, "/wh/t").directories``.
+    """List a location, grouped by directory; for example ``list_layout(fs, "/wh/t").directories``.
 
     Raises MissingDirectoryError, and BadDirectoryNameError with the whole path.
     """
@@ -121,7 +121,7 @@ def without_linked_originals(table: TableDefinition, state: AcidState) -> AcidSt
 
 
 def list_adopted(fs: FileSystem, table: TableDefinition, root: str) -> tuple[FileEntry, ...]:
-    """List a location without what compactions left that had not committed when the table was adopted."""
+    """List a location without the directories of compactions that were uncommitted when the table was adopted."""
     entries = fs.list_tree(root)
     invalid = uncommitted_txn_ids(table)
     if not invalid:
@@ -130,7 +130,7 @@ def list_adopted(fs: FileSystem, table: TableDefinition, root: str) -> tuple[Fil
 
 
 def uncommitted_txn_ids(table: TableDefinition) -> frozenset[int]:
-    """Return visibility transaction ids of compactions that had not committed when the table was adopted."""
+    """Return visibility transaction ids of compactions that were uncommitted when the table was adopted."""
     texts = (ADOPTED_INVALID.of(table) or "").split(",")
     return frozenset(_id_in(table, ADOPTED_INVALID, text) for text in texts if text)
 
@@ -143,7 +143,7 @@ def path_visibility_txn_id(path: str) -> int:
 
 
 def read_metadata(fs: FileSystem, root: str, entries: Sequence[FileEntry]) -> dict[str, str]:
-    """Return the texts of ``_metadata_acid`` files by their directory."""
+    """Return the content of every ``_metadata_acid`` file by its directory."""
     return {
         path.rpartition("/")[0]: fs.read_bytes(f"{root}/{path}", 0, MOST_METADATA).decode("utf-8", "replace")
         for path in metadata_paths(entries)
@@ -156,7 +156,7 @@ def adopted_txn_id(table: TableDefinition) -> TxnId:
 
 
 def id_property(table: TableDefinition, key: TableProperty) -> int:
-    """Return the id that a table property holds, 0 where there is none; CatalogError for what is no id."""
+    """Return the id that a table property holds, 0 without the property. Raises CatalogError if it is no id."""
     return _id_in(table, key, key.of(table) or "0")
 
 
@@ -164,13 +164,13 @@ def _id_in(table: TableDefinition, key: TableProperty, text: str) -> int:
     found = parse_number(text) if text.isascii() and text.isdecimal() else None
     if found is None:
         raise CatalogError(
-            f"{table.name}: the property {key.name} holds {text[:40]!r}, which is no transaction or write id"
+            f"{table.name}: the property {key.name} holds {text[:40]!r}, which is not a transaction id or write id"
         )
     return found
 
 
 def plain_files(entries: Iterable[FileEntry], table: TableDefinition) -> Iterable[DataFile]:
-    """Return the data files of a table that knows no transactions: everything that is not hidden, special or being copied there."""
+    """Return the data files of a table that is not transactional: no hidden, special or half-copied files."""
     write_id = WriteId(id_property(table, CONVERSION))
     moving = DeltaName(is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0).format()
     for entry in entries:

@@ -14,14 +14,14 @@ from hiveacid.storage.local_file_system import local_path, real_local_path
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _FILE = re.compile(r"file:", re.IGNORECASE)
 S3 = frozenset({"s3", "s3a", "s3n"})
-"""One store under three names: Hadoop's own connector is called s3a."""
+"""Three schemes of one store; Hadoop's current connector is s3a."""
 OBJECT_STORES = S3 | {"gs", "abfs", "abfss"}
 KNOWN = OBJECT_STORES | {"hdfs", "viewfs", "webhdfs", "swebhdfs", "o3fs", "ofs"}
 
 
 @dataclass(frozen=True)
 class StorageUri:
-    """A URI's parts: ``s3a://bucket/wh/t`` is s3a, bucket, ``/wh/t`` (no slash at its end)."""
+    """Parts of a URI: ``s3a://bucket/wh/t`` is s3a, bucket, ``/wh/t`` (without a trailing slash)."""
 
     scheme: str
     authority: str
@@ -33,12 +33,12 @@ class StorageUri:
 
 
 def is_local(path: str) -> bool:
-    """Tell whether a path or URI is one of this machine's disks."""
+    """Tell whether a path or URI lies on a local disk."""
     return bool(_FILE.match(path)) or not _SCHEME.match(path)
 
 
 def parse_uri(path: str) -> StorageUri:
-    """Return the parts of a URI, normalised; nothing in it is decoded. StorageError for one that leads nowhere."""
+    """Return the parts of a URI, normalised but not decoded. Raises StorageError if a part is missing."""
     found = _SCHEME.match(path)
     if found is None:
         raise StorageError(f"not a URI: {path}")
@@ -54,22 +54,22 @@ def parse_uri(path: str) -> StorageUri:
 def absolute(path: str) -> str:
     """Return a user's path (relative to the working directory, or a URI) in its normal form.
 
-    Local ones become plain absolute paths. Raises UnsupportedFeatureError for schemes nobody knows, StorageError
-    for hosts in ``file:`` URIs.
+    Local paths become plain absolute paths. Raises UnsupportedFeatureError for unknown schemes, StorageError for hosts in
+    ``file:`` URIs.
     """
     if is_local(path):
         return local_path(path if _FILE.match(path) else os.path.abspath(os.path.expanduser(path)))
     uri = parse_uri(path)
     if uri.scheme not in KNOWN:
         raise UnsupportedFeatureError(
-            f"{path}: no file system {uri.scheme}:// is known; known are local paths and "
+            f"{path}: no file system {uri.scheme}:// is known; use a local path or "
             + ", ".join(f"{scheme}://" for scheme in sorted(KNOWN))
         )
     return str(uri)
 
 
 def real_path(path: str) -> str:
-    """Return a path with every link on its way followed: two names of one place become one."""
+    """Return a path with every symbolic link resolved, so that a directory has only one path."""
     if is_local(path):
         return real_local_path(path)
     uri = parse_uri(path)

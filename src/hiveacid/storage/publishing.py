@@ -1,4 +1,4 @@
-"""Final names of staged files, with their corrected tail."""
+"""Publishing of staged files: the corrected tail and the final name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hiveacid.storage.arrow_file_system import blocks
 class FinalNames:
     """Gives files their final names, which no reader sees before the commit. Several threads may share it.
 
-    Where files can be changed, a file gets its end and is moved. Elsewhere (object stores, HDFS) it is written anew,
-    once, straight to its final name, and the staged one goes with its directory. No name is given twice: an object
-    store would replace the first file.
+    On local disks a file gets its new tail and is moved. Elsewhere (object stores, HDFS) the corrected file is written
+    once, to its final name; the staged file is deleted with its directory. No name is used twice, because an object store
+    would replace the first file.
     """
 
     fs: FileSystem
@@ -25,13 +25,13 @@ class FinalNames:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def finish(self, source: str, target: str, start: int, tail: bytes) -> None:
-        """Give a file the bytes ``tail`` from ``start`` on, and the name ``target``. Raises StorageError."""
-        if self.fs.changes_files(target):
+        """Replace a file's bytes from ``start`` on by ``tail`` and name it ``target``. Raises StorageError."""
+        if self.fs.replaces_tail_in_place(target):
             self.fs.replace_tail(source, start, tail)
             self.fs.move_file(source, target)
             return
         self._take(target)
-        self.fs.write_pieces(target, _then(blocks(self.fs, source, 0, start), tail))
+        self.fs.write_pieces(target, _with_tail(blocks(self.fs, source, 0, start), tail))
 
     def _take(self, target: str) -> None:
         folder, _, name = target.rpartition("/")
@@ -39,7 +39,7 @@ class FinalNames:
             if folder not in self._taken:
                 self._taken[folder] = _names(self.fs, folder)
             if name in self._taken[folder]:
-                raise StorageError(f"cannot write {target}: there is a file of that name")
+                raise StorageError(f"cannot write {target}: the file exists")
             self._taken[folder].add(name)
 
 
@@ -50,6 +50,6 @@ def _names(fs: FileSystem, folder: str) -> set[str]:
         return set()
 
 
-def _then(pieces: Iterable[bytes], last: bytes) -> Iterator[bytes]:
+def _with_tail(pieces: Iterable[bytes], last: bytes) -> Iterator[bytes]:
     yield from pieces
     yield last

@@ -17,13 +17,13 @@ Opener = Callable[[StorageUri], FileSystem]
 
 
 def open_by_arrow(uri: StorageUri) -> FileSystem:
-    """Open a place with what the environment says (no Spark, no settings)."""
+    """Open the file system of a URI from environment variables alone, without Spark or settings."""
     return open_arrow(uri, from_environment)
 
 
 @dataclass(frozen=True)
 class AnyFileSystem:
-    """``ports.FileSystem`` on local disks and every other place that ``opener`` opens, once each."""
+    """``ports.FileSystem`` for every path: local disks, and remote file systems that ``opener`` opens once each."""
 
     opener: Opener = open_by_arrow
     local: FileSystem = field(default_factory=LocalFileSystem)
@@ -31,7 +31,7 @@ class AnyFileSystem:
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
     def at(self, path: str) -> FileSystem:
-        """Return the file system that a path lies in. Raises UnsupportedFeatureError, StorageError."""
+        """Return the file system of a path. Raises UnsupportedFeatureError, StorageError."""
         if is_local(path):
             return self.local
         uri = parse_uri(path)
@@ -45,9 +45,9 @@ class AnyFileSystem:
         """See `ports.FileSystem`."""
         return self.at(path).renames_directories(path)
 
-    def changes_files(self, path: str) -> bool:
+    def replaces_tail_in_place(self, path: str) -> bool:
         """See `ports.FileSystem`."""
-        return self.at(path).changes_files(path)
+        return self.at(path).replaces_tail_in_place(path)
 
     def list_tree(self, root: str) -> tuple[FileEntry, ...]:
         """See `ports.FileSystem`."""
@@ -97,7 +97,7 @@ class AnyFileSystem:
             fs.copy_file(source, target, length)
             return
         if fs.exists(target):
-            raise StorageError(f"cannot copy {source} to {target}: there is something of that name")
+            raise StorageError(f"cannot copy {source} to {target}: the target exists")
         size = length if length is not None else size_of(other, source)
         fs.write_pieces(target, blocks(other, source, 0, size))
 
@@ -110,7 +110,7 @@ class AnyFileSystem:
             self.copy_file(source, target)
 
     def move_directory(self, source: str, target: str) -> None:
-        """See `ports.FileSystem`; both are in one place."""
+        """See `ports.FileSystem`; both paths are in one file system."""
         self.at(target).move_directory(source, target)
 
     def delete_tree(self, path: str) -> None:
@@ -123,7 +123,7 @@ class AnyFileSystem:
 
 
 def size_of(fs: FileSystem, path: str) -> int:
-    """Return a file's length in bytes; StorageError where it is not there."""
+    """Return a file's length in bytes. Raises StorageError if it does not exist."""
     folder, _, name = path.rpartition("/")
     found = next((one.size for one in fs.list_directory(folder) if one.path == name and not one.is_dir), None)
     if found is None:

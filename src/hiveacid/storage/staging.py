@@ -42,15 +42,15 @@ def staging_txn_id(name: str) -> TxnId | None:
 def abandoned_staging(entries: Iterable[FileEntry], is_open: Callable[[TxnId], bool]) -> tuple[str, ...]:
     """Return the staging directories in a listing (relative paths) whose transactions have ended.
 
-    Writers stage below the table, compactions below the partition: the result is moved as one directory, and
-    that needs one file system.
+    Writers stage below the table. Compactions stage below the partition, because moving the result as one directory needs
+    one file system.
     """
     found = []
     for entry in entries:
         above, _, name = entry.path.rpartition("/")
         txn_id = staging_txn_id(name) if entry.is_dir else None
         if any(part.startswith((".", "_")) for part in above.split("/")):
-            continue  # in a hidden directory: somebody's copy, or a part of another staging directory
+            continue  # in a hidden directory: a user's copy, or a part of another staging directory
         if txn_id is not None and not is_open(txn_id):
             found.append(entry.path)
     return tuple(found)
@@ -59,8 +59,8 @@ def abandoned_staging(entries: Iterable[FileEntry], is_open: Callable[[TxnId], b
 def expired_staging(entries: Iterable[FileEntry], before: int) -> tuple[str, ...]:
     """Return the directories in a listing in which jobs and streaming queries stage, untouched since ``before`` (ms).
 
-    They belong to no transaction, so their age tells that nobody comes back. A job that does after all finds its
-    files gone and fails: it never writes a part of its rows.
+    They belong to no transaction, so only their age shows that the job has died. A job that is still alive finds its
+    files missing and fails; it never commits only a part of its rows.
     """
     latest: dict[str, int] = {}
     for entry in entries:

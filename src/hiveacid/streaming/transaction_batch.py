@@ -82,7 +82,7 @@ class TransactionBatch:
         for txn_id, write_id in zip(ids, write_ids, strict=True):
             work.heartbeats.track(txn_id)
             txn = Transaction(work.store, work.heartbeats, context.settings, work.clock, txn_id)
-            txn.set_begun(Begun(txn_id, allocated={target.table.name: write_id}))
+            txn.adopt_start(Begun(txn_id, allocated={target.table.name: write_id}))
             made.append(txn)
         return cls(context, target, made, write_ids, overwrite=overwrite)
 

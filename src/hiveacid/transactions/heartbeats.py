@@ -20,42 +20,42 @@ logger = logging.getLogger(__name__)
 _LONGEST_TURN = 10.0
 _ABORTED = "was aborted (timed out, or by ABORT TRANSACTIONS)"
 _MISSING = "is not known to the store any more"
-# Who ends silent transactions may go by a hive.txn.timeout of its own: half of Hive's default is safe with most of them.
+# The process that aborts silent transactions may have another hive.txn.timeout. Half of Hive's default is safe with most.
 _LONGEST_INTERVAL = 150.0
-_BEGINNER: ContextVar[int | None] = ContextVar("hiveacid_beginner", default=None)
-_BEATS = 3  # in the time-out of a store that says its own: one of them may be lost
+_OWNER_THREAD: ContextVar[int | None] = ContextVar("hiveacid_beginner", default=None)
+_BEATS_PER_TIMEOUT = 3  # if the store has a time-out of its own: one lost heartbeat is no harm
 
 
 def owner_thread() -> int:
-    """Return the ident of the thread that owns what this one begins: itself, or the one that it helps."""
-    return _BEGINNER.get() or threading.get_ident()
+    """Return the ident of the thread that owns transactions begun here: this thread, or the one that it works for."""
+    return _OWNER_THREAD.get() or threading.get_ident()
 
 
 @contextmanager
 def on_behalf_of(thread: int) -> Iterator[None]:
-    """Let another thread own what this one begins in the block: one statement may use several threads."""
-    before = _BEGINNER.set(thread)
+    """Make ``thread`` the owner of transactions begun in the block, for statements that use several threads."""
+    before = _OWNER_THREAD.set(thread)
     try:
         yield
     finally:
-        _BEGINNER.reset(before)
+        _OWNER_THREAD.reset(before)
 
 
 class Heartbeats:
     """Keeps transactions alive from a background thread while their owners work.
 
-    The thread starts with the first transaction and ends with `close`. A second thread ends snapshots without holders:
-    whatever it waits for, heartbeats continue.
+    The thread starts with the first transaction and ends with `close`. A second thread runs the sweepers, which may wait
+    for the store, so that heartbeats continue meanwhile.
     """
 
     def __init__(self, store: TransactionPort, interval: float) -> None:
-        """``interval``: seconds between two beats (half of ``hive.txn.timeout``, as Hive does), less if the store says so."""
+        """``interval``: seconds between heartbeats, half of ``hive.txn.timeout`` as in Hive; a store may require less."""
         self._store = store
         self.interval = interval  # may change: SET hive.txn.timeout
         self._longest = _LONGEST_INTERVAL
         self._lock = threading.Lock()
-        self._open: dict[TxnId, int] = {}  # the thread that `owner_thread` said
-        self._intervals: dict[TxnId, float] = {}  # of open transactions: the interval when each began
+        self._open: dict[TxnId, int] = {}  # transaction → ident of its owner thread
+        self._intervals: dict[TxnId, float] = {}  # the interval when each transaction began
         self._lost: dict[TxnId, str] = {}
         self._commit_listeners: list[Callable[[], None]] = []
         self._sweepers: list[Callable[[], object]] = []
@@ -63,7 +63,7 @@ class Heartbeats:
         self._threads: dict[Callable[[], None], threading.Thread] = {}
 
     def track(self, txn_id: TxnId) -> None:
-        """Beat for a transaction from now on."""
+        """Send heartbeats for a transaction from now on."""
         with self._lock:
             self._open[txn_id] = owner_thread()
             self._intervals[txn_id] = self.interval
@@ -77,7 +77,7 @@ class Heartbeats:
             self._threads[run].start()
 
     def forget(self, txn_id: TxnId, *, wrote: bool = False) -> None:
-        """Stop beating for a transaction that ended; ``wrote``: it has committed something."""
+        """Stop the heartbeats of a transaction that ended; ``wrote``: it has committed writes, so tell the listeners."""
         with self._lock:
             self._open.pop(txn_id, None)
             self._intervals.pop(txn_id, None)
@@ -85,8 +85,8 @@ class Heartbeats:
         for tell in self._commit_listeners if wrote else ():
             tell()
 
-    def alive(self, thread: int | None = None) -> frozenset[TxnId]:
-        """Return the transactions that are beaten for now; of ``thread`` (its ident) those that it began."""
+    def tracked(self, thread: int | None = None) -> frozenset[TxnId]:
+        """Return the transactions that get heartbeats; with ``thread`` (an ident), only those that this thread owns."""
         with self._lock:
             return frozenset(txn_id for txn_id, began in self._open.items() if thread in (None, began))
 
@@ -95,7 +95,7 @@ class Heartbeats:
         self._commit_listeners.append(tell)
 
     def on_turn(self, sweep: Callable[[], object]) -> None:
-        """Call ``sweep`` at every turn, in a thread of its own, once there was a transaction."""
+        """Call ``sweep`` at every turn in the second thread, from the first transaction on."""
         with self._lock:
             self._sweepers.append(sweep)
             if self._threads:
@@ -133,10 +133,10 @@ class Heartbeats:
     def _read_store_timeout(self) -> None:
         timeout = self._store.txn_timeout()
         if timeout is not None:
-            self._longest = min(_LONGEST_INTERVAL, timeout / _BEATS)
+            self._longest = min(_LONGEST_INTERVAL, timeout / _BEATS_PER_TIMEOUT)
 
     def _pause(self) -> float:
-        """Return the seconds between two beats: each transaction keeps the timeout that it began with."""
+        """Return the seconds between two heartbeats, short enough for the time-out that each transaction began with."""
         with self._lock:
             return min(self.interval, self._longest, *self._intervals.values())
 
@@ -160,7 +160,7 @@ class Heartbeats:
 
 
 def _run_safely(action: Callable[[], object]) -> bool:
-    """Run one action of a turn, tell whether it worked; no failure keeps the others from their turn."""
+    """Run one action of a turn and tell whether it succeeded; a failure is logged, so that other actions still run."""
     try:
         action()
     except Exception:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_ENDING = 10.0  # seconds for another thread's transactions to end: a store may never answer
+_LONGEST_ENDING = 10.0  # seconds that `close` waits for a sweep in another thread: a store may never answer
 
 
 class Holder(Protocol):
@@ -28,31 +28,31 @@ class Holder(Protocol):
 
 
 class _Pin:
-    """Holds a snapshot while a plan is being made of it."""
+    """Holder of a snapshot while a plan is made from it."""
 
     def __init__(self) -> None:
         """Start pinned."""
         self.pinned = True
 
     def alive(self) -> bool:
-        """Tell whether the plan is still in the making."""
+        """Tell whether the plan is still being made."""
         return self.pinned
 
 
 class ReadLeases:
-    """Read transactions that keep the cleaner from their files; equal snapshots share one."""
+    """Read transactions that keep the cleaner from deleting their files; equal snapshots share one."""
 
     def __init__(self, transactions: Transactions) -> None:
         """Register the sweep of unreferenced snapshots with the heartbeat."""
         self._transactions = transactions
         self._lock = threading.Lock()
         self._held: list[tuple[Transaction, list[Holder]]] = []
-        self._ending = threading.Lock()  # of whoever takes snapshots out of the list, until they have ended
+        self._ending = threading.Lock()  # held while snapshots are out of the list but not ended yet
         transactions.heartbeats.on_turn(self.sweep)
 
     @contextmanager
     def acquire(self, settings: Settings) -> Iterator[Transaction]:
-        """Give a read transaction whose snapshot is the present state; `hold` it within the block."""
+        """Provide a read transaction with the current snapshot; call `hold` within the block to keep it open."""
         pin = _Pin()
         try:
             yield self._take(settings, pin)
@@ -73,17 +73,17 @@ class ReadLeases:
     def _is_present(self, txn: Transaction) -> bool:
         try:
             own = txn.snapshot()
-        except TransactionError:  # the reaper, or ABORT TRANSACTIONS: only what holds it is lost
+        except TransactionError:  # aborted by time-out or ABORT TRANSACTIONS: only its own holders fail
             return False
         now = self._transactions.store.valid_txns()
         if txn.txn_id not in now.open:
-            return False  # reaped, and nobody here has heard of it yet
+            return False  # aborted by time-out; the next heartbeat will report it
         if now.high_watermark != own.high_watermark or now.aborted != own.aborted:
             return False
         return {*now.open, txn.txn_id} == {*own.open, txn.txn_id}
 
     def holds(self, txn: Transaction) -> bool:
-        """Tell whether a transaction is one of these."""
+        """Tell whether a transaction is one of the leased read transactions."""
         with self._lock:
             return any(held is txn for held, _ in self._held)
 
@@ -93,7 +93,7 @@ class ReadLeases:
             next(holders for held, holders in self._held if held is txn).append(holder)
 
     def sweep(self) -> int:
-        """End read transactions without a living holder; return how many go on."""
+        """End read transactions without a living holder; return how many stay open."""
         with self._ending:
             with self._lock:
                 held = [
@@ -105,13 +105,13 @@ class ReadLeases:
                 for txn in tuple(left):
                     if _end_read(txn):
                         left.remove(txn)
-            finally:  # where the store did not answer, or Ctrl-C came, the next turn tries again
+            finally:  # if the store did not answer, or on Ctrl-C, the next turn tries again
                 with self._lock:
                     self._held[:0] = [(txn, []) for txn in left]
         return sum(bool(alive) for _, alive in held)
 
     def close(self) -> None:
-        """End all of them; what a turn of the heartbeat is just ending is waited for, as long as it is worth it."""
+        """End all read transactions. Waits up to 10 seconds for a sweep that is just ending some of them."""
         waited = self._ending.acquire(timeout=_LONGEST_ENDING)
         try:
             with self._lock:
@@ -128,7 +128,7 @@ def _end_read(txn: Transaction) -> bool:
     try:
         if not txn.ended:
             txn.commit()
-    except TransactionError:  # reaped already: nothing was written, nothing is lost
+    except TransactionError:  # already aborted by time-out: a read transaction has nothing to lose
         logger.info("read transaction %s had ended before", txn.txn_id)
         txn.heartbeats.forget(txn.txn_id)
     except HiveAcidError:

@@ -46,8 +46,8 @@ __all__ = ["Heartbeats", "Transaction", "Transactions", "this_client"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_STATEMENTS = 4096  # what a bucket property has room for (``BucketCodec``)
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 15.0  # seconds between two looks at a waiting lock (DbLockManager)
+_MOST_STATEMENTS = 4096  # a bucket property has 12 bits for the statement id (``BucketCodec``)
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 15.0  # seconds between two checks of a waiting lock (DbLockManager)
 
 
 def this_client(agent: str = "hiveacid") -> Client:
@@ -61,7 +61,7 @@ def this_client(agent: str = "hiveacid") -> Client:
 
 @dataclass
 class Transaction:
-    """An open transaction. Not thread-safe; made by `begin`."""
+    """An open transaction, made by `Transactions.begin`. Not thread-safe."""
 
     store: TransactionStore
     heartbeats: Heartbeats
@@ -71,14 +71,14 @@ class Transaction:
     explicit: bool = False
     ended: bool = False
     failed: str | None = None
-    guard: Transaction | None = None  # holds the locks of this one, and ends with it
+    guard: Transaction | None = None  # the transaction that holds this one's locks; it ends with this one
     warned: set[TableName] = field(default_factory=set)
     _snapshot: ValidTxnList | None = None
     _write_ids: dict[TableName, WriteId] = field(default_factory=dict)
-    _lists: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
+    _valid_write_ids: dict[TableName, ValidWriteIdList] = field(default_factory=dict)
     _overtaken: set[TableName] = field(default_factory=set)
     _held: list[LockComponent] = field(default_factory=list)
-    _statements: int = 0
+    _next_statement: int = 0
     _written: list[Written] = field(default_factory=list)
     _partitions: list[NewPartition] = field(default_factory=list)
     _files: list[NewFiles] = field(default_factory=list)
@@ -92,9 +92,10 @@ class Transaction:
     _on_commit: list[Callable[[], None]] = field(default_factory=list)
 
     def lock(self, components: Sequence[LockComponent], *, zero_wait: bool = False) -> None:
-        """Take locks, waiting as ``hive.lock.*`` say, or not. Raises LockTimeoutError; leaves no request behind.
+        """Take locks. Waits as ``hive.lock.*`` say; ``zero_wait``: does not wait. Raises LockTimeoutError.
 
-        What the transaction holds already is not asked for again: it would queue behind those who wait for it.
+        A failed call leaves no request in the queue. Locks that the transaction holds are not requested again: the second
+        request would queue behind transactions that wait for the first.
         """
         self._require_open()
         wanted = [one for one in components if not any(covers(held, one) for held in self._held)]
@@ -103,24 +104,26 @@ class Transaction:
         answer = self.store.lock(self.txn_id, wanted, zero_wait=zero_wait)
         if answer.state is LockState.NOT_ACQUIRED:
             raise LockTimeoutError(
-                f"no lock on {_names(wanted)}, and it is not waited for; blocked by {answer.blocked_by}"
+                f"no lock on {_format_resources(wanted)}, which is not waited for; blocked by {answer.blocked_by}"
             )
         self._write_ids.update(answer.allocated)
         self.wait_for(answer, wanted)
 
     def wait_for(self, answer: LockAnswer, components: Sequence[LockComponent]) -> None:
-        """Wait for a request as :meth:`lock` does."""
+        """Wait until a lock request is granted, as :meth:`lock` does."""
         pause = _FIRST_WAIT
         try:
             for turn in range(self.settings.get(keys.LOCK_NUMRETRIES)):
                 if answer.state is LockState.ACQUIRED:
                     break
                 if turn == 8:  # noqa: PLR2004 - after some seconds
-                    logger.warning("waiting for a lock on %s: %s", _names(components), answer.blocked_by)
+                    logger.warning(
+                        "waiting for a lock on %s: %s", _format_resources(components), answer.blocked_by
+                    )
                 self.clock.sleep(min(pause, self.settings.get(keys.LOCK_SLEEP)))
                 pause = min(pause * 2, _LONGEST_WAIT)
                 self.heartbeats.check(self.txn_id)
-                self.store.abort_timed_out()  # whoever waits for a dead client ends its transactions
+                self.store.abort_timed_out()  # the lock may belong to a client that died
                 answer = self._check_lock(answer.lock_id)
         except BaseException:
             self.store.unlock(answer.lock_id)
@@ -130,10 +133,12 @@ class Transaction:
             return
         self.store.unlock(answer.lock_id)
         blocked = f"; blocked by {answer.blocked_by}" if answer.blocked_by else ""
-        raise LockTimeoutError(f"no lock on {_names(components)}{blocked}: try again, or see SHOW LOCKS")
+        raise LockTimeoutError(
+            f"no lock on {_format_resources(components)}{blocked}: try again, or see SHOW LOCKS"
+        )
 
     def _check_lock(self, lock_id: LockId) -> LockAnswer:
-        """Look at a waiting request. It goes with its transaction: then that is what there is to say."""
+        """Check a waiting request. If it disappeared with its transaction, report the abort, not the missing request."""
         try:
             return self.store.check_lock(lock_id)
         except TransactionStateError:
@@ -144,7 +149,7 @@ class Transaction:
             ) from None
 
     def snapshot(self) -> ValidTxnList:
-        """Return the transactions this one sees: fixed at the first call."""
+        """Return the snapshot of this transaction, taken at the first call."""
         self._require_open()
         if self._snapshot is None:
             self._snapshot = self.store.take_snapshot(self.txn_id)
@@ -153,8 +158,8 @@ class Transaction:
     def require_protection(self) -> None:
         """Raise TransactionAbortedError unless the store still counts the transaction as open.
 
-        To be asked after a directory was listed: only while a transaction is open the cleaner leaves what it
-        reads. One that slept past its time-out would miss directories and not know it.
+        Call it after listing a directory. The cleaner keeps the files of open transactions only, so a transaction that
+        slept past its time-out could miss directories without noticing.
         """
         self._require_open()
         state = self.store.txn_state(self.txn_id)
@@ -165,39 +170,39 @@ class Transaction:
             )
 
     def valid_write_ids(self, table: TableName) -> ValidWriteIdList:
-        """Return what of a table this transaction sees, its own writes included."""
-        if table not in self._lists:
-            self._keep_write_ids(table, self.store.valid_write_ids(self.snapshot(), [table])[table])
-            self.store.record_read_write_ids(self.txn_id, [self._lists[table]])
+        """Return the write ids of a table that this transaction reads, its own included."""
+        if table not in self._valid_write_ids:
+            self._set_valid_write_ids(table, self.store.valid_write_ids(self.snapshot(), [table])[table])
+            self.store.record_read_write_ids(self.txn_id, [self._valid_write_ids[table]])
         own = self._write_ids.get(table)
-        return self._lists[table] if own is None else self._lists[table].with_own(own)
+        return self._valid_write_ids[table] if own is None else self._valid_write_ids[table].with_own(own)
 
     def committed_write_ids(self, table: TableName) -> ValidWriteIdList:
-        """Return what of a table was committed when this transaction took its snapshot."""
-        if table not in self._lists:
+        """Return the write ids of a table that were committed at this transaction's snapshot, without its own."""
+        if table not in self._valid_write_ids:
             self.valid_write_ids(table)
-        return self._lists[table]
+        return self._valid_write_ids[table]
 
-    def set_begun(self, begun: Begun, locks: Sequence[LockComponent] = ()) -> None:
-        """Keep what the transaction began with."""
+    def adopt_start(self, begun: Begun, locks: Sequence[LockComponent] = ()) -> None:
+        """Adopt the locks, snapshot and write ids that the store granted when the transaction began."""
         self._held.extend(locks)
         self._snapshot = begun.snapshot
         if begun.lock is not None:
             self._write_ids.update(begun.lock.allocated)
         self._write_ids.update(begun.allocated)
         for table, seen in begun.write_ids.items():
-            self._keep_write_ids(table, seen)
+            self._set_valid_write_ids(table, seen)
 
-    def _keep_write_ids(self, table: TableName, seen: ValidWriteIdList) -> None:
-        """Keep what is seen of a table: nothing above the transaction's own write id.
+    def _set_valid_write_ids(self, table: TableName, seen: ValidWriteIdList) -> None:
+        """Set the valid write ids of a table, without those above the transaction's own write id.
 
-        A metastore gives that before the lock. Rows of others that got a higher one since could not be changed: a
-        delete reaches no higher write id, and a base hides none.
+        A metastore allocates the own write id before it grants the lock. Another transaction may commit with a higher one
+        meanwhile. Its rows could not be changed: a delete event or a base affects lower write ids only.
         """
         own = self._write_ids.get(table)
         if own is not None and seen.count_valid(own + 1, seen.high_watermark):
             self._overtaken.add(table)
-        self._lists[table] = seen if own is None else seen.below(own)
+        self._valid_write_ids[table] = seen if own is None else seen.below(own)
 
     def was_overtaken(self, table: TableName) -> bool:
         """Tell whether a higher write id had committed before this transaction took its snapshot."""
@@ -205,25 +210,25 @@ class Transaction:
 
     def misses_commits_of(self, table: TableName, now: ValidWriteIdList) -> bool:
         """Tell whether ``now`` has a committed write id that this transaction's snapshot has not."""
-        return _has_more(now, self.valid_write_ids(table))
+        return _has_new_commits(now, self.valid_write_ids(table))
 
     def write_id(self, table: TableName) -> WriteId:
         """Return the transaction's write id for a table, allocated at the first call."""
         self._require_open()
-        if table not in self._lists:
-            self.valid_write_ids(table)  # before the id is given: the list must not know it as open
+        if table not in self._valid_write_ids:
+            self.valid_write_ids(table)  # before the allocation: the list must not contain the own id as open
         if table not in self._write_ids:
             self._write_ids[table] = self.store.allocate_write_ids([self.txn_id], table)[0]
         return self._write_ids[table]
 
     def next_statements(self, count: int) -> range:
-        """Take ``count`` statement ids; a delete reaches rows of smaller ones only."""
-        first = self._statements
+        """Allocate ``count`` statement ids; a delete event affects rows of smaller statement ids only."""
+        first = self._next_statement
         if first + count > _MOST_STATEMENTS:
             raise UnsupportedFeatureError(
-                f"transaction {self.txn_id}: more than {_MOST_STATEMENTS} statement ids; commit, go on in another"
+                f"transaction {self.txn_id}: more than {_MOST_STATEMENTS} statement ids; commit and begin another"
             )
-        self._statements += count
+        self._next_statement += count
         return range(first, first + count)
 
     def add_written(
@@ -233,47 +238,47 @@ class Transaction:
         tables: Sequence[TableDefinition] = (),
         files: Sequence[NewFiles] = (),
     ) -> None:
-        """Note what was written, and catalog rows that appear with the commit: all of it goes with the commit."""
+        """Add writes and new catalog rows to what the commit will record."""
         self._files.extend(files)
         self._written.extend(written)
         self._partitions.extend(partitions)
         self._tables.extend(tables)
 
     def add_summary(self, table: TableName, summary: OperationSummary) -> None:
-        """Note what a statement did, for the table's history."""
+        """Add a statement's summary to the record that the table's history gets."""
         before = self._summaries.get(table)
         self._summaries[table] = summary if before is None else merge_summaries(before, summary)
 
-    def add_overwritten(self, table: TableName, places: Iterable[tuple[str | None, ...]]) -> None:
-        """Note partitions with a base of this write id: nothing written later would be read beside it."""
-        self._overwritten.setdefault(table, set()).update(places)
+    def add_overwritten(self, table: TableName, partitions: Iterable[tuple[str | None, ...]]) -> None:
+        """Remember partitions with a base of this write id: readers would ignore later deltas of the same write id."""
+        self._overwritten.setdefault(table, set()).update(partitions)
 
     def require_not_overwritten(
-        self, table: TableName, places: Iterable[tuple[str | None, ...]] | None = None
+        self, table: TableName, partitions: Iterable[tuple[str | None, ...]] | None = None
     ) -> None:
         """Refuse a second write to partitions (None: any) that this transaction has overwritten."""
         taken = self._overwritten.get(table, set())
-        if taken if places is None else taken.intersection(places):
+        if taken if partitions is None else taken.intersection(partitions):
             raise UnsupportedFeatureError(
                 f"{table} was overwritten (or truncated) earlier in this transaction: Hive's layout has no place "
                 f"for a later write beside base_{self._write_ids.get(table)}; commit first"
             )
 
     def creates_table(self, table: TableName) -> bool:
-        """Tell whether a table only comes into being with this transaction's commit."""
+        """Tell whether a table is created by this transaction's commit."""
         return any(made.name == table for made in self._tables)
 
     def new_partitions(self, table: TableName) -> list[NewPartition]:
-        """Return partitions of a table that this transaction made."""
+        """Return the partitions of a table that this transaction creates."""
         return [new for new in self._partitions if new.table == table]
 
     def alter_at_commit(self, table: TableDefinition, *, skipped: int = 0) -> None:
-        """Let a definition take effect with the commit, and pass over write ids."""
+        """Change a table's definition with the commit, and leave the next ``skipped`` write ids unused."""
         ids = ((table.name, skipped),) if skipped else ()
         self._altered = CatalogChanges(altered=(table,), skipped=ids)
 
     def add_stream_batch(self, batch: StreamBatch) -> None:
-        """Let the progress of a stream go with the commit."""
+        """Commit the progress of a stream together with this transaction."""
         self._batch = batch
 
     def on_commit(self, action: Callable[[], None]) -> None:
@@ -285,11 +290,11 @@ class Transaction:
         self._on_abort.append(action)
 
     def commit(self) -> None:
-        """Make it visible. Raises WriteConflictError or TransactionAbortedError; then nothing is visible.
+        """Commit: make all writes visible. Raises WriteConflictError or TransactionAbortedError; then none is visible.
 
-        Raises StreamReplayedError, StreamFencedError (both are aborts) for a batch that it carries.
+        Raises StreamReplayedError, StreamFencedError (both abort the transaction) for the batch of a stream.
 
-        Raises CommitStateUnknownError if the answer was lost and the store cannot be asked: then the files stay.
+        Raises CommitStateUnknownError if the answer was lost and the store cannot be asked; then the files stay in place.
         """
         self._require_open()
         if self.failed:
@@ -313,16 +318,16 @@ class Transaction:
             )
         except TransactionAbortedError:
             self._end()
-            self._run(self._on_abort)
+            self._run_actions(self._on_abort)
             raise
         except CommitStateUnknownError:
             self._end()
             raise
         self._end(wrote=bool(self._write_ids))
-        self._run(self._on_commit)
+        self._run_actions(self._on_commit)
 
     def abort(self, reason: str) -> None:
-        """Give up: abort in the store, remove what was published. Safe to call twice.
+        """Abort in the store and remove the published files. A second call does nothing.
 
         A store that cannot be reached is no error: without heartbeats the transaction times out, and the cleaner
         takes its files.
@@ -332,17 +337,17 @@ class Transaction:
         self._end()
         try:
             aborted = self.txn_id in self.store.abort_txns([self.txn_id], reason)
-            # an interrupted commit may have gone through after all: then its files are the table's
+            # an interrupted commit may have succeeded: then the files belong to the table
             if aborted or self.store.txn_state(self.txn_id) == TransactionState.ABORTED:
-                self._run(self._on_abort)
+                self._run_actions(self._on_abort)
         except StoreError:
             logger.warning("transaction %s is left to its time-out: no store", self.txn_id, exc_info=True)
 
-    def _run(self, actions: Sequence[Callable[[], None]]) -> None:
+    def _run_actions(self, actions: Sequence[Callable[[], None]]) -> None:
         for action in actions:
             try:
                 action()
-            except HiveAcidError:  # nobody sees these files
+            except HiveAcidError:  # no reader sees these files
                 logger.warning("transaction %s leaves files to the cleaner", self.txn_id, exc_info=True)
 
     def _end(self, *, wrote: bool = False) -> None:
@@ -357,13 +362,13 @@ class Transaction:
         self.heartbeats.check(self.txn_id)
 
 
-def _has_more(now: ValidWriteIdList, before: ValidWriteIdList) -> bool:
+def _has_new_commits(now: ValidWriteIdList, before: ValidWriteIdList) -> bool:
     """Tell whether ``now`` has a committed write id that ``before`` has not."""
     fresh = range(int(before.high_watermark) + 1, int(now.high_watermark) + 1)
     return any(now.is_valid(one) for one in (*before.open, *fresh))
 
 
-def _names(components: Sequence[LockComponent]) -> str:
+def _format_resources(components: Sequence[LockComponent]) -> str:
     return ", ".join(
         ".".join(part for part in (c.database, c.table, c.partition) if part) for c in components
     )
@@ -388,8 +393,8 @@ class Transactions:
     ) -> Transaction:
         """Open a transaction and start its heartbeat.
 
-        ``start``: take its locks (waiting as :meth:`Transaction.lock`) and then its snapshot, too; without one
-        both are the caller's business, in this order. Raises LockTimeoutError; then nothing is left.
+        ``start``: also take its locks (waiting as :meth:`Transaction.lock`) and then the snapshot. Without ``start`` the
+        caller takes both, in this order. Raises LockTimeoutError; then the transaction is aborted.
         """
         if start is None:
             (txn_id,) = self.store.open_txns(self.client, 1, kind)
@@ -399,9 +404,9 @@ class Transactions:
         self.heartbeats.track(begun.txn_id)
         txn = Transaction(self.store, self.heartbeats, settings, self.clock, begun.txn_id, explicit)
         if begun.snapshot is not None:
-            txn.set_begun(begun, start.locks)
+            txn.adopt_start(begun, start.locks)
         elif begun.lock is not None:
-            txn.set_begun(Begun(begun.txn_id, begun.lock))
+            txn.adopt_start(Begun(begun.txn_id, begun.lock))
             try:
                 txn.wait_for(begun.lock, start.locks)
                 if begun.before:
@@ -419,7 +424,7 @@ class Transactions:
         other waiter gets between them. (Hive opens another one as well, and queues for its locks anew: ``Driver``, HIVE-24211.)
         """
         now = self.store.valid_write_ids(self.store.valid_txns(), tuple(begun.before))
-        if not any(_has_more(now[name], before) for name, before in begun.before.items()):
+        if not any(_has_new_commits(now[name], before) for name, before in begun.before.items()):
             return txn
         (txn_id,) = self.store.open_txns(self.client, 1, kind)
         self.heartbeats.track(txn_id)
@@ -427,12 +432,12 @@ class Transactions:
             self.store, self.heartbeats, txn.settings, self.clock, txn_id, txn.explicit, guard=txn
         )
         try:
-            # says what will be written; it may wait for the guard for ever
+            # declares the writes; the answer is not waited for, because the guard holds these locks until the end
             answer = self.store.lock(txn_id, start.locks)
         except BaseException as error:
             newer.abort(str(error)[:200])
             raise
-        newer.set_begun(Begun(txn_id, answer), start.locks)
+        newer.adopt_start(Begun(txn_id, answer), start.locks)
         return newer
 
     @contextmanager
@@ -445,8 +450,8 @@ class Transactions:
     ) -> Iterator[Transaction]:
         """Run one statement: in ``joined``, or in a transaction of its own that commits at the end.
 
-        ``check`` comes before anything is locked. An error aborts an own transaction; a joined one is marked, so
-        that it can only roll back.
+        ``check`` runs before any lock is taken. An error aborts the statement's own transaction; a joined one is marked
+        as failed and can only be rolled back.
         """
         if joined is not None:
             try:
@@ -479,7 +484,7 @@ class Transactions:
     def abort_error(self, txn: Transaction, error: BaseException) -> TransactionAbortedError | None:
         """Return the error to raise if files are missing because the transaction was aborted and cleaned up.
 
-        It slept past its time-out, and what it had staged, or was about to read, is gone.
+        This happens to a process that slept past the time-out: the cleaner has removed its staged files or its snapshot.
         """
         if not isinstance(error, (StorageError, FormatError)) or txn.ended:
             return None

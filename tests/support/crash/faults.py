@@ -182,7 +182,7 @@ class FaultyPort:
 
 
 _PURE = frozenset(
-    {"spark_path", "changes_files", "renames_directories", "close", "txn_timeout"}
+    {"spark_path", "replaces_tail_in_place", "renames_directories", "close", "txn_timeout"}
 )  # nothing can happen there
 
 

@@ -59,7 +59,7 @@ class MemoryFileSystem:
         self.write_bytes(target, self._file(source))
         del self.files[source]
 
-    def changes_files(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
+    def replaces_tail_in_place(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
         """See :class:`hiveacid.ports.file_system.FileSystem`."""
         return True
 

@@ -101,10 +101,10 @@ def test_whose_a_transaction_is() -> None:
     thread.start()
     ident = thread.ident
     thread.join()
-    assert heartbeats.alive() == {own, other}
-    assert (heartbeats.alive(threading.get_ident()), heartbeats.alive(ident)) == ({own}, {other})
+    assert heartbeats.tracked() == {own, other}
+    assert (heartbeats.tracked(threading.get_ident()), heartbeats.tracked(ident)) == ({own}, {other})
     heartbeats.forget(TxnId(own))
-    assert heartbeats.alive() == {other}
+    assert heartbeats.tracked() == {other}
     heartbeats.close()
 
 

@@ -77,7 +77,7 @@ class StatementRunner:
         transaction begun by START TRANSACTION is then rolled back.
         """
         tag = f"hiveacid-shell-{next(self._numbers)}"
-        before = self.session.context.transactions.heartbeats.alive()
+        before = self.session.context.transactions.heartbeats.tracked()
         self.clock.cancelled.clear()
         with _catch_interrupts() as pressed:
             future = self._pool.submit(self._tagged, tag, work)
@@ -102,7 +102,7 @@ class StatementRunner:
         self.clock.cancelled.set()
         context = self.session.context
         cancel_tagged(context.facts, tag)
-        own = context.transactions.heartbeats.alive(self.clock.thread) - before
+        own = context.transactions.heartbeats.tracked(self.clock.thread) - before
         if not own:
             return
         try:

@@ -82,7 +82,7 @@ def _join(fs: FileSystem, bucket: int, parts: Sequence[_Part]) -> StagedFile:
         end += stop - start
     _, tail = merged_tail(placed, end, first.file.path)
     path = first.file.path
-    if fs.changes_files(path):
+    if fs.replaces_tail_in_place(path):
         at = first_end
         for data in _stripes(fs, parts[1:]):
             fs.replace_tail(path, at, data)
