@@ -52,7 +52,7 @@ class TableAddress:
             )
         if warehouse is not None and not warehouse.startswith(("/", "file:")):
             raise ConfigError(
-                f"warehouse={warehouse}: Spark's Python workers have a working directory of their own; give the absolute path"
+                f"warehouse={warehouse}: Spark's Python workers have a working directory of their own; give the whole path"
             )
         return cls(table, warehouse, store)
 

@@ -123,8 +123,8 @@ def read_staged(messages: Messages) -> Iterator[Any]:
             file = pa.OSFile(path)
         except OSError as error:
             raise StorageError(
-                f"the staged file {path} is missing: the cleaner deletes such files after a day, or the executor and the "
-                "driver do not share the disk"
+                f"rows that a task staged are gone: the cleaner deletes them after a day, or the executor and the driver "
+                f"do not share the disk: {path}"
             ) from error
         with file as source, pa.ipc.open_file(source) as reader:
             for number in range(reader.num_record_batches):
@@ -162,7 +162,7 @@ def stream_writer(
         return _arrow_writer(sink)
     if "timestamp" in schema.simpleString().replace("timestamp_ntz", ""):
         raise UnsupportedFeatureError(
-            "Spark 4.0 passes a TIMESTAMP to Python without its time zone: cast it to TIMESTAMP_NTZ, use Spark 4.1, or "
+            "Spark 4.0 passes no time zone with a TIMESTAMP to Python: cast it to TIMESTAMP_NTZ, use Spark 4.1, or "
             "foreachBatch(t.stream_writer(...))"
         )
     return RowWriter(sink, schema)
