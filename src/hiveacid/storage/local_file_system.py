@@ -302,7 +302,9 @@ class _LinkedDirectories:
         key = status.st_dev, status.st_ino
         self.seen[key] = self.seen.get(key, 0) + 1
         if self.seen[key] > _MOST_WAYS:
-            message = f"symbolic links reach the directory {self.root}/{path} by more than {_MOST_WAYS} paths"
+            message = (
+                f"symbolic links lead to the directory {self.root}/{path} by more than {_MOST_WAYS} paths"
+            )
             raise StorageError(message)
 
 
