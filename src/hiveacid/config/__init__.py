@@ -14,8 +14,8 @@ Reading is typed by the constant that names the setting::
     settings = Settings().with_value("hive.txn.timeout", "10min")
     settings.get(keys.TXN_TIMEOUT)  # 600.0, a float: durations are seconds, sizes bytes
 
-Every constant is read somewhere in the code. ``docs/settings.md`` and ``docs/table-properties.md`` are made from both
-registries by ``tools/generated_pages.py``.
+The code uses every constant. ``tools/generated_pages.py`` generates ``docs/settings.md`` and
+``docs/table-properties.md`` from both registries.
 """
 
 from hiveacid.config import keys

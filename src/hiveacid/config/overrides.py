@@ -1,4 +1,4 @@
-"""Settings that a table or database has of its own, as properties (``compactorthreshold.*``, ``compactor.*``)."""
+"""Settings of one table or database, given as its properties (``compactorthreshold.*``, ``compactor.*``)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hiveacid.config.settings import Settings
 from hiveacid.config.table_properties import COMPACTOR, COMPACTOR_THRESHOLD, PRIORITY, WORKER_POOL
 
 PREFIXES = tuple(one.name.removesuffix("NAME") for one in (COMPACTOR_THRESHOLD, COMPACTOR))
-_BARE = (WORKER_POOL.name, PRIORITY.name)
+_WITHOUT_PREFIX = (WORKER_POOL.name, PRIORITY.name)
 
 
 def compactor_settings(settings: Settings, *properties: Iterable[tuple[str, str]]) -> Settings:
-    """Return settings with what properties say about compaction; later properties count more than earlier.
+    """Return settings with the overrides for compaction in properties; later properties win over earlier ones.
 
-    ``compactorthreshold.NAME`` (Hive's, for what the initiator asks) and ``compactor.NAME`` (for what a job
-    asks) override the setting NAME, the pool and the priority need no prefix. Prefixes in any case; names
-    that are no settings are passed over, as in Hive. Raises ConfigError for a text that does not fit.
+    ``compactorthreshold.NAME`` (Hive's key for the initiator) and ``compactor.NAME`` (Hive's key for a job) override
+    the setting NAME. Pool and priority need no prefix. Case does not matter; a NAME that is not a setting is ignored,
+    as in Hive. Raises ConfigError for a value that does not fit the setting.
     """
     for some in properties:
         for key, text in some:
@@ -29,7 +29,7 @@ def compactor_settings(settings: Settings, *properties: Iterable[tuple[str, str]
 
 def _setting(key: str) -> str | None:
     lowered = key.strip().lower()
-    if lowered in _BARE:
+    if lowered in _WITHOUT_PREFIX:
         return lowered
     for prefix in PREFIXES:
         name = lowered.removeprefix(prefix)

@@ -18,15 +18,15 @@ logger = logging.getLogger(__name__)
 class Settings:
     """The settings of one session: an immutable value; every change makes a new one.
 
-    ``changed`` holds what was set, as text, sorted by name. Unknown names are kept too (a script for
-    Hive may set what means nothing here), unless they begin with ``hiveacid.``.
+    ``changed`` holds the names and texts that were set, sorted by name. Unknown names are kept, too, because a script
+    for Hive may set any name. Unknown names that begin with ``hiveacid.`` are refused.
     """
 
     changed: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, values: Mapping[str, str] | Iterable[tuple[str, str]]) -> Settings:
-        """Make settings from names and texts; ConfigError if one makes no sense."""
+        """Make settings from names and texts. Raises ConfigError as `with_value` does."""
         settings = cls()
         for name, text in dict(values).items():
             settings = settings.with_value(name, text)
@@ -39,9 +39,10 @@ class Settings:
     def get(self, setting: str) -> Value: ...
 
     def get(self, setting: Setting[T] | str) -> T | Value:
-        """Return a value: typed for a constant of ``keys``; by name, the text of an unknown ``hive.*`` one.
+        """Return the value of a setting, given as a constant of ``keys`` or by name.
 
-        Durations are seconds, sizes bytes. ConfigError for a name that is neither known nor set.
+        Durations are seconds, sizes bytes. The value of an unknown name that was set is its text. Raises ConfigError
+        for a name that is neither known nor set.
         """
         if isinstance(setting, Setting):
             return setting.parse(self.text(setting.name))
@@ -50,7 +51,7 @@ class Settings:
         return text if known is None else known.parse(text)
 
     def text(self, name: str) -> str:
-        """Return a value as its text, the way SET prints it; ConfigError for a name neither known nor set."""
+        """Return a value as the text that SET prints. Raises ConfigError for a name that is neither known nor set."""
         found = dict(self.changed).get(name)
         if found is not None:
             return found

@@ -30,10 +30,10 @@ _AMOUNT = re.compile(r"\s*(-?\d+)\s*([a-z]*)\s*")
 
 @dataclass(frozen=True)
 class Setting(Generic[T]):
-    """One setting: ``name``, what its text means, and its default (as text, the way Hive prints it).
+    """One setting: name, default (the text that Hive prints), documentation, and parser of its text.
 
-    ``kind`` is the type as users read it (bool, int, float, duration, size, text, or the choices).
-    ``hive`` says how it relates to Hive: None where it is Hive's own name with Hive's own meaning.
+    ``kind``: its type as documented for users (bool, int, float, duration, size, text, or the choices).
+    ``hive``: how it differs from Hive; None for a setting with Hive's name and Hive's meaning.
     """
 
     name: str

@@ -3,7 +3,7 @@
 - ``model``: identifiers and definitions
 - ``format``: names and texts of Hive's layout, parsed and formatted
 - ``schema``: types, partitions, bucket hashes
-- ``snapshot``: what a snapshot reads of a listing
+- ``snapshot``: the directories and files of a listing that a snapshot reads
 - ``transactions``: lock rules, write conflicts, states, commit records
 - ``compaction``: when and what to compact, and what may be deleted
 

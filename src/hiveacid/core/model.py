@@ -16,7 +16,7 @@ LAST_ID = (1 << 62) - 1
 Stores keep ids as signed 64-bit numbers, and no engine that counts from 1 gets near the end of those.
 """
 LAST_SEED = 1 << 61
-"""Highest id that a store takes over (adoption, migration): as many ids remain above it for new transactions."""
+"""Highest id that a store takes over (adoption, migration); half of all ids remain for new transactions."""
 
 TRANSACTIONAL = "transactional"
 TRANSACTIONAL_PROPERTIES = "transactional_properties"
@@ -137,9 +137,9 @@ class Partition:
 class ViewDefinition:
     """A view in the catalog (Hive's VIRTUAL_VIEW).
 
-    ``text``: its query with all names written out; ``original``: as its maker wrote it. ``outputs``: what the query
-    itself called its columns, by which ``columns`` find theirs when a table below gets another one; empty: by place.
-    ``database``: the current one of its maker.
+    ``text``: its query with all names qualified; ``original``: the query as it was written. ``outputs``: the names
+    that the query gives its columns. They match ``columns`` to the query's columns after a table below the view has
+    changed; without them, columns match by position. ``database``: the current database when the view was created.
     """
 
     name: TableName

@@ -18,5 +18,5 @@ def are_valid(write_ids: ValidWriteIdList, values: Any) -> Any:
 
 
 def row_numbers(rows: int) -> Any:
-    """Return 0, 1, 2 …."""
+    """Return an Int64Array of the numbers 0, 1, 2 … below ``rows``."""
     return pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), 1)

@@ -1,6 +1,6 @@
 """Compressed sections of an ORC file: chunks of at most one block, each with a header of three bytes.
 
-The header holds the chunk's length times two, plus one where the chunk is stored as it is
+The header holds the chunk's length times two, plus one if the chunk is not compressed
 (``org.apache.orc.impl.InStream``, ORC specification 'Compression').
 """
 

@@ -48,7 +48,7 @@ def check_footer(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
 
 
 def event_facts_of_footer(tail: OrcTail) -> EventFacts:
-    """Return what the column statistics tell of the events."""
+    """Return the facts about a file's events that its column statistics contain."""
     if not len(tail.column_statistics) or not tail.number_of_rows:
         return EventFacts(tail.number_of_rows)
     columns = (OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID, CURRENT_WRITE_ID)
@@ -125,7 +125,7 @@ def _key_index(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
 
 
 def _last_keys(tail: OrcTail) -> tuple[RecordKey, ...]:
-    """Return a key for each stripe that its last row has at least: highest write id, anything below it 0."""
+    """Return a lower bound of the last key of each stripe: its highest write id, bucket and row id 0."""
     keys = []
     for stripe in tail.stripes:
         top = stripe.statistics[ORIGINAL_WRITE_ID].maximum if len(stripe.statistics) else None

@@ -1,6 +1,7 @@
-"""Proof that the rows of a staged file are in key order: its three key columns read, every row compared.
+"""Check that the rows of a staged file are in key order, by reading its three key columns.
 
-Whole vectors are compared, a stripe at a time; of tens of columns three small ones are read.
+The check compares all rows as Arrow vectors, one stripe at a time. It is cheap: of dozens of columns it reads only
+these three small ones.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ class KeyRun:
 
 
 def read_key_run(fs: FileSystem, path: str, size: int) -> KeyRun | None:
-    """Look at every key of a flat file of ACID events (`nest`); None where they are not strictly ascending.
+    """Read every key of a flat file of ACID events (`nest`); return None if they are not strictly ascending.
 
-    None, too, for no rows or a key that is null. Raises BadFileError.
+    The result is also None for a file without rows or with a null in a key. Raises BadFileError.
     """
     try:
         file = pyarrow.orc.ORCFile(pa.PythonFile(_ArrowFile(fs, path, size), mode="r"))
@@ -62,7 +63,7 @@ def _stripe_run(file: Any, number: int) -> KeyRun | None:
     before = [column.slice(0, rows - 1) for column in columns]
     after = [column.slice(1) for column in columns]
     pairs = list(zip(before, after, strict=True))
-    # (a1, b1, c1) < (a2, b2, c2), from the last part to the first
+    # (a1, b1, c1) < (a2, b2, c2), built from the last key part to the first
     ascending = reduce(
         lambda rest, pair: pc.or_(pc.less(*pair), pc.and_(pc.equal(*pair), rest)),
         reversed(pairs[:-1]),
@@ -75,7 +76,7 @@ def _stripe_run(file: Any, number: int) -> KeyRun | None:
 
 
 class _ArrowFile:
-    """A file of a file system port as Arrow reads one."""
+    """File object for Arrow over a file of a file system port."""
 
     closed = False
 

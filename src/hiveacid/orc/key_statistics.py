@@ -49,10 +49,10 @@ class _StripeKeys:
 
 
 def require_valid_events(tail: OrcTail, *, deletes: bool) -> None:
-    """Check the statistics of a file to be published.
+    """Check the statistics of a file before it is published. Raises BadFileError.
 
-    ``operation`` is the same everywhere, keys are never null, ``row`` is null nowhere (inserts) or everywhere
-    (deletes), stripes are in ascending key order, insert keys don't repeat. Raises BadFileError.
+    All rows must have the same ``operation``, and no key may be null. ``row`` must be null in no row (inserts) or in
+    every row (deletes). Stripes must be in ascending key order, and insert keys must not repeat.
     """
     if not tail.number_of_rows:
         return
@@ -72,8 +72,8 @@ def require_valid_events(tail: OrcTail, *, deletes: bool) -> None:
 def key_index(tail: OrcTail) -> str | None:
     """Return ``hive.acid.key.index``: each stripe's last key as ``writeId,bucket,rowId;``.
 
-    None where statistics can't tell it (a stripe holds several write ids or bucket properties). No index
-    is safe; one that is too low makes Hive 4.0.1 lose later deletes. Raises BadFileError.
+    None if the statistics do not determine it (a stripe holds several write ids or bucket properties). A file without
+    index is safe, but an index that is too low makes Hive 4.0.1 lose later deletes. Raises BadFileError.
     """
     stripes = _stripe_keys(tail)
     if len(stripes) != len(tail.stripes) or not all(stripe.exact for stripe in stripes):
@@ -103,7 +103,7 @@ def _require_key_order(stripes: list[_StripeKeys], path: str, *, deletes: bool) 
     for before, after in pairwise(stripes):
         last, first = before.last, after.first
         if last[0] == first[0] and not (before.write_id.single and after.write_id.single):
-            continue  # the shared write id has buckets and row ids that the statistics don't tell apart
+            continue  # statistics do not tell which buckets and row ids belong to the shared write id
         known = 3 if before.exact and after.exact else 2
         ascending = last[:known] <= first[:known] if deletes or known < len(last) else last < first
         if not ascending:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass
 class LruCache(Generic[T]):
-    """Values used last; ``size`` limits the sum of their sizes, ``number`` how many there are. Thread-safe."""
+    """Most recently used values, at most ``number`` of them with a total size of ``size``. Thread-safe."""
 
     size: int
     number: int

@@ -49,10 +49,9 @@ _TIMES = frozenset({OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT})
 def acid_metadata(tail: OrcTail, path: str, *, deletes: bool) -> dict[str, str]:
     """Return the user metadata that Hive's writer would give a staged file of insert or delete events.
 
-    ``hive.acid.version``, exact ``hive.acid.stats`` (``inserts,updates,deletes``: 3.1.3 can't read a delete
-    delta without, and ignores deletes where they say 0) and ``hive.acid.key.index`` where stripe statistics
-    tell it exactly. Raises BadFileError when statistics show that rows are not what they should be or not in
-    key order.
+    The entries are ``hive.acid.version``, exact ``hive.acid.stats`` (``inserts,updates,deletes``) and, if stripe
+    statistics determine it, ``hive.acid.key.index``. Hive 3.1.3 cannot read a delete delta without statistics, and
+    ignores its deletes if they say 0. Raises BadFileError if statistics show wrong events or a wrong key order.
     """
     if not tail.source:
         raise BadFileError("an empty file has no footer", path=path)
@@ -85,7 +84,7 @@ def nest(tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, s
 def retype(
     tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, str] | None = None
 ) -> tuple[int, bytes]:
-    """Do the same for a file without ACID columns (insert-only and plain tables): true names and types."""
+    """Give a file without ACID columns (insert-only and plain tables) its true names and types, as `nest` does."""
     root = _root(tail)
     types = _with_true_types(tail, root.children, columns)
     types[0] = OrcType(OrcKind.STRUCT, root.children, tuple(column.name for column in columns))
@@ -144,7 +143,7 @@ def _orc_kind(wanted: Type) -> tuple[OrcKind, tuple[Type, ...]]:
 
 
 def _same_encoding(found: OrcType, kind: OrcKind, wanted: Type) -> bool:
-    """Tell whether a column's streams mean the same under the wanted kind."""
+    """Tell whether the streams of a column have the same encoding under the wanted kind."""
     if kind is OrcKind.DECIMAL and isinstance(wanted, Primitive):
         return found.kind is kind and (found.precision or 38, found.scale) == wanted.args
     alike = next((group for group in (_TEXTS, _TIMES) if kind in group), frozenset({kind}))

@@ -16,7 +16,7 @@ VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 
 _MAX_SHIFT = 63  # a varint holds 64 bits: at most ten bytes, the last of them one bit
 MAX_FIELDS = 1 << 17
-"""Most fields of one message, or numbers of one list: a damaged or hostile file could hold any number of them."""
+"""Maximum of fields in a message and of numbers in a list; damaged or hostile files could hold any number."""
 _ONE_BYTE = 0x80  # numbers below it are one byte
 _FIXED_LENGTH = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
 
@@ -45,7 +45,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read an unsigned number at an offset; return it and the offset behind it. Raises WireError."""
+    """Read an unsigned number at an offset; return it and the offset after it. Raises WireError."""
     result = shift = 0
     while True:
         if at >= len(data) or shift > _MAX_SHIFT:

@@ -24,7 +24,7 @@ _OLD_DECIMAL = (38, 18)  # Hive 0.11 and 0.12 wrote none
 
 
 def is_acid_root(tail: OrcTail) -> bool:
-    """Tell whether ORC readers take a file for one of ACID events: these six names, in order, in any case."""
+    """Tell whether ORC readers treat a file as one of ACID events: its root has the six names in order, in any case."""
     if not tail.types or [name.lower() for name in tail.types[0].names] != _ACID_NAMES:
         return False
     return tail.types[tail.types[0].children[-1]].kind is OrcKind.STRUCT

@@ -20,7 +20,9 @@ HEADER = b"ORC"
 """First bytes of every ORC file."""
 
 _CONTENT_LENGTH, _STRIPES, _NUMBER_OF_ROWS, _STATISTICS, _CALENDAR = 2, 3, 6, 7, 11  # of the footer
-_PROLEPTIC_GREGORIAN = 2  # how Arrow and pyorc count days; files without a mark are read so by Hive 3.1 only
+_PROLEPTIC_GREGORIAN = (
+    2  # the calendar of Arrow and pyorc; for a file without this mark only Hive 3.1 assumes it
+)
 _FOOTER_LENGTH, _METADATA_LENGTH = 1, 5  # of the postscript
 _OFFSET = 1  # of a stripe's entry in the footer
 
@@ -29,7 +31,7 @@ _OFFSET = 1  # of a stripe's entry in the footer
 class StripeBlock:
     """Stripes of one ORC file: their bytes and the file's tail.
 
-    ``body``: the file from its first stripe to the end of its last one; ``start`` is where that was in it.
+    ``body``: the file's bytes from its first stripe to the end of its last one; ``start``: offset of the first stripe.
     """
 
     body: bytes = field(repr=False)
@@ -52,7 +54,7 @@ class PlacedStripes:
 
 
 def read_stripes(data: bytes, name: str = "an ORC file in memory") -> StripeBlock:
-    """Take the stripes of a whole ORC file. Raises BadFileError."""
+    """Return the stripes of an ORC file in memory. Raises BadFileError."""
     tail = parse_tail(data, len(data), name)
     start, end = stripe_extent(tail)
     return StripeBlock(data[start:end], start, tail)
@@ -70,10 +72,10 @@ def place_stripes(piece: StripeBlock, offset: int) -> PlacedStripes:
 
 
 def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[OrcTail, bytes]:
-    """Return metadata, footer and postscript over all pieces, which follow the stripes of a file.
+    """Return the tail of a file whose stripes are those of all pieces, parsed (for `nest`) and as bytes.
 
-    ``end``: the offset it will be written at. Also returns it parsed, for `nest`. Raises BadFileError where the
-    pieces differ in types, codec or block size.
+    ``end``: the offset at which the tail will be written. Raises BadFileError if the pieces differ in types, codec or
+    block size.
     """
     first = _require_same_format(pieces, path)
     source = first.source
@@ -96,12 +98,12 @@ def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[O
 
 def _require_same_format(pieces: Sequence[PlacedStripes], path: str) -> OrcTail:
     if not pieces:
-        raise BadFileError("a file without any stripe has no footer to give it", path=path)
+        raise BadFileError("a merged footer needs the stripes of at least one file", path=path)
     first = pieces[0].tail
     for piece in pieces:
         tail = piece.tail
         if tail.source is None or first.source is None:
-            raise BadFileError("an empty file has no stripes to give", path=path)
+            raise BadFileError("an empty file has no stripes", path=path)
         same = (tail.types, tail.compression, tail.row_index_stride, tail.source.block_size)
         if same != (first.types, first.compression, first.row_index_stride, first.source.block_size):
             raise BadFileError("stripes of different schemas or codecs can't share a file", path=path)

@@ -1,4 +1,4 @@
-"""Column statistics of an ORC file or stripe (``ColumnStatistics`` of orc_proto), decoded when asked for."""
+"""Column statistics of an ORC file or stripe (``ColumnStatistics`` of orc_proto), decoded on access."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Value: TypeAlias = int | float | str | Decimal | None
 class ColumnStatistics:
     """Statistics of one column in a footer.
 
-    ``count``: values that are not null, None where the writer did not say. ``minimum`` and ``maximum`` by
-    type: int (whole numbers; dates as days and timestamps as whole milliseconds since the epoch), float,
-    Decimal, str; None where there are none. Of long strings they are bounds, not values, and a timestamp
-    may lie up to a millisecond above ``maximum``. ``total``: the sum of numbers, the bytes of strings.
+    ``count``: number of values that are not null; None if the writer did not store it.
+    ``minimum``, ``maximum``: int (whole numbers, dates as days and timestamps as milliseconds since the epoch), float,
+    Decimal or str; None if absent. For long strings they are bounds, not values. A timestamp may be up to a
+    millisecond above ``maximum``.
+    ``total``: the sum of numbers, or the length of all strings in bytes.
     """
 
     count: int | None
@@ -45,7 +46,7 @@ def _double_bounds(part: Message) -> _Bounds:
 
 
 def _string_bounds(part: Message) -> _Bounds:
-    low, high = part.text(1), part.text(2)  # a writer cuts long values: then only bounds, fields 4 and 5
+    low, high = part.text(1), part.text(2)  # for long values a writer stores only bounds, in fields 4 and 5
     return part.text(4) if low is None else low, part.text(5) if high is None else high, part.signed(3)
 
 
@@ -105,9 +106,9 @@ def decode_statistics(data: bytes) -> ColumnStatistics:
 
 @dataclass(frozen=True)
 class StatisticsList(Sequence[ColumnStatistics]):
-    """Statistics by ORC column id (0 is the root); empty where the writer made none.
+    """Statistics by ORC column id (0 is the root); empty if the writer made none.
 
-    An item is decoded when it is asked for: wide tables have thousands. Raises BadFileError.
+    Access decodes an item, because wide tables have thousands. It raises BadFileError for damaged statistics.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Merge the column statistics of several parts of a file, in protobuf's bytes.
+"""Merge the encoded column statistics of several parts of a file.
 
 The result holds only facts that follow from the parts. A bound is left out if a part with values lacks it. A sum is
 left out unless it is a sum of integers.
@@ -33,7 +33,7 @@ def merge_statistics(parts: Sequence[bytes]) -> bytes:
             if inner and len(inner) == len(found):
                 merged = merge(inner)
                 out += encode_field(number, merged) if merged else b""
-    # absent means that nobody says
+    # an absent flag means unknown, so there may be nulls
     has_null = any(message.integer(_HAS_NULL) != 0 for message in messages)
     out += encode_field(_HAS_NULL, int(has_null))
     sizes = [message.integer(_BYTES_ON_DISK) for message in messages]
@@ -69,12 +69,12 @@ def _merge_dates(parts: Sequence[Message]) -> bytes:
 
 
 def _merge_timestamps(parts: Sequence[Message]) -> bytes:
-    # in the writer's zone and in UTC; nanoseconds (5, 6) left out mean that a bound's millisecond is whole
+    # in the writer's zone and in UTC; without nanoseconds (5, 6) a bound covers its whole millisecond
     return _merge_ranges(parts, 1, 2, None) + _merge_ranges(parts, 3, 4, None)
 
 
 def _merge_doubles(parts: Sequence[Message]) -> bytes:
-    """Merge minimum, maximum and sum; NaN in a part makes a sum NaN, and no bound counts then (Java's rule)."""
+    """Merge minimum, maximum and sum; NaN in a part makes the sum NaN, and then no bound is valid (Java's rule)."""
     numbers = [[part.double(number) for number in (1, 2, 3)] for part in parts]
     lows, highs, totals = (
         [one for one in column if one is not None] for column in zip(*numbers, strict=True)

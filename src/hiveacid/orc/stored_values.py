@@ -60,7 +60,7 @@ def arrow_schema(columns: tuple[Column, ...]) -> Any:
 
 
 def to_stored_values(values: Any, hive: HiveType) -> Any:
-    """Return an array of a column's values as a file has to hold them."""
+    """Return a column's values in the form that Hive stores."""
     if not _is_padded_or_cut(hive):
         return values
     match hive:
@@ -73,7 +73,7 @@ def to_stored_values(values: Any, hive: HiveType) -> Any:
 
 
 def without_offset(values: Any) -> Any:
-    """Return an array that holds nothing else: no offset, no members that only its neighbours in a slice have."""
+    """Return a copy of an array without offset and without members outside of its slice."""
     return pa.concat_arrays([values, values.slice(0, 0)])
 
 
@@ -91,7 +91,7 @@ def _is_padded_or_cut(hive: HiveType) -> bool:
 
 
 def _stored_members(values: Any, hive: HiveType) -> Any:
-    """Do it for the members of an array without an offset (masks can't have one)."""
+    """Convert the members of a nested array, which must have no offset (Arrow refuses masks with one)."""
     nulls = values.is_null()
     match hive:
         case Array(element):
@@ -110,9 +110,9 @@ def _stored_members(values: Any, hive: HiveType) -> Any:
 
 
 def has_early_fractions(values: Any, hive: HiveType) -> bool:
-    """Tell whether there are times before 1970 with a fraction of a second.
+    """Tell whether an array has timestamps before 1970 with a fraction of a second.
 
-    Arrow's ORC writer stores a negative fraction, which Java's readers refuse.
+    Arrow's ORC writer stores a negative fraction for them, which Java's readers refuse.
     """
     match hive:
         case Primitive("timestamp") | Primitive("timestamp with local time zone"):

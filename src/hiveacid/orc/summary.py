@@ -56,16 +56,16 @@ class Range:
 
     @property
     def bits(self) -> int:
-        """Bits that a value's distance from ``low`` takes."""
+        """Return the number of bits that hold the distance of any value from ``low``."""
         return (self.high - self.low).bit_length()
 
 
 @dataclass(frozen=True)
 class FileSummary:
-    """Rows, columns and, of an ACID file, the ranges of its key (None where statistics do not tell).
+    """Number of rows, columns and, for an ACID file, ranges of its key parts (None without statistics).
 
-    ``schema``: the user's columns. ``has_events``: the file may hold update or delete events (ACID v1 keeps them
-    among the inserts; every delete delta does).
+    ``schema``: the user's columns. ``has_events``: the file may hold update or delete events. Files of delete deltas
+    do; in ACID v1 files with inserts may, too.
     """
 
     rows: int
@@ -78,7 +78,7 @@ class FileSummary:
 
     @property
     def keys(self) -> tuple[Key, Key] | None:
-        """Return two keys around all keys of the file; None if unknown."""
+        """Return a lower and an upper bound of all keys of the file; None if unknown."""
         if self.write_id is None or self.bucket is None or self.row_id is None:
             return None
         return (
@@ -108,9 +108,10 @@ def summarize(tail: OrcTail) -> FileSummary:
 
 
 def _has_events(tail: OrcTail) -> bool:
-    """Tell whether any operation is not an insert; without statistics the mark of ACID v2 says no.
+    """Tell whether any operation is not an insert; without statistics, the format version decides.
 
-    Hive 3.1's minor compaction writes no statistics, but the mark, and v2 keeps no such events in deltas.
+    Minor compactions of Hive 3.1 write no statistics, but they mark the file as ACID v2, whose deltas hold only
+    inserts.
     """
     operations = _range(tail, OPERATION)
     if operations is not None:

@@ -27,13 +27,13 @@ OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID, CURRENT_WRITE_ID, ROW = range(1, 7
 
 _FIRST_READ = 16 * 1024
 _MAGIC = b"ORC"
-# Limits of what a tail may say: no writer reaches them, and a reader must not run out of memory or time.
+# Limits for the numbers in a tail: no writer reaches them, and they protect a reader's memory and time.
 _MAX_ROWS = 1 << 48
 _MAX_DIGITS = 38
-_MAX_NUMBER = (1 << 32) - 1  # ORC keeps the others as 32-bit numbers
+_MAX_NUMBER = (1 << 32) - 1  # ORC keeps all other numbers as 32-bit integers
 _MAX_DEPTH = 100  # types in types
-_STRIPE_FIELDS = 64  # the specification knows seven
-_TYPE_FIELDS = 12  # of a type in the mean: names and children count for the parent
+_STRIPE_FIELDS = 64  # the specification has seven
+_TYPE_FIELDS = 12  # on average for a type: names and children count for the parent
 _METADATA_FIELDS = 8
 _READABLE_CODECS = (Compression.NONE, Compression.ZLIB, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 
@@ -96,7 +96,7 @@ class Stripe:
 
     @cached_property
     def statistics(self) -> StatisticsList:
-        """Statistics by column id, empty where there are none; read when asked for. Raises BadFileError."""
+        """Statistics by column id, empty if there are none; decoded on access. Raises BadFileError."""
         if self.packed is None:
             return StatisticsList(self.path, ())
         try:
@@ -160,9 +160,9 @@ class OrcTail:
 def read_tail(fs: FileSystem, path: str, size: int) -> OrcTail:
     """Read a file's tail; usually one read of 16 KiB from the end.
 
-    ``size``: the file's length in bytes, or less where only a part may be read (``_flush_length``).
-    0 bytes are an empty file. Raises BadFileError where the file is damaged, cut off or not ORC,
-    UnsupportedFeatureError for the codecs LZO and Brotli, StorageError.
+    ``size``: the file's length in bytes, or less if only a part may be read (``_flush_length``). A size of 0 is an
+    empty file. Raises BadFileError for a file that is damaged, cut off or not ORC, UnsupportedFeatureError for the
+    codecs LZO and Brotli, and StorageError.
     """
     if size == 0:
         return OrcTail(path, 0)
@@ -297,8 +297,8 @@ def _require_at_most(number: int | None, most: int) -> int:
 def _statistics(path: str, raw: tuple[bytes, ...], columns: int, rows: int) -> StatisticsList:
     if raw and len(raw) != columns:
         _raise_wire_error("there are statistics of another number of columns")
-    # Java's writer makes statistics while it makes the row index: without one (Hive 3.1's minor
-    # compaction) they say 'no values', which the root's count gives away.
+    # Java's writer collects statistics together with the row index. Without an index (minor compactions of Hive 3.1)
+    # they wrongly say 'no values'; the count of the root then differs from the number of rows.
     if raw and decode_statistics(raw[0]).count != rows:
         raw = ()
     return StatisticsList(path, raw)
@@ -319,7 +319,7 @@ def _types(footer: Message) -> tuple[OrcType, ...]:
 
 
 def _require_tree(types: Sequence[OrcType]) -> None:
-    """Refuse types whose column ids are not those of a tree in pre-order, or that lie too deep in each other."""
+    """Refuse types whose column ids are not those of a tree in pre-order, or that are nested too deeply."""
     todo, expected = [(0, 0)], 0
     while todo:
         at, depth = todo.pop()

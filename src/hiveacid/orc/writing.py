@@ -1,7 +1,7 @@
-"""Rows as ORC without Spark: Arrow batches to whole files in memory, flat, for `splice` and `nest`.
+"""Write Arrow batches as flat ORC files in memory, without Spark, for ``splicing`` and ``nesting``.
 
-Arrow's own writer makes them. Batches with values that it stores wrongly (a time before 1970 with a fraction
-of a second) are written by pyorc instead, row by row: slow, and right.
+Arrow writes most batches. It stores timestamps before 1970 with a fraction of a second wrongly. A batch with such
+values is written by pyorc, row by row, which is slower but correct.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class RecordKeys:
 def write_rows(
     batch: Any, columns: Sequence[Column], keys: RecordKeys | None, codec: str = "snappy"
 ) -> StripeBlock:
-    """Write a batch (of `stored.arrow_schema`) as a flat file and return its stripes.
+    """Write a batch (of `stored_values.arrow_schema`) as a flat file and return its stripes.
 
-    ``keys``: of an ACID file's rows; None for a file without ACID columns. Raises UnsupportedFeatureError
-    where only pyorc can write the values and it is not there.
+    ``keys``: record keys of the rows of an ACID file; None for a file without ACID columns. Raises
+    UnsupportedFeatureError for values that only pyorc can write, if it is not installed.
     """
     types = [parse_type(column.type) for column in columns]
     values = [to_stored_values(array, of) for array, of in zip(batch.columns, types, strict=True)]
@@ -124,7 +124,7 @@ def _by_pyorc(table: Any, types: Sequence[HiveType], codec: str) -> bytes:
 
 
 class _TimestampConverter:
-    """Microseconds since 1970 as ORC wants them."""
+    """Converter of pyorc between microseconds since 1970 and ORC's seconds and nanoseconds."""
 
     @staticmethod
     def to_orc(micros: int, _zone: object) -> tuple[int, int]:
@@ -137,7 +137,7 @@ class _TimestampConverter:
 
 
 class _DateConverter:
-    """Days since 1970 as ORC wants them."""
+    """Converter of pyorc for days since 1970, which ORC stores unchanged."""
 
     @staticmethod
     def to_orc(days: int) -> int:
@@ -162,7 +162,7 @@ def _pyorc_type(hive: HiveType) -> str:
 
 
 def _as_numbers(column: Any) -> Any:
-    """Return days and times as numbers: Python's own values reach neither every year nor keep the calendar."""
+    """Return dates and timestamps as numbers: Python's own types lack some years and the calendar."""
     return column.cast(_number_type(column.type))
 
 
@@ -181,7 +181,7 @@ def _number_type(of: Any) -> Any:
 
 
 def _value_converter(hive: HiveType) -> Callable[[Any], Any]:
-    """Return what makes pyorc's value of Arrow's Python value."""
+    """Return the function that converts a Python value of Arrow to the one that pyorc expects."""
     match hive:
         case Array(element):
             inner = _value_converter(element)

@@ -1,7 +1,7 @@
-"""Enabled constraints of a table: which writes they concern, and how a violation is reported.
+"""Enabled constraints of a table: the writes that they concern, and the report of a violation.
 
-Hive enforces NOT NULL and CHECK of new rows, and fills DEFAULT in where a column is left out
-(``SemanticAnalyzer.genConstraintsPlan``); it never enforces keys, and its SQL cannot enable them.
+Hive enforces NOT NULL and CHECK on new rows, and uses the DEFAULT of a column that an INSERT leaves out
+(``SemanticAnalyzer.genConstraintsPlan``). Hive never enforces keys, and its SQL cannot enable them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Constraint:
 
 
 def require_no_check(table: TableName, constraints: Sequence[Constraint]) -> None:
-    """Refuse to write rows that a CHECK constraint concerns. Raises UnsupportedFeatureError."""
+    """Refuse to write into a table with a CHECK constraint. Raises UnsupportedFeatureError."""
     for constraint in constraints:
         if constraint.kind is ConstraintKind.CHECK:
             raise UnsupportedFeatureError(

@@ -1,10 +1,10 @@
 """Schema evolution: the column of a file for each column of a table, and the type to ask the ORC reader for.
 
-A table's columns change while its files stay: columns are added, renamed, moved, widened. Hive 4 and Trino
-match the columns of ORC files by position, Hive 3 by name (without case). All of them match fields of nested
-structs by name (``SchemaEvolution``, whose positional levels end at the row). Files of Hive 2
-and older have no names (``_col0``, ``_col1`` …): by position. The conversion of values is ORC's own, the one
-that Hive uses, as far as it means the same in every Hive.
+ALTER TABLE adds, renames, moves and widens columns, and does not change the files. Hive 4 and Trino match the columns
+of ORC files by position, Hive 3 by name (without case). All of them match fields of nested structs by name
+(``SchemaEvolution``, whose positional levels end at the row). Files of Hive 2 and older have no names (``_col0``,
+``_col1`` …) and are matched by position. ORC converts the values, as in Hive. A conversion that gives different
+results in different versions of Hive is an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hiveacid.core.schema.types import (
 )
 
 ORC_POSITIONAL = "orc.force.positional.evolution"
-"""Table property (ORC's own name): true or false, above what the layout level says."""
+"""Table property (ORC's own name), true or false; it overrides the rule of the layout level."""
 
 _NAMELESS = re.compile(r"_col[0-9]+")
 _TEXT = frozenset({"string", "varchar", "char"})
@@ -37,14 +37,14 @@ _NUMBER = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float",
 
 
 class Matching(StrEnum):
-    """Rule by which columns of an ORC file are found."""
+    """Rule that matches the columns of an ORC file to those of the table."""
 
     POSITION = "position"
     NAME = "name"
 
 
 def matching(table: TableDefinition, level: LayoutLevel) -> Matching:
-    """Return how a table's ORC files are to be read: as its property says, else as its layout level does."""
+    """Return the rule for a table's ORC files: its property decides, or else its layout level."""
     forced = (table.property(ORC_POSITIONAL) or "").strip().lower()
     if forced in ("true", "false"):
         return Matching.POSITION if forced == "true" else Matching.NAME
@@ -55,9 +55,10 @@ def matching(table: TableDefinition, level: LayoutLevel) -> Matching:
 class ColumnSource:
     """Source of one column of the table in a file.
 
-    ``name``: what to call it when asking the reader (None: nothing to ask for, it is NULL). ``type``: what to
-    ask for: the column's type, field names of nested structs spelled as in the file. ``cut``: texts may be
-    longer than the column allows. ``problem``: why its values can't be had, to be said when they are asked for.
+    ``name``: name under which the reader finds the column (None: the file has no such column, its value is NULL).
+    ``type``: type to request from the reader: that of the table's column, with the field names of nested structs as
+    in the file. ``cut``: texts may be longer than the column allows. ``problem``: why the values cannot be read; a
+    query that needs the column fails with this text.
     """
 
     name: str | None
@@ -70,8 +71,8 @@ class ColumnSource:
 class Recipe:
     """Mapping of a table's columns to a file's, with the types to read.
 
-    ``columns``: one source for each column of the table. ``positional``: where names cannot be used, the types
-    to ask for, one for each column of the file in its order; names are then ``c0`` … and all are read.
+    ``columns``: one source for each column of the table. ``positional``: None if the names in the file are usable.
+    Otherwise the types to request for all columns of the file, in its order, under the names ``c0``, ``c1`` ….
     """
 
     columns: tuple[ColumnSource, ...]
@@ -79,7 +80,7 @@ class Recipe:
 
 
 def plain_recipe(columns: Sequence[Column]) -> Recipe:
-    """Return the recipe of files that are exactly like the table."""
+    """Return the recipe of files whose columns are exactly those of the table."""
     fields = (Field(c.name, parse_type(c.type)) for c in columns)
     return recipe(columns, Struct(tuple(fields)), Matching.POSITION)
 
@@ -148,7 +149,7 @@ def _source(name: str, column: Column, field: Field, asked: _Asked) -> ColumnSou
 
 
 def _ask(have: HiveType, want: HiveType) -> _Asked:
-    """Return what to ask the reader for, for a value stored as ``have`` in a column of type ``want``."""
+    """Return the type to request for values that are stored as ``have`` in a column of type ``want``."""
     match have, want:
         case Primitive(), Primitive():
             return _ask_primitive(have, want)
@@ -188,9 +189,10 @@ def _ask_primitive(have: Primitive, want: Primitive) -> _Asked:
 
 
 def _is_convertible(have: str, want: str) -> bool:
-    """Tell whether ORC reads one as the other (``ConvertTreeReaderFactory.canConvert``) and all Hives alike.
+    """Tell whether ORC converts one type to the other with the same result in every version of Hive.
 
-    Between numbers and timestamps Hive 3 and 4 disagree (the zone of the reader, or UTC).
+    Rules: ``ConvertTreeReaderFactory.canConvert``. Hive 3 and 4 convert between numbers and timestamps differently
+    (in the zone of the reader, or in UTC).
     """
     if have == want or want in _TEXT:
         return True

@@ -18,9 +18,9 @@ def overlap(one: str, other: str) -> bool:
 
 
 def is_same_location(one: str, other: str) -> bool:
-    """Tell whether two locations are spelt alike: ``file:/x``, ``file:///x/`` and ``/x`` are."""
-    return _spelt(one) == _spelt(other)
+    """Tell whether two locations are the same; ``file:/x``, ``file:///x/`` and ``/x`` are."""
+    return _normalized(one) == _normalized(other)
 
 
-def _spelt(location: str) -> str:
+def _normalized(location: str) -> str:
     return _LOCAL.sub("/", location, count=1).rstrip("/")

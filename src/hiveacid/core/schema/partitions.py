@@ -26,7 +26,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return what :func:`escape` was given. A ``%`` that is not followed by two hex digits stays."""
+    """Return the text that :func:`escape` encoded. A ``%`` without two hex digits after it stays."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
@@ -63,7 +63,7 @@ def parse_partition(name: str) -> tuple[tuple[str, str | None], ...]:
 def parse_partition_values(columns: Sequence[str], name: str) -> tuple[str | None, ...]:
     """Read the values of a partition's name, in the order of the table's partition columns.
 
-    Raises BadDirectoryNameError when the name is not of these columns, in this order.
+    Raises BadDirectoryNameError if the name does not have exactly these columns, in this order.
     """
     pairs = parse_partition(name)
     if [column for column, _ in pairs] != [column.lower() for column in columns]:
@@ -73,10 +73,10 @@ def parse_partition_values(columns: Sequence[str], name: str) -> tuple[str | Non
 
 
 def is_canonical(value: str, hive: str) -> bool:
-    """Tell whether a partition value's text is the one that this project writes for the value.
+    """Tell whether the text of a partition value is the one that hiveacid writes for the value.
 
-    Rows are routed to partitions by that text: a partition named otherwise (``p=01`` for an INT, ``p=1.5`` for
-    a DECIMAL(10,2)) can be read, but a row of it would be written to another one.
+    A write chooses the partition of a row by that text. A partition with another text (``p=01`` for an INT, ``p=1.5``
+    for a DECIMAL(10,2)) can be read, but an update would write its rows to a different partition.
     """
     kind, _, arguments = hive.partition("(")
     if kind == "decimal":
@@ -94,10 +94,10 @@ def is_canonical(value: str, hive: str) -> bool:
 
 
 def _java_text(value: str, layout: str) -> str | None:
-    """Return a number as Java prints it (``Double.toString``); None for what is not one.
+    """Return a number as Java prints it (``Double.toString``); None for a text that is not a number.
 
-    ``layout``: of ``struct``. Some versions of Java print a digit more than needed: such a text is not
-    recognised.
+    ``layout``: format of the module ``struct``. Some versions of Java print one digit more than needed; such a text
+    differs from the result.
     """
     packed = _packed(value, layout)
     if packed is None:

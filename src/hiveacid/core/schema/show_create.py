@@ -1,6 +1,6 @@
-"""SHOW CREATE TABLE as Hive 4 prints it, to the blank (``DDLPlanUtils.getCreateTableCommand``).
+"""SHOW CREATE TABLE with exactly the text of Hive 4, blanks included (``DDLPlanUtils.getCreateTableCommand``).
 
-What is printed parses back to the same definition, here and in Hive.
+The text parses to the same definition, in hiveacid and in Hive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ESCAPES = str.maketrans(
 def show_create_table(table: TableDefinition, *, with_database: bool = True) -> str:
     """Return the CREATE TABLE statement of a table.
 
-    Hive leaves the database out when SHOW CREATE TABLE was asked with the table's bare name.
+    Like Hive, leave the database out (``with_database=False``) if SHOW CREATE TABLE names the table without it.
     """
     name = quote_name(table.name.name)
     if with_database:
@@ -51,7 +51,7 @@ def show_create_table(table: TableDefinition, *, with_database: bool = True) -> 
 
 
 def show_create_view(view: ViewDefinition, *, with_database: bool = True) -> str:
-    """Return the CREATE VIEW statement of a view, its query with all names written out."""
+    """Return the CREATE VIEW statement of a view, with all names in its query qualified."""
     name = quote_name(view.name.name)
     if with_database:
         name = f"{quote_name(view.name.database)}.{name}"

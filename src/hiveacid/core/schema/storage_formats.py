@@ -77,9 +77,9 @@ def storage_format(name: str) -> StorageFormat | None:
 
 
 def file_kind(storage: StorageFormat) -> FileKind | None:
-    """Return what files a table has, told by its classes; None for those that this project does not know.
+    """Return the kind of a table's files, from its classes; None for classes that hiveacid does not support.
 
-    Text is only known with Hive's own SerDe for delimited text (not CSV, JSON or regular expressions).
+    Text files are supported only with Hive's own SerDe for delimited text (not CSV, JSON or regular expressions).
     """
     known = {
         (ORC.serde, ORC.input_format): FileKind.ORC,
@@ -92,7 +92,7 @@ def file_kind(storage: StorageFormat) -> FileKind | None:
 
 @dataclass(frozen=True)
 class Delimiters:
-    """The clauses of ROW FORMAT DELIMITED; None where one is not written."""
+    """The clauses of ROW FORMAT DELIMITED; None for each clause that is absent."""
 
     fields: str | None = None  # FIELDS TERMINATED BY
     escape: str | None = None  # ESCAPED BY

@@ -1,4 +1,4 @@
-"""Hive's type texts: parse them (Hive's, Spark's and Trino's spellings) and print them one way.
+"""Hive's type texts: parse the spellings of Hive, Spark and Trino, and print one canonical form.
 
 ``str()`` of a type is the text that Hive's metastore keeps and Hive 3 prints: ``struct<a:int,b:array<string>>``, all
 lower case. Field names are quoted only if they hold more than letters, digits and ``_``. Hive 4 quotes all of them
@@ -127,7 +127,7 @@ _PLAIN_NAME = re.compile(r"\w+\Z")
 
 
 def parse_type(text: str) -> HiveType:
-    """Parse one type; ParseError with line and column where the text is not a type that Hive can store."""
+    """Parse one type. Raises ParseError, with line and column, for a text that is not a type that Hive can store."""
     found, end = parse_type_at(text, 0)
     reader = _TypeParser(text, end)
     reader.skip_blank()
@@ -137,9 +137,9 @@ def parse_type(text: str) -> HiveType:
 
 
 def parse_type_at(text: str, start: int, first_line: int = 1) -> tuple[HiveType, int]:
-    """Parse the type that begins at offset ``start`` of a statement; return it and the offset behind it.
+    """Parse the type that begins at offset ``start`` of a statement; return it and the offset after it.
 
-    Positions of errors are those of the whole text, whose first line has the number ``first_line``.
+    Errors give the position in the whole text; its first line has the number ``first_line``.
     Raises ParseError.
     """
     reader = _TypeParser(text, start, first_line)
@@ -305,7 +305,7 @@ class _TypeParser:
         return Primitive(_PLAIN[name])
 
     def read_numbers(self) -> tuple[int, ...]:
-        """Read ``(n, ...)``; nothing there is no numbers."""
+        """Read ``(n, ...)``; return an empty tuple if no parenthesis follows."""
         if not self.take_sign("("):
             return ()
         numbers: list[int] = []
@@ -344,10 +344,10 @@ class _TypeParser:
         return Primitive(name, numbers)
 
     def read_timestamp(self, start: int) -> Primitive:
-        """Read what may follow ``timestamp``: Trino's precision, and the time zone words.
+        """Read the rest of a ``timestamp``: Trino's precision, and the words about the time zone.
 
-        Hive prints the session's zone behind the local kind (``TimestampLocalTZTypeInfo``): it is dropped,
-        files hold instants.
+        Hive prints the session's zone after a timestamp with local time zone (``TimestampLocalTZTypeInfo``). It is
+        dropped, because files hold instants.
         """
         if len(self.read_numbers()) > 1:
             self.fail("timestamp takes one number, its precision", start)

@@ -8,11 +8,11 @@ from hiveacid.errors import SchemaMismatchError
 
 
 def match_output_columns(outputs: Sequence[str], found: Sequence[str]) -> tuple[int, ...]:
-    """Return, for each column that the query had when the view was made, its place among those it has now.
+    """Return the present position of each column that the query had when the view was created.
 
-    Names find each other without regard to case, the n-th of a name the n-th; '' stands for columns that the query gave
-    no name. New columns are passed over, so that ``SELECT *`` shows what it showed (Spark's rule,
-    ``GetViewColumnByNameAndOrdinal``). Raises SchemaMismatchError where one is gone or another of its name came.
+    Names are compared without case. Of several columns with one name, the n-th then is the n-th now; '' is the name of
+    columns without one. New columns are ignored, so that ``SELECT *`` shows the same columns as before (Spark's rule,
+    ``GetViewColumnByNameAndOrdinal``). Raises SchemaMismatchError if the number of columns with a name has changed.
     """
     now: dict[str, list[int]] = {}
     for place, name in enumerate(found):

@@ -1,8 +1,9 @@
-"""From the listing of a location to what a snapshot reads, and to findings about the rest.
+"""Snapshots of a location: selection of the files to read from a listing, and findings about all others.
 
-``listing`` sorts entries by directory, ``selection`` decides what a snapshot reads (Hive's ``AcidUtils.getAcidState``),
-``originals`` numbers rows of files without row ids, ``changes`` selects what tells the changes between two snapshots.
-``inventory`` explains every entry; ``findings`` with its two companions lists what a check may report.
+``listing`` groups entries by directory; ``selection`` selects what a snapshot reads (Hive's ``AcidUtils.getAcidState``).
+``originals`` numbers the rows of files without row ids. ``changes`` selects the directories that tell the changes
+between two snapshots. ``inventory`` gives the state of every entry. ``findings``, ``layout_findings`` and
+``event_findings`` hold the rules of a check.
 
 Invariants: a directory is read, obsolete, aborted, pending or foreign, never two of them. Rows of open or aborted write
 ids are never read.

@@ -1,13 +1,14 @@
 """Changes between two snapshots: new write ids, and the directories that hold their rows and delete events.
 
 A change belongs to a write id that is valid in the later valid write-id list and not in the earlier one. Write ids
-are not committed in their order, so a point in time is a list, not a number. Two lists of one table, one contained
+do not commit in ascending order, so a point in time is a list, not a number. Two lists of one table, one contained
 in the other, define exactly the changes between them.
 
-What a snapshot reads is not enough to know what changed: a major compaction has joined the write ids below its base,
-and INSERT OVERWRITE hides them. So bases that swallowed new write ids are left out, and what they replaced is
-read, as long as the cleaner has not been there. ``hiveacid.history.from`` (noted before anything is removed) says
-how far it came; where another one's cleaner works, any such base means that history may be gone.
+The directories of the later snapshot do not show all changes: a major compaction merges the write ids below its base,
+and INSERT OVERWRITE hides them. Bases with merged new write ids are therefore left out. The directories that they
+replaced are read instead, as long as the cleaner has not removed them. The cleaner records in
+``hiveacid.history.from`` which history it is about to remove. If another engine cleans the table, every such base
+means that history may be lost.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ WRITE_ID = "_write_id"
 
 @dataclass(frozen=True)
 class ChangeSpan:
-    """Two snapshots of one table, ``after`` contained in ``until``, ``until`` in ``present``; made by `plan_span`."""
+    """Two snapshots of one table: ``present`` contains ``until``, which contains ``after``. See `plan_span`."""
 
     after: ValidWriteIdList
     until: ValidWriteIdList
@@ -48,16 +49,16 @@ class ChangeSpan:
     def reaches_back(self, high: int, low: int = 1) -> bool:
         """Tell whether ``after`` lacks a write id of ``low`` to ``high`` that is committed by now.
 
-        What was joined up to ``high`` can then not stand for the earlier snapshot.
+        A directory that merges these write ids then has rows that the earlier snapshot must not have.
         """
         return self.present.count_valid(low, high) > self.after.count_valid(low, high)
 
 
 def plan_span(after: ValidWriteIdList, until: ValidWriteIdList, present: ValidWriteIdList) -> ChangeSpan:
-    """Return what lies between two snapshots. ``present``: the list as of now.
+    """Return the span between two snapshots. ``present``: the list as of now.
 
-    Ids that a list knows as aborted stay so: the store forgets aborted ids of which nothing is left, and then
-    gives them as valid. Raises ConfigError where the lists do not contain each other in this order.
+    Ids that are aborted in a list stay aborted: the store forgets aborted ids whose files are gone, and then reports
+    them as valid. Raises ConfigError if ``until`` does not contain ``after``, or ``present`` not ``until``.
     """
     _require_within(
         after, until, "the snapshot after which changes are asked for is not contained in the later one"
@@ -73,9 +74,10 @@ def plan_span(after: ValidWriteIdList, until: ValidWriteIdList, present: ValidWr
 
 
 def _settled(until: ValidWriteIdList, present: ValidWriteIdList) -> ValidWriteIdList:
-    """Return the list with what is known by now of its open ids, and as high as no committed id lies above it.
+    """Return the list with the present state of its ids, and with the highest possible high watermark.
 
-    A base that was compacted later, and has nothing of a later write id in it, can then be read.
+    Ids that have aborted since then become aborted. The high watermark rises to just below the next id that is
+    committed by now. A base that was compacted later without rows of later write ids can then be read.
     """
     top = int(until.high_watermark)
     while top < present.high_watermark and not present.is_valid(top + 1):
@@ -92,7 +94,7 @@ def _settled(until: ValidWriteIdList, present: ValidWriteIdList) -> ValidWriteId
 
 def _require_within(inner: ValidWriteIdList, outer: ValidWriteIdList, message: str) -> None:
     top, reach = int(outer.high_watermark), int(inner.high_watermark)
-    # what only the outer list lacks must lack in the inner one, too
+    # an id that is not valid in the outer list must not be valid in the inner one
     if inner.count_valid(top + 1, reach) or any(
         inner.is_valid(one) for one in (*outer.open, *outer.aborted) if one <= top
     ):
@@ -103,10 +105,11 @@ def _require_within(inner: ValidWriteIdList, outer: ValidWriteIdList, message: s
 class ChangedState:
     """Directories of a location that have to be read to know its changes.
 
-    ``state``: every row of its directories was there in one of the snapshots or between them, ``state.base`` and
-    ``originals`` being what the earlier one stands on; its delete deltas hold all events on them. ``overwrites``:
-    write ids of new INSERT OVERWRITE or TRUNCATE, ascending: each ends all rows of smaller write ids.
-    ``deletes``: rows may have gone; False: rows were added only, and only directories with new ones are there.
+    ``state``: every row of its directories existed in one of the snapshots or between them. ``state.base`` and
+    ``state.originals`` are those of the earlier snapshot, and the delete deltas hold all events on these rows.
+    ``overwrites``: ascending write ids of new INSERT OVERWRITE or TRUNCATE; each removes all rows of lower write ids.
+    ``deletes``: rows may have been removed. If False, rows were only added, and ``state`` has only directories with
+    new rows.
     """
 
     state: AcidState
@@ -124,13 +127,14 @@ def select_changes(
     row_ids: bool = True,
     history_kept: bool = True,
 ) -> ChangedState:
-    """Decide what of a location tells the changes of a span.
+    """Select the directories of a location that tell the changes of a span.
 
     ``row_ids``: False for an insert-only table, whose compactions lose the write ids of rows. ``history_kept``: the
-    caller has made sure that nothing was removed that ``span.after`` does not wholly contain; else every base
-    that does not stop below is taken for a sign that something was. The rest as in `core.snapshot.selection.select`.
+    caller has ensured that every removed directory is wholly contained in ``span.after``. Otherwise every base that
+    reaches beyond ``span.after`` is taken as evidence of a removal. The other arguments are those of
+    `core.snapshot.selection.select`.
 
-    Raises what ``select`` raises; NotEnoughHistoryError, with the earliest write id, where changes may be gone.
+    Raises the errors of ``select``; NotEnoughHistoryError, with the earliest write id, if changes may be lost.
     """
     entries, metadata = tuple(entries), metadata or {}
     left_out: set[str] = set()
@@ -171,7 +175,8 @@ def _changed(state: AcidState, span: ChangeSpan, overwrites: Sequence[ListedDire
         return ChangedState(AcidState(None, added, (), ()))
     bases = [read_directory(directory, RangeResponse.ALL, compacted=False) for directory in overwrites]
     ids = {_write_id(directory) for directory in overwrites}
-    # what a transaction wrote before it overwrote it was never seen; its events hit rows that the overwrite ends
+    # rows that a transaction writes and then overwrites are never visible; the overwrite also removes the rows that
+    # its delete events hit
     deltas, delete_deltas = (
         tuple(one for one in some if not _is_single_of(one, ids))
         for some in (state.deltas, state.delete_deltas)
@@ -189,7 +194,7 @@ def _is_single_of(directory: AcidDirectory, ids: AbstractSet[int]) -> bool:
 
 
 def prune_unaffected(changed: ChangedState, span: ChangeSpan, low: int, high: int) -> ChangedState:
-    """Leave out directories without new rows where all events hit rows of the write ids ``low`` to ``high``."""
+    """Leave out directories without new or deleted rows; all delete events hit write ids ``low`` to ``high``."""
     if not changed.deletes or changed.overwrites:
         return changed
     state = changed.state
@@ -207,7 +212,7 @@ def _overlaps(directory: AcidDirectory, low: int, high: int) -> bool:
 
 
 def may_be_new(directory: AcidDirectory, span: ChangeSpan) -> bool:
-    """Tell whether one of the write ids that a directory is called by is new."""
+    """Tell whether the range in a directory's name contains a new write id."""
     return span.any_new(*directory.name.span)
 
 
@@ -227,7 +232,7 @@ def _require_sources(name: DeltaName, directory: ListedDirectory, *, history_kep
 
 
 def _require_below(state: AcidState, overwrite: WriteId) -> None:
-    """Refuse an overwrite that committed late below joined rows of unknown write ids."""
+    """Refuse an overwrite with a lower write id than merged rows whose own write ids are unknown."""
     for directory in state.deltas:
         name = directory.name
         if isinstance(name, DeltaName) and _is_joined(name) and name.max_write_id > overwrite:

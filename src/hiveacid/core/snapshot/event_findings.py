@@ -1,4 +1,4 @@
-"""Findings about the events of one file with ACID columns, from what its footer or a scan says of them."""
+"""Findings about the events of one file with ACID columns, from the facts in its footer or of a scan."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Span:
 
 @dataclass(frozen=True)
 class EventFacts:
-    """Facts of a file's events. None: not known (no statistics), or there is no row.
+    """Facts about a file's events. None: unknown (no statistics), or the file has no rows.
 
     ``bucket``: bucket numbers decoded from the ``properties``; ``nulls``: rows in which an ACID column is NULL;
     ``bad_codec``: rows whose bucket property has an unknown version; ``borrowed``: inserts whose original write
-    id is not the one that wrote them; ``unsorted``: rows whose id is not above (inserts) or is below (deletes)
-    that of the row before.
+    id differs from the write id that wrote them; ``unsorted``: rows that are not in order. The id of an insert must
+    be higher than the one before it; the id of a delete must not be lower.
     """
 
     rows: int
@@ -51,7 +51,7 @@ class EventFacts:
 
 @dataclass(frozen=True)
 class EventFile:
-    """A file of events: its path, its directory's name, and the number in its own name."""
+    """A file of events: its path, the name of its directory, and the bucket number in its file name."""
 
     path: str
     directory: BaseName | DeltaName
@@ -60,7 +60,7 @@ class EventFile:
 
     @property
     def is_delete(self) -> bool:
-        """Tell whether delete events belong here."""
+        """Tell whether the file belongs to a delete delta."""
         return isinstance(self.directory, DeltaName) and self.directory.is_delete
 
     def finding(self, kind: FindingKind, message: str) -> Finding:
@@ -69,7 +69,7 @@ class EventFile:
 
 
 def check_events(file: EventFile, facts: EventFacts, write_ids: ValidWriteIdList) -> Iterator[Finding]:
-    """Judge a file's events. Nothing is said of what is not known."""
+    """Yield the findings about a file's events; unknown facts give none."""
     if facts.rows == 0:
         return
     if facts.nulls:

@@ -1,7 +1,7 @@
 """Inventory of a location: the state of each directory and file in a snapshot, with the reason.
 
-``core.snapshot.selection.select`` decides what is read; this module says it of everything that lies there, also where
-``select`` refuses the location as a whole.
+``core.snapshot.selection.select`` decides what is read. This module gives the state of every entry, even if ``select``
+refuses the whole location.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import BadDirectoryNameError, FormatError
 
 ROOT = ""
-"""Path of the location itself: where original files lie."""
+"""Path of the location itself, which holds the original files."""
 
 
 class ItemState(StrEnum):
@@ -82,7 +82,7 @@ class FileItem:
 
 @dataclass(frozen=True)
 class Inventory:
-    """A location, item by item. ``state``: what is read; None where ``error`` says why nothing can be."""
+    """All items of a location. ``state``: the selection of ``select``; None if ``errors`` prevent it."""
 
     directories: tuple[DirectoryItem, ...]
     files: tuple[FileItem, ...]
@@ -110,9 +110,10 @@ def take_inventory(
     kind: TableKind,
     staging_txn_id: Callable[[str], TxnId | None],
 ) -> Inventory:
-    """Say what each directory and file is. ``metadata`` as for ``select``; nothing is raised for what lies there.
+    """Return the state of each directory and file; errors of the layout are part of the result.
 
-    ``staging_txn_id``: whose staging directory a name is, None for other names.
+    ``metadata``: as for ``select``. ``staging_txn_id``: function that returns the transaction of a staging directory
+    by its name, None for other names.
     """
     tops = dict.fromkeys(entry.path.partition("/")[0] for entry in entries)
     folders = {e.path for e in entries if e.is_dir} | {
@@ -192,8 +193,8 @@ class _Classifier:
         return {file.path: file for one in self.used.values() for file in one.files}
 
     @cached_property
-    def left(self) -> Mapping[str, ItemState]:
-        """Return what is not read any more, by path."""
+    def not_read(self) -> Mapping[str, ItemState]:
+        """Return the states of obsolete and aborted directories, by path."""
         if self.state is None:
             return {}
         obsolete = dict.fromkeys(self.state.obsolete, ItemState.OBSOLETE)
@@ -212,7 +213,7 @@ class _Classifier:
     def items(
         self, classified: Mapping[str, _Classification], files: Iterable[FileItem]
     ) -> tuple[DirectoryItem, ...]:
-        """Return the directories with the sizes of what lies in them, the root's own files as one more."""
+        """Return the directories with their sizes, and one more item for the files directly in the root."""
         sizes: dict[str, list[int]] = {}
         for file in files:
             sizes.setdefault(file.directory, []).append(file.bytes)
@@ -264,7 +265,7 @@ class _Classifier:
             return self._unreadable()
         if path in self.used:
             return ItemState.USED, _why_used(self.used[path])
-        match self.left.get(path):
+        match self.not_read.get(path):
             case ItemState.OBSOLETE:
                 return ItemState.OBSOLETE, _why_obsolete(name, self.state)
             case ItemState.ABORTED:

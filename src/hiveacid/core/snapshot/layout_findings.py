@@ -1,4 +1,4 @@
-"""Findings about names and side files: what an inventory tells without opening a data file."""
+"""Findings about names and side files, which need an inventory but no open data file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listing of a table's or partition's location, put in order by directory; nothing is decided yet.
+"""The listing of a table's or partition's location, grouped by directory, for any snapshot.
 
 Rules: Hive's hidden-file filter and the recursion of ``AcidUtils.getHdfsDirSnapshots``.
 Files nested below a directory of the layout belong to it (HIVE_UNION_SUBDIR_n, list bucketing). Below any other
@@ -76,7 +76,7 @@ class DataFile:
     path: str
     size: int
     flush_length_path: str | None = None
-    modified: int = field(default=0, compare=False)  # ms since the epoch, 0 where nobody says
+    modified: int = field(default=0, compare=False)  # ms since the epoch, 0 if unknown
 
     @property
     def name(self) -> str:
@@ -98,10 +98,10 @@ class ListedDirectory:
 
 @dataclass(frozen=True)
 class Listing:
-    """A location, sorted into what the layout knows and what it does not.
+    """A location's entries, divided into directories of the ACID layout, original files and foreign entries.
 
     ``original_paths``: root files and directories that hold ``originals``, empty files included.
-    ``foreign``: entries of the root that are passed over: hidden ones, partition directories, others.
+    ``foreign``: entries of the root that readers ignore: hidden ones, partition directories, others.
     """
 
     directories: tuple[ListedDirectory, ...]
@@ -111,7 +111,7 @@ class Listing:
 
 
 def read_listing(entries: Iterable[ListedEntry]) -> Listing:
-    """Put the entries below a location in order. Directories need no entry of their own (object stores).
+    """Group the entries below a location. Directories need no entry of their own (object stores).
 
     Raises BadDirectoryNameError for a directory that begins like one of the layout and does not parse.
     """
@@ -144,9 +144,9 @@ def read_listing(entries: Iterable[ListedEntry]) -> Listing:
 
 
 def _holds_originals(top: str, inside: list[ListedEntry]) -> bool:
-    """Tell whether a directory of the root belongs to the table: UNION ALL's, or any with files named like originals.
+    """Tell whether a directory of the root holds original files: that of a UNION ALL, or one with files named so.
 
-    Hive looks for original files at any depth; a directory like ``p=1`` is taken for a partition's here.
+    Hive looks for original files at any depth. Here a directory such as ``p=1`` counts as a partition.
     """
     if UNION_DIRECTORY.fullmatch(top):
         return True
@@ -172,11 +172,11 @@ def metadata_paths(entries: Iterable[ListedEntry]) -> tuple[str, ...]:
 
 
 def is_compacted(directory: ListedDirectory, metadata: Mapping[str, str]) -> bool:
-    """Tell whether a base is the work of a major compaction, not of INSERT OVERWRITE or TRUNCATE.
+    """Tell whether a major compaction wrote a base, rather than INSERT OVERWRITE or TRUNCATE.
 
     Hive 4 marks one by ``_v``, Hive 3 by ``_metadata_acid`` with data format ``compacted``
-    (``AcidUtils.isCompactedBase``). Raises BadFileError when that file is not in ``metadata`` (texts by
-    directory path) or does not say what Hive writes.
+    (``AcidUtils.isCompactedBase``). ``metadata``: texts of these files by directory path. Raises BadFileError if the
+    text is missing or is not one that Hive writes.
     """
     if directory.name.visibility_txn_id:
         return True
@@ -199,16 +199,17 @@ def is_compacted(directory: ListedDirectory, metadata: Mapping[str, str]) -> boo
 
 
 def last_flush_length(data: bytes) -> int:
-    """Return how many bytes of a streamed file count, from the content of its side file; 0: none.
+    """Return how many bytes of a streamed file may be read, from the content of its side file.
 
-    Big-endian 64-bit numbers, the last complete one counts (``OrcAcidUtils.getLastFlushLength``).
+    The side file holds big-endian 64-bit numbers; the last complete one counts (``OrcAcidUtils.getLastFlushLength``).
+    Without a complete number the result is 0.
     """
     whole = len(data) // _LONG * _LONG
     return max(0, int.from_bytes(data[whole - _LONG : whole], "big", signed=True)) if whole else 0
 
 
 def format_metadata(data_format: DataFormat) -> str:
-    """Return the text of a ``_metadata_acid`` file, letter by letter what Hive writes."""
+    """Return the text of a ``_metadata_acid`` file, exactly as Hive writes it."""
     return f'{{"thisFileVersion":"0","dataFormat":"{data_format}"}}'
 
 

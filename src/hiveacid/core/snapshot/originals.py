@@ -32,10 +32,10 @@ class OriginalRows:
 def number_originals(
     files: Sequence[DataFile], rows: Mapping[str, int], directory: AcidDirectory | None = None
 ) -> tuple[OriginalRows, ...]:
-    """Give every row of the files its id. ``rows``: number of rows by path; ``directory``: where they lie in.
+    """Give every row of the files its id. ``rows``: number of rows by path; ``directory``: directory of the files.
 
-    A file whose name tells no bucket counts as bucket 0 (Hive says -1 and cannot delete from it). Raises
-    BadFileError, with the path given, for a bucket above 4095: no row id can name it, nor can Hive's.
+    A file without a bucket number in its name counts as bucket 0 (Hive assumes -1 and cannot delete from it). Raises
+    BadFileError, with the path, for a bucket above 4095, which fits into no row id, not even in Hive.
     """
     write_id, statement = _ids(directory)
     seen: dict[int, int] = defaultdict(int)

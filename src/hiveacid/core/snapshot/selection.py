@@ -1,14 +1,13 @@
 """Snapshot selection: directories of a location to read, obsolete ones, and those of aborted writers.
 
-Rules: Hive 4's ``AcidUtils.getAcidState``. Where the two Hive versions are wrong or differ
-we read what was committed:
+Rules: Hive 4's ``AcidUtils.getAcidState``. Where Hive 3 and 4 are wrong or differ, the selection follows the commits:
 
 - an INSERT OVERWRITE base is read only when its write id is valid. Hive 4.0.1 also reads an open one whose id is
   the lowest open write id; 3.1.3 fails when the only base is an aborted one;
 - of several compactions of one range the newest counts (HIVE-29210);
 - a streamed delta that reaches beyond a base or compacted delta stays, because no compaction reads a range
   with an open part. Hive loses its committed rows while the rest is open;
-- no usable base beside a compacted one is an error whichever of the bases is the oldest.
+- if no base is usable and one of them is compacted, that is an error, whichever base is the oldest.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ PRE_ACID_WRITE_ID = -(1 << 63)
 class AcidDirectory:
     """A directory to read.
 
-    ``files``: all visible, non-empty files, sorted by path; a full-ACID table reads :attr:`acid_files` or,
-    where ``raw``, :attr:`raw_files` of them and passes over the rest, an insert-only table reads all.
-    ``validity``: SOME when rows must be filtered by their own write id (``currentTransaction``), else ALL.
-    ``raw``: True or False when it is known whether the files lack the ACID columns (LOAD DATA, or written
-    before a conversion); None when only a file's schema can tell.
+    ``files``: all visible, non-empty files, sorted by path. An insert-only table reads all of them. A full-ACID table
+    reads only :attr:`acid_files` or, if ``raw``, :attr:`raw_files`.
+    ``validity``: SOME if rows must be filtered by their own write id (``currentTransaction``), else ALL.
+    ``raw``: True if the files lack the ACID columns (LOAD DATA, or written before a conversion), False if they have
+    them, None if only the schema of a file can tell.
     """
 
     path: str
@@ -68,11 +67,12 @@ class AcidState:
 
     ``deltas``, ``delete_deltas``: to be read on top of ``base`` (None: on top of ``originals``), in Hive's order.
     ``originals``: files older than the conversion, sorted by path, which is the order of their row ids.
-    ``obsolete``: root files and directories that others cover. ``aborted``: directories of which every write
-    id, or the compaction, is aborted. ``uncompacted_aborts``: a directory to be read holds rows of aborted
-    write ids (HIVE-24481). ``foreign``: entries of the root that are not of the layout. ``pending``:
-    directories that the snapshot must not read yet: their writers are open or came later. ``halves``: those of
-    them that are one of the two directories of a minor compaction, the other one missing (``names.PAIR_FILE``).
+    ``obsolete``: root files and directories whose rows others hold or replace. ``aborted``: directories of which every
+    write id, or the compaction, is aborted.
+    ``uncompacted_aborts``: a directory to be read holds rows of aborted write ids (HIVE-24481).
+    ``foreign``: entries of the root that do not belong to the layout.
+    ``pending``: directories that the snapshot must not read, because their writers are open or began later.
+    ``halves``: those pending directories of a minor compaction whose other half is missing (``names.PAIR_FILE``).
     """
 
     base: AcidDirectory | None
@@ -100,8 +100,8 @@ class AcidState:
 def applies_to(delete_delta: DeltaName, data: BaseName | DeltaName) -> bool:
     """Tell whether events of a delete delta can hit rows of a base or delta (``isQualifiedDeleteDeltaForSplit``).
 
-    They cannot when all its write ids are older, or when both directories are single statements of one write
-    id and the delete is not the later one. Otherwise the keys decide.
+    They cannot if all its write ids are older, or if both directories belong to single statements of one write id and
+    the delete is not the later statement. Otherwise only the keys can tell.
     """
     if isinstance(data, BaseName):
         return True
@@ -120,19 +120,20 @@ def select(
     row_ids: bool = True,
     history_kept: bool = False,
 ) -> AcidState:
-    """Decide what of a table's or partition's location a snapshot reads.
+    """Select the directories and files of a location that a snapshot reads.
 
-    ``entries``: everything below the location. ``txns``: who is committed, for ``_v`` directories; None counts
-    every ``_v`` directory as committed (a copy of a directory of which no transaction is known).
+    ``entries``: everything below the location of a table or partition.
+    ``txns``: decides which ``_v`` directories are committed; None if all are (a copy of a directory without a store).
+    ``metadata``: texts of the ``_metadata_acid`` files of ``listing.metadata_paths``, by directory path.
     ``adopted_txn_id``: visibility ids up to it belong to another engine and count as committed; the store
-    that adopted the table gives higher transaction ids only. ``metadata``: texts of the ``_metadata_acid``
-    files named by ``listing.metadata_paths``, by directory path. ``row_ids``: False for an insert-only table, whose
-    rows don't tell their write ids: a delta that joins some of this snapshot with later ones is then left
-    out (pending), and what it was made of is read. ``history_kept``: the caller has made sure that nothing was
-    removed that this snapshot stands on: compacted bases that are too new for it are then no sign of that.
+    that adopted the table assigns only higher transaction ids.
+    ``row_ids``: False for an insert-only table, whose rows have no write ids. A delta that merges write ids of this
+    snapshot with later ones is then pending, and the directories that it was made from are read.
+    ``history_kept``: the caller has ensured that no directory of this snapshot was removed. Compacted bases that are
+    too new for the snapshot are then no error.
 
-    Raises BadDirectoryNameError, BadFileError (``_metadata_acid``), NotEnoughHistoryError when a compacted
-    base has swallowed what this snapshot must not see.
+    Raises BadDirectoryNameError, BadFileError (``_metadata_acid``), and NotEnoughHistoryError if rows of this snapshot
+    exist only in a compacted base, beside rows that it must not see.
     """
     listing = read_listing(entries)
     aborted: list[str] = []
@@ -173,12 +174,12 @@ def select(
 
 
 def _reaches_beyond(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> bool:
-    """Tell whether a delta joins write ids of this snapshot with later ones."""
+    """Tell whether a delta merges write ids of this snapshot with later ones."""
     if not isinstance(name, DeltaName) or name.min_write_id > write_ids.high_watermark:
         return False
     low, high = name.min_write_id, name.max_write_id
     return high > write_ids.high_watermark or (
-        # a compaction joins no open ids: one that is open here committed after the moment that is read
+        # a compaction merges no open ids: an id that is open here committed after the moment of the snapshot
         bool(name.visibility_txn_id)
         and write_ids.has_open(low, high)
         and write_ids.count_valid(low, high) > 0
@@ -186,7 +187,7 @@ def _reaches_beyond(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> 
 
 
 def _halves(directories: Iterable[ListedDirectory]) -> set[str]:
-    """Return the marked halves of compactions whose other half is not there."""
+    """Return the paths of marked halves of compactions whose other half is missing."""
     marked = {one.name: one.path for one in directories if one.has_pair_file}
     return {
         path
@@ -221,7 +222,7 @@ def _choose_base(
     *,
     history_kept: bool,
 ) -> _Bases:
-    """Take the usable base of the highest write id, a compacted one before the one it was made from."""
+    """Choose the usable base with the highest write id; a compacted base wins over the base it was made from."""
     usable: list[tuple[tuple[int, bool, int], ListedDirectory]] = []
     aborted: list[str] = []
     too_new: list[int] = []
@@ -290,7 +291,7 @@ def _delta_order(directory: ListedDirectory) -> tuple[int, int, int, int, str]:
 def _drop_covered(
     ordered: Iterable[ListedDirectory], base: ListedDirectory | None
 ) -> tuple[list[ListedDirectory], list[str]]:
-    """Return the deltas that add something to those before them, and the paths of those that do not."""
+    """Return the deltas with rows that no earlier one holds, and the paths of the others."""
     current = 0 if base is None or not isinstance(base.name, BaseName) else base.name.write_id
     statements = False  # whether directories of single statements end at ``current``
     previous: DeltaName | None = None
@@ -327,20 +328,23 @@ def _delta(directory: ListedDirectory, write_ids: ValidWriteIdList) -> AcidDirec
 
 
 def read_directory(directory: ListedDirectory, validity: RangeResponse, *, compacted: bool) -> AcidDirectory:
-    """Return a directory as a snapshot reads it; ``compacted``: a compaction's, or with delete events only."""
+    """Return a directory as a snapshot reads it; ``compacted``: written by a compaction, or a delete delta."""
     raw = False if compacted else _raw(directory)
     return AcidDirectory(directory.path, directory.name, directory.files, validity, raw)
 
 
 def _raw(directory: ListedDirectory) -> bool | None:
-    """Judge by names: Hive's own writers leave ``bucket_N`` and the version file, LOAD DATA neither."""
+    """Decide by names: Hive's own writers make ``bucket_N`` and the version file, LOAD DATA makes neither."""
     if directory.has_version_file or any(parse_bucket_file(file.name) for file in directory.files):
         return False
     return None if any(parse_original_file(file.name) for file in directory.files) else False
 
 
 def _holds_aborted_rows(name: DeltaName, write_ids: ValidWriteIdList) -> bool:
-    """Compactions drop the rows of aborted write ids; without ``_v`` a delta may also be a streamed one."""
+    """Tell whether a delta may hold rows of aborted write ids.
+
+    Compactions drop such rows. Without ``_v`` the delta may be a streamed one, which keeps them.
+    """
     if name.visibility_txn_id:
         return False
     return write_ids.aborted_response(name.min_write_id, name.max_write_id) is not RangeResponse.NONE
