@@ -21,7 +21,7 @@ from hiveacid.sql.binding.parameters import with_arguments
 from hiveacid.sql.binding.table_mentions import find_table_mentions
 from hiveacid.sql.binding.travel_clauses import without_clauses
 from hiveacid.sql.grammar.parse import parse, split
-from hiveacid.sql.statements import Slice
+from hiveacid.sql.statements.values import Slice
 from support.cost import SECONDS, assert_quick, assert_small, cpu_seconds
 
 if TYPE_CHECKING:

@@ -160,7 +160,7 @@ def _find_obstacle(work: Migration, view: TableName, known: Collection[TableName
     from hiveacid.sql.binding.change_functions import tables_of_change_calls  # noqa: PLC0415
     from hiveacid.sql.binding.table_mentions import find_table_mentions  # noqa: PLC0415 - needs an extra
     from hiveacid.sql.binding.travel_clauses import without_clauses  # noqa: PLC0415
-    from hiveacid.sql.statements import Slice  # noqa: PLC0415
+    from hiveacid.sql.statements.values import Slice  # noqa: PLC0415
 
     definition = work.source.store.get_view(view)
     if definition is None:

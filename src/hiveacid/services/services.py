@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hiveacid.core.compaction.queue import DEFAULT_POOL
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.services.cleaner import Cleaner, CleaningResult
-from hiveacid.services.housekeeper import Housekeeper
 from hiveacid.services.initiator import Initiator, InitiatorFinding
 from hiveacid.services.worker import Worker
 from hiveacid.table.compaction.report import CompactionReport
@@ -18,6 +17,19 @@ if TYPE_CHECKING:
     from hiveacid.catalog.connection import WarehouseConnection
     from hiveacid.core.model import TxnId
     from hiveacid.table.context import Context
+
+
+@dataclass
+class Housekeeper:
+    """Aborts silent transactions and drops old rows of the store (Hive's ``AcidHouseKeeper``)."""
+
+    context: Context
+
+    def step(self) -> tuple[TxnId, ...]:
+        """Do one turn; return the transactions that were aborted because their heartbeats stopped."""
+        aborted = self.context.store.abort_timed_out()
+        self.context.store.housekeep()
+        return aborted
 
 
 @dataclass(frozen=True)

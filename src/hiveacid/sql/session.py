@@ -36,15 +36,17 @@ from hiveacid.sql.binding.parameters import Arguments, with_arguments
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import adopted_definition
 from hiveacid.sql.execute.dispatch import execute
-from hiveacid.sql.execute.view_table import AcidView
+from hiveacid.sql.execute.query import AcidView
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import CreateTable, Rollback, Slice
+from hiveacid.sql.statements.administration import Rollback
+from hiveacid.sql.statements.definitions import CreateTable
+from hiveacid.sql.statements.values import Slice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid.core.model import TableName
-    from hiveacid.sql.statements import Statement
+    from hiveacid.sql.statements.values import Statement
     from hiveacid.table.acid_table import AcidTable
     from hiveacid.transactions.transaction import Transaction
 

@@ -12,7 +12,7 @@ from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, 
 from hiveacid.core.schema.partitions import parse_partition_values
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import CreateTable
+from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.table.read.inventory import TableInventory, inventory_of

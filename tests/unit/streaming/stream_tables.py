@@ -13,7 +13,7 @@ from hiveacid.config import Settings
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import CreateTable
+from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.sql.store import SqlStore

@@ -17,11 +17,11 @@ from hiveacid.spark.parser.lexer import Token, TokenKind, is_script
 from hiveacid.spark.parser.named_tables import named_tables
 from hiveacid.spark.session.classic_session import spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
-from hiveacid.sql import statements
 from hiveacid.sql.binding.bind import QUERY, relation_of_ours, relations_of
 from hiveacid.sql.binding.change_functions import tables_of_change_calls
 from hiveacid.sql.binding.metadata_tables import find_metadata_table
 from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.statements import administration, changes, definitions, queries, values
 from hiveacid.sql.statements.values import Slice, table_ref
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ _BEFORE_TARGETS = frozenset(
 _BEFORE_TABLES = _BEFORE_TARGETS | {"FROM", "JOIN", "USING", "ON", "IN", "COLUMNS", ","}
 # Statements of ours that name no table, or need none.
 _ALWAYS_OURS = (
-    statements.ShowTransactions,
-    statements.ShowLocks,
-    statements.ShowCompactions,
-    statements.AbortTransactions,
-    statements.AbortCompactions,
-    statements.StartTransaction,
-    statements.Commit,
-    statements.Rollback,
+    queries.ShowTransactions,
+    queries.ShowLocks,
+    queries.ShowCompactions,
+    administration.AbortTransactions,
+    administration.AbortCompactions,
+    administration.StartTransaction,
+    administration.Commit,
+    administration.Rollback,
 )
 # What Spark may do with a transactional table in its own catalog: tell of it.
 _READ_ONLY_VERBS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "REFRESH", "USE", "RESET"})
-_DATABASES = (statements.CreateDatabase, statements.DropDatabase, statements.UseDatabase)
+_DATABASES = (definitions.CreateDatabase, definitions.DropDatabase, administration.UseDatabase)
 
 
 class Owner(Enum):
@@ -65,7 +65,7 @@ class Ownership:
     """A statement and its owner; ``statement`` is None where the grammar does not know it."""
 
     owner: Owner
-    statement: statements.Statement | None = None
+    statement: values.Statement | None = None
 
 
 def decide_owner(context: Context, source: Slice) -> Ownership:
@@ -88,7 +88,7 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
     else:
         found = Ownership(_owner(context, source, statement), statement)
     if found.owner in (Owner.SPARK, Owner.SPARK_READING_OURS) or isinstance(
-        found.statement, statements.DropDatabase
+        found.statement, definitions.DropDatabase
     ):
         _refuse_change_by_spark(context, source.text, tokens)
     return found
@@ -139,22 +139,24 @@ def refuse_transactional(facts: SparkFacts, name: TableName) -> None:
                 refuse_transactional(facts, ref.resolve(found.database.lower()))
 
 
-def _owner(context: Context, source: Slice, statement: statements.Statement) -> Owner:
-    if isinstance(statement, statements.Query):
+def _owner(context: Context, source: Slice, statement: values.Statement) -> Owner:
+    if isinstance(statement, queries.Query):
         return Owner.OURS if _reads_ours(context, statement.text) else Owner.SPARK
     if isinstance(statement, _ALWAYS_OURS):
         return Owner.OURS
     if isinstance(statement, _DATABASES):
         return Owner.BOTH
-    if isinstance(statement, statements.ShowTables | statements.ShowViews):
+    if isinstance(statement, queries.ShowTables | queries.ShowViews):
         return Owner.BOTH
-    if isinstance(statement, statements.SetOption | statements.ResetOption | statements.ShowConf):
+    if isinstance(statement, administration.SetOption | administration.ResetOption | queries.ShowConf):
         key = (statement.key or "").lower()
         return Owner.OURS if key in REGISTRY or key.startswith("hiveacid.") else Owner.SPARK
-    if isinstance(statement, statements.Explain):
+    if isinstance(statement, queries.Explain):
         inner = _owner(context, source, statement.statement)
         return Owner.OURS if inner is Owner.OURS else _owner_by_reads(context, source)
-    if isinstance(statement, statements.CreateTemporaryView | statements.CreateView | statements.AlterView):
+    if isinstance(
+        statement, definitions.CreateTemporaryView | definitions.CreateView | definitions.AlterView
+    ):
         return _owner_of_view(context, statement)
     if _makes_own_table(context, statement) or any(
         relation_of_ours(context, ref) is not None for ref in _targets(statement)
@@ -164,15 +166,16 @@ def _owner(context: Context, source: Slice, statement: statements.Statement) -> 
 
 
 def _owner_of_view(
-    context: Context, statement: statements.CreateTemporaryView | statements.CreateView | statements.AlterView
+    context: Context,
+    statement: definitions.CreateTemporaryView | definitions.CreateView | definitions.AlterView,
 ) -> Owner:
     """Tell whose a view is: ours if it is already, or reads what is."""
-    if not isinstance(statement, statements.CreateTemporaryView) and (
+    if not isinstance(statement, definitions.CreateTemporaryView) and (
         relation_of_ours(context, statement.view) is not None
     ):
         return Owner.OURS
     reads = _reads_ours(context, statement.query)
-    if reads and isinstance(statement, statements.AlterView):
+    if reads and isinstance(statement, definitions.AlterView):
         raise UnsupportedFeatureError(
             f"{statement.view} is a view in Spark's own catalog, which cannot read tables of hiveacid's: DROP it and "
             "CREATE it anew"
@@ -184,13 +187,13 @@ def _owner_by_reads(context: Context, source: Slice) -> Owner:
     return Owner.SPARK_READING_OURS if _reads_ours(context, source) else Owner.SPARK
 
 
-def _makes_own_table(context: Context, statement: statements.Statement) -> bool:
+def _makes_own_table(context: Context, statement: values.Statement) -> bool:
     """Tell whether a table is made that only this project can make.
 
     Those are transactional ones (``hive.create.as.acid`` makes all so that name no provider of Spark's) and, where
     the session is without Hive support, those of Hive's grammar (STORED AS).
     """
-    if not isinstance(statement, statements.CreateTable | statements.CreateTableLike):
+    if not isinstance(statement, definitions.CreateTable | definitions.CreateTableLike):
         return False
     properties = {key.lower(): value for key, value in statement.properties}
     if (
@@ -206,13 +209,13 @@ def _makes_own_table(context: Context, statement: statements.Statement) -> bool:
     return statement.storage is not None and not context.facts.hive_support
 
 
-def _targets(statement: statements.Statement) -> Iterator[statements.TableRef]:
+def _targets(statement: values.Statement) -> Iterator[values.TableRef]:
     """Yield the tables that a statement itself names (not those of the queries in it)."""
-    parts = statement.legs if isinstance(statement, statements.MultiInsert) else (statement,)
+    parts = statement.legs if isinstance(statement, changes.MultiInsert) else (statement,)
     for part in parts:
         for one in fields(part):
             value = getattr(part, one.name)
-            if isinstance(value, statements.TableRef):
+            if isinstance(value, values.TableRef):
                 yield value
 
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from hiveacid.errors import ConfigError, TransactionStateError
 from hiveacid.ports.transactions import Start, TxnKind
-from hiveacid.sql.execute.small_results import empty_result, string_rows
+from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.execute.store_rows import abort_transactions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.sql import statements
     from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements import administration
 
 
-def start_transaction(execution: ExecutionContext, statement: statements.StartTransaction) -> DataFrame:
+def start_transaction(execution: ExecutionContext, statement: administration.StartTransaction) -> None:
     """START TRANSACTION: the session's statements belong to it until COMMIT or ROLLBACK."""
     if execution.joined is not None:
         raise TransactionStateError("a transaction is open already: COMMIT or ROLLBACK it first")
@@ -25,10 +25,9 @@ def start_transaction(execution: ExecutionContext, statement: statements.StartTr
     kind = TxnKind.READ_ONLY if statement.read_only else TxnKind.DEFAULT
     txn = context.transactions.begin(context.settings, kind, explicit=True, start=Start())
     execution.begin(txn, statement.read_only)
-    return empty_result(context.facts)
 
 
-def commit(execution: ExecutionContext, _: statements.Commit) -> DataFrame:
+def commit(execution: ExecutionContext, _: administration.Commit) -> None:
     """COMMIT. Raises WriteConflictError where another transaction was first; then nothing is visible."""
     txn = execution.end("COMMIT")
     try:
@@ -37,23 +36,20 @@ def commit(execution: ExecutionContext, _: statements.Commit) -> DataFrame:
         if not txn.ended:  # nobody could end it any more, and its locks would stay
             txn.abort(str(error)[:200])
         raise
-    return empty_result(execution.context.facts)
 
 
-def rollback(execution: ExecutionContext, _: statements.Rollback) -> DataFrame:
+def rollback(execution: ExecutionContext, _: administration.Rollback) -> None:
     """ROLLBACK."""
     txn = execution.end("ROLLBACK")
     txn.abort("ROLLBACK")
-    return empty_result(execution.context.facts)
 
 
-def abort(execution: ExecutionContext, statement: statements.AbortTransactions) -> DataFrame:
+def abort(execution: ExecutionContext, statement: administration.AbortTransactions) -> None:
     """ABORT TRANSACTIONS: all of them, or, where one of the ids is unknown or has committed, none."""
     abort_transactions(execution.context.store, statement.ids)
-    return empty_result(execution.context.facts)
 
 
-def set_option(execution: ExecutionContext, statement: statements.SetOption) -> DataFrame:
+def set_option(execution: ExecutionContext, statement: administration.SetOption) -> DataFrame | None:
     """SET: ``spark.`` keys go to the Spark session, all others to the settings of this one."""
     facts, settings = execution.context.facts, execution.context.settings
     key, value = statement.key, statement.value
@@ -65,7 +61,7 @@ def set_option(execution: ExecutionContext, statement: statements.SetOption) -> 
         facts.spark.conf.set(key, value)
     else:
         execution.set(key, value)
-    return empty_result(facts)
+    return None
 
 
 def _is_sparks(key: str) -> bool:
@@ -84,13 +80,12 @@ def _shown(execution: ExecutionContext, key: str) -> str:
     return f"{key} is undefined" if value is None else f"{key}={value}"
 
 
-def refresh(execution: ExecutionContext, statement: statements.RefreshTable) -> DataFrame:
+def refresh(execution: ExecutionContext, statement: administration.RefreshTable) -> None:
     """REFRESH TABLE: every statement sees the present state anyway; the table has to exist."""
     execution.find(statement.table)
-    return empty_result(execution.context.facts)
 
 
-def reset_option(execution: ExecutionContext, statement: statements.ResetOption) -> DataFrame:
+def reset_option(execution: ExecutionContext, statement: administration.ResetOption) -> None:
     """RESET key, or all settings of this session (Spark's own stay as they are)."""
     context = execution.context
     if statement.key is None:
@@ -99,4 +94,3 @@ def reset_option(execution: ExecutionContext, statement: statements.ResetOption)
         context.facts.spark.conf.unset(statement.key)
     else:
         context.change_settings(context.settings.without(statement.key))
-    return empty_result(context.facts)

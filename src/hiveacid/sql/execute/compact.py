@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.compaction.queue import Compaction
-    from hiveacid.sql import statements
     from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements import administration, queries
 
 _COMPACTED = (
     ("compactionid", "bigint"),
@@ -40,7 +40,7 @@ _ORDER = re.compile(r"[`'\"]?([a-z_]+)[`'\"]?(?:\s+(asc|desc))?", re.IGNORECASE)
 _ABORT_REASON = "Compaction Aborted by Abort Compaction request."
 
 
-def compact(execution: ExecutionContext, statement: statements.Compact) -> DataFrame:
+def compact(execution: ExecutionContext, statement: administration.Compact) -> DataFrame:
     """ALTER TABLE COMPACT: one row a job; without AND WAIT a job that a service takes is only queued."""
     table = AcidTable(execution.context, execution.find(statement.table), execution.joined)
     reports = table.compact(
@@ -56,7 +56,7 @@ def compact(execution: ExecutionContext, statement: statements.Compact) -> DataF
     return small_frame(execution.context.facts, _COMPACTED, rows)
 
 
-def abort(execution: ExecutionContext, statement: statements.AbortCompactions) -> DataFrame:
+def abort(execution: ExecutionContext, statement: administration.AbortCompactions) -> DataFrame:
     """ABORT COMPACTIONS: those that wait are taken off the queue; one row an id (``AbortCompactionFunction``)."""
     rows = [(number, *_abort(execution, number)) for number in dict.fromkeys(statement.ids)]
     return small_frame(execution.context.facts, _ABORTED, rows)
@@ -74,7 +74,7 @@ def _abort(execution: ExecutionContext, number: int) -> tuple[str, str]:
     return "Success", "Successfully aborted compaction"
 
 
-def show(execution: ExecutionContext, statement: statements.ShowCompactions) -> DataFrame:
+def show(execution: ExecutionContext, statement: queries.ShowCompactions) -> DataFrame:
     """SHOW COMPACTIONS, as Hive 4 shows them, with its filters."""
     name = statement.table.resolve(execution.context.database) if statement.table else None
     partition = named_partition(execution, name, statement.partition) if name else None

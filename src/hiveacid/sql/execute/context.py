@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableName
-    from hiveacid.sql.statements import TableRef
+    from hiveacid.sql.statements.values import TableRef
     from hiveacid.table.context import Context
     from hiveacid.transactions.transaction import Transaction
 

@@ -23,7 +23,7 @@ from hiveacid.ports.transactions import Operation
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.sql.binding.view_text import hive_columns_of
 from hiveacid.sql.execute.query import bound_frame
-from hiveacid.sql.execute.small_results import empty_result, write_result
+from hiveacid.sql.execute.small_results import write_result
 from hiveacid.storage.paths import absolute
 from hiveacid.table.cleaning.removal import remove_table
 from hiveacid.table.context import all_tables
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements import CreateTable, CreateTableLike
+    from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
     from hiveacid.table.context import Context
 
 
-def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFrame:
+def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFrame | None:
     """CREATE TABLE, with or without a query."""
     if statement.query is not None:
         return _create_as(execution, statement)
     table = definition(execution, statement)
     ddl.create_table(execution.context, table, if_not_exists=statement.if_not_exists)
-    return empty_result(execution.context.facts)
+    return None
 
 
 def definition(execution: ExecutionContext, statement: CreateTable) -> TableDefinition:
@@ -89,7 +89,7 @@ def default_storage(statement: CreateTable, settings: Settings) -> StorageFormat
     return found or ORC
 
 
-def create_like(execution: ExecutionContext, statement: CreateTableLike) -> DataFrame:
+def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None:
     """CREATE TABLE LIKE: columns, buckets, format and properties of another table, but none of its rows."""
     context = execution.context
     source = context.require(execution.find(statement.source))
@@ -109,7 +109,6 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> Data
         comment=source.comment,
     )
     ddl.create_table(context, table, if_not_exists=statement.if_not_exists)
-    return empty_result(context.facts)
 
 
 def _create_as(execution: ExecutionContext, statement: CreateTable) -> DataFrame:

@@ -12,15 +12,14 @@ from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefi
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import NoSuchColumnError, StatementError, UnsupportedFeatureError
 from hiveacid.sql.execute.insert import partition_values
-from hiveacid.sql.execute.small_results import empty_result
 from hiveacid.sql.statements.values import PartitionItem, PartitionSpec
 from hiveacid.table.partitions import static_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.sql import statements
     from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements import administration, definitions, values
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -33,81 +32,71 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
 
 
-def create_database(execution: ExecutionContext, statement: statements.CreateDatabase) -> DataFrame:
+def create_database(execution: ExecutionContext, statement: definitions.CreateDatabase) -> None:
     """CREATE DATABASE."""
     made = DatabaseDefinition(
         statement.name, statement.location or "", statement.comment, statement.properties
     )
     ddl.create_database(execution.context, made, if_not_exists=statement.if_not_exists)
-    return empty_result(execution.context.facts)
 
 
-def drop_database(execution: ExecutionContext, statement: statements.DropDatabase) -> DataFrame:
+def drop_database(execution: ExecutionContext, statement: definitions.DropDatabase) -> None:
     """DROP DATABASE; the session goes on in ``default`` if it was the current one."""
     context = execution.context
     ddl.drop_database(context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade)
     if context.database == statement.name:
         execution.use("default")
-    return empty_result(context.facts)
 
 
-def use(execution: ExecutionContext, statement: statements.UseDatabase) -> DataFrame:
+def use(execution: ExecutionContext, statement: administration.UseDatabase) -> None:
     """USE."""
     execution.use(statement.name)
-    return empty_result(execution.context.facts)
 
 
-def drop_table(execution: ExecutionContext, statement: statements.DropTable) -> DataFrame:
+def drop_table(execution: ExecutionContext, statement: definitions.DropTable) -> None:
     """DROP TABLE."""
     name = statement.table.resolve(execution.context.database)
     if not statement.if_exists:
         execution.find(statement.table)
     ddl.drop_table(execution.context, name, if_exists=statement.if_exists)
-    return empty_result(execution.context.facts)
 
 
-def rename_table(execution: ExecutionContext, statement: statements.RenameTable) -> DataFrame:
+def rename_table(execution: ExecutionContext, statement: definitions.RenameTable) -> None:
     """ALTER TABLE RENAME; a new name without a database stays in the table's own."""
     name = execution.find(statement.table)
     ddl.rename_table(execution.context, name, statement.new_name.resolve(name.database))
-    return empty_result(execution.context.facts)
 
 
-def add_columns(execution: ExecutionContext, statement: statements.AddColumns) -> DataFrame:
+def add_columns(execution: ExecutionContext, statement: definitions.AddColumns) -> None:
     """ALTER TABLE ADD COLUMNS."""
     ddl.add_columns(execution.context, execution.find(statement.table), statement.columns)
-    return empty_result(execution.context.facts)
 
 
-def set_properties(execution: ExecutionContext, statement: statements.SetTableProperties) -> DataFrame:
+def set_properties(execution: ExecutionContext, statement: definitions.SetTableProperties) -> None:
     """ALTER TABLE SET TBLPROPERTIES."""
     ddl.set_properties(execution.context, execution.find(statement.table), dict(statement.properties))
-    return empty_result(execution.context.facts)
 
 
-def unset_properties(execution: ExecutionContext, statement: statements.UnsetTableProperties) -> DataFrame:
+def unset_properties(execution: ExecutionContext, statement: definitions.UnsetTableProperties) -> None:
     """ALTER TABLE UNSET TBLPROPERTIES."""
     name = execution.find(statement.table)
     ddl.unset_properties(execution.context, name, statement.keys, if_exists=statement.if_exists)
-    return empty_result(execution.context.facts)
 
 
-def truncate(execution: ExecutionContext, statement: statements.TruncateTable) -> DataFrame:
+def truncate(execution: ExecutionContext, statement: definitions.TruncateTable) -> None:
     """TRUNCATE, of a table or of the partitions of a specification."""
     spec = partition_values(execution, statement.partition)
     ddl.truncate(execution.context, execution.find(statement.table), spec, execution.joined)
-    return empty_result(execution.context.facts)
 
 
-def add_partitions(execution: ExecutionContext, statement: statements.AddPartitions) -> DataFrame:
+def add_partitions(execution: ExecutionContext, statement: definitions.AddPartitions) -> None:
     """ALTER TABLE ADD PARTITION."""
     specs = [(partition_values(execution, new.spec) or {}, new.location) for new in statement.partitions]
     name = execution.find(statement.table)
     ddl.add_partitions(execution.context, name, specs, if_not_exists=statement.if_not_exists)
-    return empty_result(execution.context.facts)
 
 
-def drop_partitions(execution: ExecutionContext, statement: statements.DropPartitions) -> DataFrame:
+def drop_partitions(execution: ExecutionContext, statement: definitions.DropPartitions) -> None:
     """ALTER TABLE DROP PARTITION; each specification may match several partitions, none of them is an error."""
     context = execution.context
     name = execution.find(statement.table)
@@ -120,7 +109,6 @@ def drop_partitions(execution: ExecutionContext, statement: statements.DropParti
         return [partition for partition in partitions if any(test(partition) for test in tests)]
 
     ddl.drop_partitions(context, name, choose, if_exists=statement.if_exists)
-    return empty_result(context.facts)
 
 
 def _test(
@@ -174,7 +162,7 @@ def _comparable(column: Column, text: str) -> Decimal | str:
     return text
 
 
-def unsupported(_: ExecutionContext, statement: statements.Statement) -> DataFrame:
+def unsupported(_: ExecutionContext, statement: values.Statement) -> DataFrame:
     """Refuse what this version cannot do, and say what to do instead."""
     raise UnsupportedFeatureError(_ADVICE[type(statement).__name__])
 

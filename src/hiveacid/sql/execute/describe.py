@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.catalog.ddl import partition_values as full_values
-from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition
+from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition, ViewDefinition
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError, NoSuchPartitionError
 from hiveacid.sql.binding.view_text import view_of_ours
-from hiveacid.sql.execute.describe_view import describe_view_rows
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.small_results import Row, string_rows
 from hiveacid.table.inspect import Inspect
@@ -20,7 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements import DescribeDatabase, DescribeHistory, DescribeTable
+    from hiveacid.sql.statements.queries import DescribeDatabase, DescribeHistory, DescribeTable
+
+Described: TypeAlias = TableDefinition | ViewDefinition
 
 _HEADINGS = ("col_name", "data_type", "comment")
 _BLANK: Row = ("", None, None)
@@ -31,29 +31,20 @@ _DATABASE = (
 
 
 def describe_table(execution: ExecutionContext, statement: DescribeTable) -> DataFrame:
-    """DESCRIBE [EXTENDED | FORMATTED] t [PARTITION (...)] [column]."""
+    """DESCRIBE [EXTENDED | FORMATTED] t [PARTITION (...)] [column], of a table or of a view."""
     context = execution.context
     view = view_of_ours(context, statement.table)
     if view is not None and not statement.partition:
-        return string_rows(
-            context.facts, _HEADINGS, describe_view_rows(view, statement.style, statement.column)
-        )
+        return string_rows(context.facts, _HEADINGS, _rows(view, None, statement))
     table = context.require(execution.find(statement.table))
     partition = None
     if statement.partition:
         values = full_values(context, table, partition_values(execution, statement.partition) or {})
-        found = [p for p in partitions_of(context, table, execution.joined) or () if p.values == values]
-        if not found:
+        matches = [p for p in partitions_of(context, table, execution.joined) or () if p.values == values]
+        if not matches:
             raise NoSuchPartitionError(f"{table.name} has no partition {partition_name(table, values)}")
-        partition = found[0]
-    if statement.column is not None:
-        return string_rows(context.facts, _HEADINGS, [_one_column(table, statement.column)])
-    rows = [*_columns(table, formatted=statement.style == "formatted")]
-    if statement.style == "formatted":
-        rows += _details(table, partition)
-    elif statement.style == "extended":
-        rows += [_BLANK, ("Detailed Table Information", _in_one_line(table, partition), "")]
-    return string_rows(context.facts, _HEADINGS, rows)
+        partition = matches[0]
+    return string_rows(context.facts, _HEADINGS, _rows(table, partition, statement))
 
 
 def describe_history(execution: ExecutionContext, statement: DescribeHistory) -> DataFrame:
@@ -61,61 +52,80 @@ def describe_history(execution: ExecutionContext, statement: DescribeHistory) ->
     return Inspect(execution.context, execution.find(statement.table)).history(statement.limit)
 
 
-def _one_column(table: TableDefinition, name: str) -> Row:
-    for column in (*table.columns, *table.partition_columns):
-        if column.name == name:
-            return _column(column)
-    raise NoSuchColumnError(f"{table.name} has no column {name}")
+def _rows(described: Described, partition: Partition | None, statement: DescribeTable) -> list[Row]:
+    columns = [_column(column) for column in described.columns]
+    partition_columns: list[Row] = []
+    if isinstance(described, TableDefinition):
+        partition_columns = [_column(column) for column in described.partition_columns]
+    if statement.column is not None:
+        matches = [row for row in (*columns, *partition_columns) if row[0] == statement.column]
+        if not matches:
+            raise NoSuchColumnError(f"{described.name} has no column {statement.column}")
+        return matches
+    formatted = statement.style == "formatted"
+    rows = [_COLUMNS, *columns] if formatted else [*columns, *partition_columns]
+    if partition_columns:
+        rows += [_BLANK, ("# Partition Information", None, None), _COLUMNS, *partition_columns]
+    if formatted:
+        rows += _details(described, partition)
+    elif statement.style == "extended":
+        rows += [_BLANK, ("Detailed Table Information", _in_one_line(described, partition), "")]
+    return rows
 
 
 def _column(column: Column) -> Row:
     return column.name, column.type, column.comment or ""
 
 
-def _columns(table: TableDefinition, *, formatted: bool) -> list[Row]:
-    places = [_column(column) for column in table.partition_columns]
-    own = [_column(column) for column in table.columns]
-    rows = [_COLUMNS, *own] if formatted else [*own, *places]
-    if places:
-        rows += [_BLANK, ("# Partition Information", None, None), _COLUMNS, *places]
-    return rows
-
-
-def _details(table: TableDefinition, partition: Partition | None) -> list[Row]:
-    parameters = table.properties if partition is None else partition.properties
-    what = "Table" if partition is None else "Partition"
-    rows: list[Row] = [_BLANK, (f"# Detailed {what} Information", None, None)]
+def _details(described: Described, partition: Partition | None) -> list[Row]:
+    subject = "Table" if partition is None else "Partition"
+    rows: list[Row] = [_BLANK, (f"# Detailed {subject} Information", None, None)]
     if partition is not None:
         rows.append(("Partition Value:", f"[{', '.join(_shown(v) for v in partition.values)}]", None))
     rows += [
-        ("Database:", table.name.database, None),
+        ("Database:", described.name.database, None),
         ("OwnerType:", "USER", None),
-        ("Owner:", table.owner, None),
-        ("CreateTime:", _time(table.created_at), None),
-        ("LastAccessTime:", "UNKNOWN", None),
-        ("Retention:", "0", None),
-        ("Location:", table.location if partition is None else partition.location, None),
-        ("Table Type:", _type(table), None),
-        (f"{what} Parameters:", None, None),
-        *(("", key, value) for key, value in _parameters(table, parameters)),
+        ("Owner:", described.owner, None),
+        ("CreateTime:", _time(described.created_at), None),
     ]
-    return [*rows, _BLANK, ("# Storage Information", None, None), *_storage(table)]
+    if isinstance(described, TableDefinition):
+        location = described.location if partition is None else partition.location
+        rows += [
+            ("LastAccessTime:", "UNKNOWN", None),
+            ("Retention:", "0", None),
+            ("Location:", location, None),
+        ]
+    parameters = _parameters(described) if partition is None else dict(partition.properties)
+    rows += [
+        ("Table Type:", _type(described), None),
+        (f"{subject} Parameters:", None, None),
+        *(("", key, value) for key, value in sorted(parameters.items())),
+        _BLANK,
+    ]
+    if isinstance(described, TableDefinition):
+        return [*rows, ("# Storage Information", None, None), *_storage(described)]
+    return [
+        *rows,
+        ("# View Information", None, None),
+        ("Original Query:", described.original, None),
+        ("Expanded Query:", described.text, None),
+    ]
 
 
 def _shown(value: str | None) -> str:
     return "__HIVE_DEFAULT_PARTITION__" if value is None else value
 
 
-def _type(table: TableDefinition) -> str:
-    return "EXTERNAL_TABLE" if table.external else "MANAGED_TABLE"
+def _type(described: Described) -> str:
+    if not isinstance(described, TableDefinition):
+        return "VIRTUAL_VIEW"
+    return "EXTERNAL_TABLE" if described.external else "MANAGED_TABLE"
 
 
-def _parameters(table: TableDefinition, own: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    shown = dict(own)
-    if own is table.properties:
-        shown |= {"EXTERNAL": "TRUE"} if table.external else {}
-        shown |= {} if table.comment is None else {"comment": table.comment}
-    return sorted(shown.items())
+def _parameters(described: Described) -> dict[str, str]:
+    external = {"EXTERNAL": "TRUE"} if isinstance(described, TableDefinition) and described.external else {}
+    comment = {} if described.comment is None else {"comment": described.comment}
+    return dict(described.properties) | external | comment
 
 
 def _storage(table: TableDefinition) -> list[Row]:
@@ -139,29 +149,39 @@ def _time(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
 
 
-def _in_one_line(table: TableDefinition, partition: Partition | None) -> str:
+def _in_one_line(described: Described, partition: Partition | None) -> str:
     columns = ", ".join(
-        f"FieldSchema(name:{c.name}, type:{c.type}, comment:{c.comment})" for c in table.columns
+        f"FieldSchema(name:{c.name}, type:{c.type}, comment:{c.comment})" for c in described.columns
     )
-    places = ", ".join(f"FieldSchema(name:{c.name}, type:{c.type})" for c in table.partition_columns)
-    properties = ", ".join(f"{key}={value}" for key, value in table.properties)
-    location = table.location if partition is None else partition.location
+    properties = ", ".join(f"{key}={value}" for key, value in described.properties)
+    head = (
+        f"Table(tableName:{described.name.name}, dbName:{described.name.database}, owner:{described.owner}, "
+        f"createTime:{described.created_at}, sd:StorageDescriptor(cols:[{columns}]"
+    )
+    if not isinstance(described, TableDefinition):
+        return (
+            f"{head}), parameters:{{{properties}}}, viewOriginalText:{described.original}, "
+            f"viewExpandedText:{described.text}, tableType:VIRTUAL_VIEW)"
+        )
+    partition_keys = ", ".join(
+        f"FieldSchema(name:{c.name}, type:{c.type})" for c in described.partition_columns
+    )
+    location = described.location if partition is None else partition.location
+    storage = described.storage
     return (
-        f"Table(tableName:{table.name.name}, dbName:{table.name.database}, owner:{table.owner}, "
-        f"createTime:{table.created_at}, sd:StorageDescriptor(cols:[{columns}], location:{location}, "
-        f"inputFormat:{table.storage.input_format}, outputFormat:{table.storage.output_format}, "
-        f"serdeInfo:SerDeInfo(serializationLib:{table.storage.serde})), partitionKeys:[{places}], "
-        f"parameters:{{{properties}}}, tableType:{_type(table)})"
+        f"{head}, location:{location}, inputFormat:{storage.input_format}, "
+        f"outputFormat:{storage.output_format}, serdeInfo:SerDeInfo(serializationLib:{storage.serde})), "
+        f"partitionKeys:[{partition_keys}], parameters:{{{properties}}}, tableType:{_type(described)})"
     )
 
 
 def describe_database(execution: ExecutionContext, statement: DescribeDatabase) -> DataFrame:
     """DESCRIBE DATABASE; ``parameters`` only with EXTENDED."""
-    found = execution.context.catalog.get_database(statement.name)
-    if found is None:
+    database = execution.context.catalog.get_database(statement.name)
+    if database is None:
         raise NoSuchDatabaseError(f"database {statement.name} does not exist: see SHOW DATABASES")
-    shown = ", ".join(f"{key}={value}" for key, value in found.properties)
+    shown = ", ".join(f"{key}={value}" for key, value in database.properties)
     parameters = f"{{{shown}}}" if statement.extended and shown else ""
     user = execution.context.transactions.client.user
-    row = (found.name, found.comment or "", found.location, "", user, "USER", "", "", parameters)
+    row = (database.name, database.comment or "", database.location, "", user, "USER", "", "", parameters)
     return string_rows(execution.context.facts, _DATABASE.split(), [row])

@@ -3,100 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hiveacid.errors import TransactionStateError
-from hiveacid.sql import statements
 from hiveacid.sql.execute import admin, change, create, ddl, insert, query, show, view
 from hiveacid.sql.execute import compact as compaction
 from hiveacid.sql.execute.describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute.explain import explain
-from hiveacid.sql.execute.load import load_data
+from hiveacid.sql.execute.small_results import empty_result
+from hiveacid.sql.statements import administration, changes, definitions, queries, values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.sql.execute.context import ExecutionContext
 
-_READING: Mapping[type, Callable[[ExecutionContext, Any], DataFrame]] = {
-    statements.Query: query.query,
-    statements.CreateTemporaryView: query.create_view,
-    statements.DropView: query.drop_view,
-    statements.Explain: explain,
-    statements.DescribeTable: describe_table,
-    statements.DescribeDatabase: describe_database,
-    statements.DescribeHistory: describe_history,
-    statements.ShowDatabases: show.databases,
-    statements.ShowTables: show.tables,
-    statements.ShowViews: view.show,
-    statements.ShowPartitions: show.partitions,
-    statements.ShowCreateTable: show.create_table,
-    statements.ShowTableProperties: show.properties,
-    statements.ShowColumns: show.columns,
-    statements.ShowTransactions: show.transactions,
-    statements.ShowLocks: show.locks,
-    statements.ShowCompactions: compaction.show,
-    statements.ShowConf: show.conf,
-    statements.SetOption: admin.set_option,
-    statements.ResetOption: admin.reset_option,
-    statements.RefreshTable: admin.refresh,
-    statements.UseDatabase: ddl.use,
-    statements.StartTransaction: admin.start_transaction,
-    statements.Commit: admin.commit,
-    statements.Rollback: admin.rollback,
+Executor: TypeAlias = "Callable[[ExecutionContext, Any], DataFrame | None]"
+
+_READING: Mapping[type, Executor] = {
+    queries.Query: query.query,
+    definitions.CreateTemporaryView: query.create_view,
+    definitions.DropView: query.drop_view,
+    queries.Explain: explain,
+    queries.DescribeTable: describe_table,
+    queries.DescribeDatabase: describe_database,
+    queries.DescribeHistory: describe_history,
+    queries.ShowDatabases: show.databases,
+    queries.ShowTables: show.tables,
+    queries.ShowViews: view.show,
+    queries.ShowPartitions: show.partitions,
+    queries.ShowCreateTable: show.create_table,
+    queries.ShowTableProperties: show.properties,
+    queries.ShowColumns: show.columns,
+    queries.ShowTransactions: show.transactions,
+    queries.ShowLocks: show.locks,
+    queries.ShowCompactions: compaction.show,
+    queries.ShowConf: show.conf,
+    administration.SetOption: admin.set_option,
+    administration.ResetOption: admin.reset_option,
+    administration.RefreshTable: admin.refresh,
+    administration.UseDatabase: ddl.use,
+    administration.StartTransaction: admin.start_transaction,
+    administration.Commit: admin.commit,
+    administration.Rollback: admin.rollback,
 }
-_CHANGING_ROWS: Mapping[type, Callable[[ExecutionContext, Any], DataFrame]] = {
-    statements.Insert: insert.insert_rows,
-    statements.MultiInsert: insert.multi_insert,
-    statements.Update: change.update,
-    statements.Delete: change.delete,
-    statements.Merge: change.merge,
-    statements.LoadData: load_data,
-    statements.TruncateTable: ddl.truncate,
+_CHANGING_ROWS: Mapping[type, Executor] = {
+    changes.Insert: insert.insert_rows,
+    changes.MultiInsert: insert.multi_insert,
+    changes.Update: change.update,
+    changes.Delete: change.delete,
+    changes.Merge: change.merge,
+    changes.LoadData: insert.load_data,
+    definitions.TruncateTable: ddl.truncate,
 }
-_ALONE: Mapping[type, Callable[[ExecutionContext, Any], DataFrame]] = {
-    statements.CreateDatabase: ddl.create_database,
-    statements.DropDatabase: ddl.drop_database,
-    statements.CreateTable: create.create_table,
-    statements.CreateTableLike: create.create_like,
-    statements.DropTable: ddl.drop_table,
-    statements.CreateView: view.create,
-    statements.AlterView: view.alter,
-    statements.RenameView: view.rename,
-    statements.SetViewProperties: view.set_properties,
-    statements.UnsetViewProperties: view.unset_properties,
-    statements.RenameTable: ddl.rename_table,
-    statements.AddColumns: ddl.add_columns,
-    statements.SetTableProperties: ddl.set_properties,
-    statements.UnsetTableProperties: ddl.unset_properties,
-    statements.AddPartitions: ddl.add_partitions,
-    statements.DropPartitions: ddl.drop_partitions,
-    statements.Compact: compaction.compact,
-    statements.AbortTransactions: admin.abort,
-    statements.AbortCompactions: compaction.abort,
+_ALONE: Mapping[type, Executor] = {
+    definitions.CreateDatabase: ddl.create_database,
+    definitions.DropDatabase: ddl.drop_database,
+    definitions.CreateTable: create.create_table,
+    definitions.CreateTableLike: create.create_like,
+    definitions.DropTable: ddl.drop_table,
+    definitions.DropView: view.drop,
+    definitions.CreateView: view.create,
+    definitions.AlterView: view.alter,
+    definitions.RenameView: view.rename,
+    definitions.SetViewProperties: view.set_properties,
+    definitions.UnsetViewProperties: view.unset_properties,
+    definitions.RenameTable: ddl.rename_table,
+    definitions.AddColumns: ddl.add_columns,
+    definitions.SetTableProperties: ddl.set_properties,
+    definitions.UnsetTableProperties: ddl.unset_properties,
+    definitions.AddPartitions: ddl.add_partitions,
+    definitions.DropPartitions: ddl.drop_partitions,
+    administration.Compact: compaction.compact,
+    administration.AbortTransactions: admin.abort,
+    administration.AbortCompactions: compaction.abort,
 }
 
 
-def execute(execution: ExecutionContext, statement: statements.Statement) -> DataFrame:
+def execute(execution: ExecutionContext, statement: values.Statement) -> DataFrame:
     """Carry out a statement; return its rows (none for definitions).
 
     Raises TransactionStateError for what cannot be part of a transaction, or of a snapshot.
     """
+    rows = _executor(execution, statement)(execution, statement)
+    return empty_result(execution.context.facts) if rows is None else rows
+
+
+def _executor(execution: ExecutionContext, statement: values.Statement) -> Executor:
+    """Return the function of a statement's type, where the statement is possible now."""
     kind = type(statement)
-    if isinstance(statement, statements.DropView) and not query.is_temporary(execution, statement.name):
-        execution.require_no_snapshot("DROP VIEW")
-        if execution.joined is not None:
-            raise TransactionStateError("DROP VIEW cannot be part of a transaction: COMMIT or ROLLBACK first")
-        return view.drop(execution, statement)
-    if kind in _READING:
-        return _READING[kind](execution, statement)
+    is_catalog_view = isinstance(statement, definitions.DropView) and not query.is_temporary(
+        execution, statement.name
+    )
+    if kind in _READING and not is_catalog_view:
+        return _READING[kind]
     name = " ".join(_words(kind.__name__))
     execution.require_no_snapshot(name)
     if kind in _CHANGING_ROWS:
-        return _CHANGING_ROWS[kind](execution, statement)
+        return _CHANGING_ROWS[kind]
     if execution.joined is not None:
         raise TransactionStateError(f"{name} cannot be part of a transaction: COMMIT or ROLLBACK first")
-    return _ALONE.get(kind, ddl.unsupported)(execution, statement)
+    return _ALONE.get(kind, ddl.unsupported)
 
 
 def _words(name: str) -> list[str]:

@@ -14,19 +14,8 @@ from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.execute.create import lock_of_new
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.small_results import string_rows
-from hiveacid.sql.statements import (
-    CreateTable,
-    Delete,
-    Explain,
-    Insert,
-    Merge,
-    MultiInsert,
-    Query,
-    Slice,
-    Statement,
-    TableRef,
-    Update,
-)
+from hiveacid.sql.statements import changes, definitions, queries
+from hiveacid.sql.statements.values import Slice, Statement, TableRef
 from hiveacid.table.partitions import partitions_of, static_values
 from hiveacid.table.write.insert import insert_lock
 from hiveacid.table.write.merge import is_exclusive
@@ -43,7 +32,7 @@ if TYPE_CHECKING:
 _MODES = {"EXTENDED": "EXTENDED", "FORMATTED": "FORMATTED", "CODEGEN": "CODEGEN", "COST": "COST"}
 
 
-def explain(execution: ExecutionContext, statement: Explain) -> DataFrame:
+def explain(execution: ExecutionContext, statement: queries.Explain) -> DataFrame:
     """EXPLAIN: Spark's plan of a query; of a change also target, lock and snapshot."""
     mode = next((_MODES[option] for option in statement.options if option in _MODES), "")
     lines = [*_lines(execution, statement.statement, mode)]
@@ -52,24 +41,24 @@ def explain(execution: ExecutionContext, statement: Explain) -> DataFrame:
 
 def _lines(execution: ExecutionContext, statement: Statement, mode: str) -> list[str]:
     match statement:
-        case Query(text=text):
+        case queries.Query(text=text):
             return _plan(execution, text, mode)
-        case Insert():
+        case changes.Insert():
             return _insert(execution, statement, mode)
-        case MultiInsert():
+        case changes.MultiInsert():
             return [line for leg in statement.legs for line in _insert(execution, _leg(statement, leg), mode)]
-        case Update() | Delete():
+        case changes.Update() | changes.Delete():
             return _change(execution, statement, mode)
-        case Merge():
+        case changes.Merge():
             return _merge(execution, statement, mode)
-        case CreateTable(query=Slice() as text):
+        case definitions.CreateTable(query=Slice() as text):
             name = statement.table.resolve(execution.context.database)
             lock = lock_of_new(execution.context, name)
             return [f"CREATE TABLE AS SELECT {name}", f"Lock: {lock}", "Rows:", *_plan(execution, text, mode)]
     raise UnsupportedFeatureError("EXPLAIN takes queries, INSERT, UPDATE, DELETE and MERGE")
 
 
-def _leg(statement: MultiInsert, leg: Insert) -> Insert:
+def _leg(statement: changes.MultiInsert, leg: changes.Insert) -> changes.Insert:
     text = statement.leg_query(leg)
     return replace(leg, query=replace(leg.query, text=text))
 
@@ -99,7 +88,7 @@ def _head(execution: ExecutionContext, verb: str, table: TableDefinition, lock: 
     return lines if partitions is None else [*lines, f"Partitions: {len(partitions)}"]
 
 
-def _insert(execution: ExecutionContext, statement: Insert, mode: str) -> list[str]:
+def _insert(execution: ExecutionContext, statement: changes.Insert, mode: str) -> list[str]:
     verb = "INSERT OVERWRITE" if statement.overwrite else "INSERT INTO"
     table = execution.context.require(execution.find(statement.table))
     static = static_values(execution.context, table, partition_values(execution, statement.partition))
@@ -113,24 +102,24 @@ def _insert(execution: ExecutionContext, statement: Insert, mode: str) -> list[s
     return [*lines, "Rows:", *_plan(execution, text, mode)]
 
 
-def _change(execution: ExecutionContext, statement: Update | Delete, mode: str) -> list[str]:
-    verb = "UPDATE" if isinstance(statement, Update) else "DELETE"
+def _change(execution: ExecutionContext, statement: changes.Update | changes.Delete, mode: str) -> list[str]:
+    verb = "UPDATE" if isinstance(statement, changes.Update) else "DELETE"
     table = execution.context.require_full_acid(execution.find(statement.table), verb)
     lines = _head(execution, verb, table, change_lock(execution.context, table.name))
     chosen = "*"
-    if isinstance(statement, Update):
+    if isinstance(statement, changes.Update):
         values = [f"{a.expression.text} AS {quote_name(a.column)}" for a in statement.assignments]
         chosen = ", ".join(values)
     where = f" WHERE {statement.where.text}" if statement.where else ""
     target = _target(statement.table, statement.alias)
-    pieces = [a.expression for a in statement.assignments] if isinstance(statement, Update) else []
+    pieces = [a.expression for a in statement.assignments] if isinstance(statement, changes.Update) else []
     pieces += [statement.where] if statement.where else []
     with _in_user_text(execution, pieces, target):
         rows = _plan(execution, Slice(f"SELECT {chosen} FROM {target}{where}"), mode)
     return [*lines, "Rows:", *rows]
 
 
-def _merge(execution: ExecutionContext, statement: Merge, mode: str) -> list[str]:
+def _merge(execution: ExecutionContext, statement: changes.Merge, mode: str) -> list[str]:
     context = execution.context
     table = context.require_full_acid(execution.find(statement.table), "MERGE")
     alone = is_exclusive(context, inserts=statement.inserts)

@@ -1,4 +1,4 @@
-"""INSERT, multi-insert, CREATE TABLE AS SELECT."""
+"""INSERT, multi-insert, LOAD DATA."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hiveacid.sql.execute.small_results import write_result
 from hiveacid.sql.statements.values import PartitionSpec, Slice
 from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
+from hiveacid.table.write.load import LoadOptions, load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from hiveacid.core.model import TableName
     from hiveacid.core.transactions.locks import LockComponent
     from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements import Insert, MultiInsert
+    from hiveacid.sql.statements.changes import Insert, LoadData, MultiInsert
     from hiveacid.table.write.report import WriteReport
     from hiveacid.transactions.transaction import Transaction
 
@@ -147,6 +148,17 @@ def joined_text(first: Slice | None, second: Slice) -> Slice:
     else:
         gap = " " * max(1, second.column - column)
     return replace(first, text=first.text + gap + second.text)
+
+
+def load_data(execution: ExecutionContext, statement: LoadData) -> DataFrame:
+    """LOAD DATA [LOCAL] INPATH 'path' [OVERWRITE] INTO TABLE t [PARTITION (...)]."""
+    name = execution.find(statement.table)
+    options = LoadOptions(
+        statement.local, statement.overwrite, partition_values(execution, statement.partition)
+    )
+    with errors_at(statement.table.line, statement.table.column):
+        report = load(execution.context, name, statement.path, options, execution.joined)
+    return write_result(execution.context.facts, report)
 
 
 def partition_values(execution: ExecutionContext, spec: PartitionSpec) -> Mapping[str, object] | None:

@@ -1,22 +1,37 @@
-"""Queries and temporary views."""
+"""Queries, temporary views, and views as tables of the Python API (``acid.table("v").to_df()``)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import AlreadyExistsError, NoSuchTableError, SchemaMismatchError, StatementError
+from hiveacid.catalog.views import require_view
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import (
+    AlreadyExistsError,
+    NoSuchTableError,
+    SchemaMismatchError,
+    StatementError,
+    UnsupportedFeatureError,
+)
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import Binder
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.binding.virtual_columns import without_virtual_columns
-from hiveacid.sql.execute.small_results import empty_result, string_rows
+from hiveacid.sql.execute.small_results import string_rows
+from hiveacid.sql.statements.values import Slice
+from hiveacid.table.acid_table import AcidTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hiveacid.core.model import ViewDefinition
     from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements import CreateTemporaryView, DropView, Query, Slice, TableRef
+    from hiveacid.sql.statements.definitions import CreateTemporaryView, DropView
+    from hiveacid.sql.statements.queries import Query
+    from hiveacid.sql.statements.values import TableRef
 
 
 def query(execution: ExecutionContext, statement: Query) -> DataFrame:
@@ -54,7 +69,7 @@ def _split_describe(text: Slice) -> tuple[Slice, bool]:
     return rest, True
 
 
-def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> DataFrame:
+def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> None:
     """CREATE TEMPORARY VIEW: keeps the snapshot of this moment."""
     name = _view_name(statement.name)
     facts = execution.context.facts
@@ -77,10 +92,9 @@ def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> 
         not facts.classic
     ):  # nobody sees what the server uses: the snapshot stays while this session knows the view
         execution.views[(f"global_temp.{name}" if statement.shared else name).lower()] = frame
-    return empty_result(facts)
 
 
-def drop_view(execution: ExecutionContext, statement: DropView) -> DataFrame:
+def drop_view(execution: ExecutionContext, statement: DropView) -> None:
     """DROP VIEW: a temporary or (``global_temp.name``) a global temporary one."""
     catalog = execution.context.facts.spark.catalog
     execution.views.pop(str(statement.name).lower(), None)
@@ -90,7 +104,6 @@ def drop_view(execution: ExecutionContext, statement: DropView) -> DataFrame:
         dropped = catalog.dropTempView(_view_name(statement.name))
     if not dropped and not statement.if_exists:
         raise NoSuchTableError(f"view {statement.name} does not exist")
-    return empty_result(execution.context.facts)
 
 
 def is_temporary(execution: ExecutionContext, name: TableRef) -> bool:
@@ -104,3 +117,25 @@ def _view_name(name: TableRef) -> str:
     if name.database is not None:
         raise StatementError("a temporary view belongs to no database", line=name.line, column=name.column)
     return name.name
+
+
+@dataclass(frozen=True)
+class AcidView(AcidTable):
+    """A view of a connection: its rows can be read; every verb that needs a table raises CatalogError."""
+
+    binder: Callable[[], AbstractContextManager[Binder]] | None = field(
+        default=None, repr=False, compare=False
+    )
+
+    @property
+    def view(self) -> ViewDefinition:
+        """Return the view's present definition. Raises NoSuchTableError."""
+        return require_view(self.context, self.name)
+
+    def to_df(self) -> DataFrame:
+        """Return the rows that its query gives at the present snapshot (the transaction's, inside one)."""
+        if self.binder is None:
+            raise UnsupportedFeatureError("a view is read by the connection that knows it: acid.table(name)")
+        name = f"{quote_name(self.name.database)}.{quote_name(self.name.name)}"
+        with self.binder() as binder:
+            return bound_frame(binder, Slice(f"SELECT * FROM {name}"))

@@ -10,7 +10,6 @@ from hiveacid.errors import ConfigError, NoSuchPartitionError
 from hiveacid.sql.binding.view_text import view_of_ours
 from hiveacid.sql.execute import store_rows
 from hiveacid.sql.execute.insert import partition_values
-from hiveacid.sql.execute.like_patterns import matching
 from hiveacid.sql.execute.small_results import Row, string_rows
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 
@@ -18,25 +17,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableName
-    from hiveacid.sql import statements
     from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements import queries
     from hiveacid.sql.statements.values import PartitionSpec, Properties
 
 
-def databases(execution: ExecutionContext, statement: statements.ShowDatabases) -> DataFrame:
+def databases(execution: ExecutionContext, statement: queries.ShowDatabases) -> DataFrame:
     """SHOW DATABASES."""
-    names = matching(execution.context.catalog.list_databases(), statement.pattern)
+    names = store_rows.matching(execution.context.catalog.list_databases(), statement.pattern)
     return string_rows(execution.context.facts, ("database_name",), [(name,) for name in names])
 
 
-def tables(execution: ExecutionContext, statement: statements.ShowTables) -> DataFrame:
+def tables(execution: ExecutionContext, statement: queries.ShowTables) -> DataFrame:
     """SHOW TABLES."""
     database = statement.database or execution.context.database
     rows = store_rows.table_rows(execution.context.catalog, database, statement.pattern)
     return string_rows(execution.context.facts, store_rows.TABLE_COLUMNS, rows)
 
 
-def partitions(execution: ExecutionContext, statement: statements.ShowPartitions) -> DataFrame:
+def partitions(execution: ExecutionContext, statement: queries.ShowPartitions) -> DataFrame:
     """SHOW PARTITIONS: names as their directories are called, values escaped."""
     context = execution.context
     table = context.require(execution.find(statement.table))
@@ -53,7 +52,7 @@ def partitions(execution: ExecutionContext, statement: statements.ShowPartitions
     return string_rows(context.facts, ("partition",), rows)
 
 
-def create_table(execution: ExecutionContext, statement: statements.ShowCreateTable) -> DataFrame:
+def create_table(execution: ExecutionContext, statement: queries.ShowCreateTable) -> DataFrame:
     """SHOW CREATE TABLE: one row a line."""
     with_database = statement.table.database is not None
     view = view_of_ours(execution.context, statement.table)
@@ -65,7 +64,7 @@ def create_table(execution: ExecutionContext, statement: statements.ShowCreateTa
     return string_rows(execution.context.facts, ("createtab_stmt",), [(line,) for line in text.split("\n")])
 
 
-def properties(execution: ExecutionContext, statement: statements.ShowTableProperties) -> DataFrame:
+def properties(execution: ExecutionContext, statement: queries.ShowTableProperties) -> DataFrame:
     """SHOW TBLPROPERTIES."""
     found = view_of_ours(execution.context, statement.table)
     table = found or execution.context.require(execution.find(statement.table))
@@ -81,7 +80,7 @@ def _property(properties: Properties, key: str, missing: str) -> str:
     return next((value for name, value in properties if name.lower() == key.lower()), missing)
 
 
-def columns(execution: ExecutionContext, statement: statements.ShowColumns) -> DataFrame:
+def columns(execution: ExecutionContext, statement: queries.ShowColumns) -> DataFrame:
     """SHOW COLUMNS: partition columns last."""
     view = view_of_ours(execution.context, statement.table)
     if view is not None:
@@ -90,17 +89,17 @@ def columns(execution: ExecutionContext, statement: statements.ShowColumns) -> D
         table = execution.context.require(execution.find(statement.table))
         names = [c.name for c in (*table.columns, *table.partition_columns)]
     return string_rows(
-        execution.context.facts, ("field",), [(n,) for n in matching(names, statement.pattern)]
+        execution.context.facts, ("field",), [(n,) for n in store_rows.matching(names, statement.pattern)]
     )
 
 
-def transactions(execution: ExecutionContext, _: statements.ShowTransactions) -> DataFrame:
+def transactions(execution: ExecutionContext, _: queries.ShowTransactions) -> DataFrame:
     """SHOW TRANSACTIONS: open and aborted ones; times in milliseconds since the epoch."""
     rows = store_rows.transaction_rows(execution.context.store)
     return string_rows(execution.context.facts, store_rows.TRANSACTION_COLUMNS, rows)
 
 
-def locks(execution: ExecutionContext, statement: statements.ShowLocks) -> DataFrame:
+def locks(execution: ExecutionContext, statement: queries.ShowLocks) -> DataFrame:
     """SHOW LOCKS, in Hive's new format."""
     wanted = statement.table.resolve(execution.context.database) if statement.table else None
     partition = named_partition(execution, wanted, statement.partition) if wanted else None
@@ -124,7 +123,7 @@ def named_partition(execution: ExecutionContext, name: TableName, spec: Partitio
     return partition_name(table, tuple(static.get(c.name) for c in table.partition_columns))
 
 
-def conf(execution: ExecutionContext, statement: statements.ShowConf) -> DataFrame:
+def conf(execution: ExecutionContext, statement: queries.ShowConf) -> DataFrame:
     """SHOW CONF: a setting's default, type and meaning."""
     setting = REGISTRY.get(statement.key)
     if setting is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from hiveacid.core.model import TxnId
@@ -10,7 +11,6 @@ from hiveacid.errors import NoSuchDatabaseError, NoSuchTransactionError, Transac
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.locks import LockRow
 from hiveacid.ports.transactions import TransactionPort
-from hiveacid.sql.execute.like_patterns import matching
 
 TextRow = tuple[str, ...]
 
@@ -23,12 +23,28 @@ TABLE_COLUMNS = ("tab_name",)
 _NO_BLOCKER = " " * 12  # ShowLocksOperation: "try to keep cols aligned"
 
 
+def matching(names: Iterable[str], pattern: str | None) -> list[str]:
+    """Return the names that a pattern of Hive's matches; all without one.
+
+    ``*`` stands for any text, ``|`` between alternatives; Hive 4 also takes SQL's ``%`` (any text) and ``_``
+    (one letter): a ``_`` stays a letter here, because names are full of them (``UDFLike`` against
+    ``SearchUtils`` in Hive; its SHOW TABLES of 3.1 knew ``*`` and ``|`` only). Case does not matter.
+    """
+    if pattern is None:
+        return list(names)
+    expression = re.compile("|".join(_expression(part) for part in pattern.split("|")), re.IGNORECASE)
+    return [name for name in names if expression.fullmatch(name)]
+
+
+def _expression(part: str) -> str:
+    return ".*".join(re.escape(piece) for piece in re.split(r"[*%]", part.strip()))
+
+
 def table_rows(catalog: Catalog, database: str, pattern: str | None = None) -> list[TextRow]:
     """Return the names of a database's tables and, as Hive and Spark do, its views. Raises NoSuchDatabaseError."""
-    if catalog.get_database(database) is None:
-        raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES")
-    names = sorted((*catalog.list_tables(database), *catalog.list_views(database)))
-    return [(name,) for name in matching(names, pattern)]
+    views = view_rows(catalog, database, pattern)
+    tables = [(name,) for name in matching(catalog.list_tables(database), pattern)]
+    return sorted((*tables, *views))
 
 
 def view_rows(catalog: Catalog, database: str, pattern: str | None = None) -> list[TextRow]:

@@ -14,25 +14,25 @@ from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names
 from hiveacid.sql.execute import store_rows
 from hiveacid.sql.execute.query import bound_frame
-from hiveacid.sql.execute.small_results import empty_result, string_rows
+from hiveacid.sql.execute.small_results import string_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableName
-    from hiveacid.sql import statements
     from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.statements import definitions, queries
     from hiveacid.sql.statements.values import Slice, TableRef
     from hiveacid.table.context import Context
 
 
-def create(execution: ExecutionContext, statement: statements.CreateView) -> DataFrame:
+def create(execution: ExecutionContext, statement: definitions.CreateView) -> None:
     """CREATE VIEW: the query is analysed, its names are written out, and it is not run."""
     context, ref = execution.context, statement.view
     name = ref.resolve(context.database)
     there = context.catalog.get_view(name) is not None
     if statement.if_not_exists and (there or context.catalog.get_table(name) is not None):
-        return empty_result(context.facts)
+        return
     with errors_at(ref.line, ref.column):
         views.require_free_view_name(context, name, replaces=statement.replace)
         if not there:
@@ -40,10 +40,9 @@ def create(execution: ExecutionContext, statement: statements.CreateView) -> Dat
     view = _view(execution, name, ref, statement.query, statement.columns)
     made = replace(view, comment=statement.comment, properties=statement.properties)
     views.create_view(context, made, replaces=statement.replace)
-    return empty_result(context.facts)
 
 
-def alter(execution: ExecutionContext, statement: statements.AlterView) -> DataFrame:
+def alter(execution: ExecutionContext, statement: definitions.AlterView) -> None:
     """ALTER VIEW AS: another query; comment, properties and owner stay."""
     context = execution.context
     name = _find(execution, statement.view)
@@ -59,42 +58,37 @@ def alter(execution: ExecutionContext, statement: statements.AlterView) -> DataF
         )
 
     views.alter_view(context, name, edit)
-    return empty_result(context.facts)
 
 
-def rename(execution: ExecutionContext, statement: statements.RenameView) -> DataFrame:
+def rename(execution: ExecutionContext, statement: definitions.RenameView) -> None:
     """ALTER VIEW RENAME; a new name without a database stays in the view's own."""
     name = _find(execution, statement.view)
     new = statement.new_name.resolve(name.database)
     with errors_at(statement.new_name.line, statement.new_name.column):
         _require_free_in_spark(execution.context, new)
         views.alter_view(execution.context, name, lambda view: replace(view, name=new))
-    return empty_result(execution.context.facts)
 
 
-def set_properties(execution: ExecutionContext, statement: statements.SetViewProperties) -> DataFrame:
+def set_properties(execution: ExecutionContext, statement: definitions.SetViewProperties) -> None:
     """ALTER VIEW SET TBLPROPERTIES."""
     views.set_properties(execution.context, _find(execution, statement.view), dict(statement.properties))
-    return empty_result(execution.context.facts)
 
 
-def unset_properties(execution: ExecutionContext, statement: statements.UnsetViewProperties) -> DataFrame:
+def unset_properties(execution: ExecutionContext, statement: definitions.UnsetViewProperties) -> None:
     """ALTER VIEW UNSET TBLPROPERTIES."""
     name = _find(execution, statement.view)
     views.unset_properties(execution.context, name, statement.keys, if_exists=statement.if_exists)
-    return empty_result(execution.context.facts)
 
 
-def drop(execution: ExecutionContext, statement: statements.DropView) -> DataFrame:
+def drop(execution: ExecutionContext, statement: definitions.DropView) -> None:
     """DROP VIEW, of one in the catalog."""
     context, name = execution.context, statement.name.resolve(execution.context.database)
     gone = context.catalog.get_view(name) is None and context.catalog.get_table(name) is None
     if not (gone and statement.if_exists):
         views.drop_view(context, _find(execution, statement.name))
-    return empty_result(context.facts)
 
 
-def show(execution: ExecutionContext, statement: statements.ShowViews) -> DataFrame:
+def show(execution: ExecutionContext, statement: queries.ShowViews) -> DataFrame:
     """SHOW VIEWS."""
     database = statement.database or execution.context.database
     rows = store_rows.view_rows(execution.context.catalog, database, statement.pattern)
@@ -121,7 +115,7 @@ def _view(
     name: TableName,
     ref: TableRef,
     query: Slice,
-    named: tuple[statements.ViewColumn, ...] = (),
+    named: tuple[definitions.ViewColumn, ...] = (),
 ) -> ViewDefinition:
     """Return the view that a query makes, its columns called as ``named`` where that is not empty."""
     context = execution.context

@@ -4,32 +4,23 @@ from __future__ import annotations
 
 from hiveacid.spark.parser.lexer import TokenKind
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.statements import (
-    AbortCompactions,
-    AbortTransactions,
-    AnalyzeTable,
-    Commit,
-    RefreshTable,
-    RepairTable,
-    ResetOption,
-    Rollback,
-    SetOption,
-    StartTransaction,
-    UseDatabase,
-)
+from hiveacid.sql.statements import administration
+from hiveacid.sql.statements.values import Statement
 
 
-def abort(cursor: Cursor) -> AbortTransactions | AbortCompactions:
+def abort(cursor: Cursor) -> Statement:
     """Parse behind ABORT."""
     kind = cursor.expect_one("TRANSACTIONS", "COMPACTIONS")
     ids: list[int] = []
     while not ids or not cursor.at_end:
         ids.append(cursor.integer("a number"))
         cursor.take(",")
-    return AbortTransactions(tuple(ids)) if kind == "TRANSACTIONS" else AbortCompactions(tuple(ids))
+    if kind == "TRANSACTIONS":
+        return administration.AbortTransactions(tuple(ids))
+    return administration.AbortCompactions(tuple(ids))
 
 
-def start_transaction(cursor: Cursor) -> StartTransaction:
+def start_transaction(cursor: Cursor) -> administration.StartTransaction:
     """Parse behind START or BEGIN; snapshot isolation is the only level (Hive's grammar too)."""
     if cursor.last.keyword == "START":
         cursor.expect("TRANSACTION")
@@ -47,42 +38,44 @@ def start_transaction(cursor: Cursor) -> StartTransaction:
             read_only = cursor.expect_one("ONLY", "WRITE") == "ONLY"
         if not cursor.take(","):
             break
-    return StartTransaction(read_only)
+    return administration.StartTransaction(read_only)
 
 
-def commit(cursor: Cursor) -> Commit:
+def commit(cursor: Cursor) -> administration.Commit:
     """Parse behind COMMIT."""
     cursor.take_one("WORK", "TRANSACTION")
-    return Commit()
+    return administration.Commit()
 
 
-def rollback(cursor: Cursor) -> Rollback:
+def rollback(cursor: Cursor) -> administration.Rollback:
     """Parse behind ROLLBACK."""
     cursor.take_one("WORK", "TRANSACTION")
-    return Rollback()
+    return administration.Rollback()
 
 
-def use(cursor: Cursor) -> UseDatabase:
+def use(cursor: Cursor) -> administration.UseDatabase:
     """Parse behind USE."""
     cursor.take_one("DATABASE", "SCHEMA")
-    return UseDatabase(cursor.name("a database name"))
+    return administration.UseDatabase(cursor.name("a database name"))
 
 
-def set_option(cursor: Cursor) -> SetOption:
+def set_option(cursor: Cursor) -> administration.SetOption:
     """Parse behind SET: the value is everything behind ``=``, quotes included, as in Hive's command line."""
     if cursor.at_end or cursor.take("-", "V"):
-        return SetOption()
+        return administration.SetOption()
     if cursor.take("TIME", "ZONE"):
-        return SetOption("spark.sql.session.timeZone", cursor.string("a time zone in quotes"))
+        return administration.SetOption("spark.sql.session.timeZone", cursor.string("a time zone in quotes"))
     key = cursor.until(frozenset({"="}), "a setting's name").text
     if not cursor.take("="):
-        return SetOption(_checked(cursor, key))
-    return SetOption(_checked(cursor, key), cursor.raw_rest())
+        return administration.SetOption(_checked(cursor, key))
+    return administration.SetOption(_checked(cursor, key), cursor.raw_rest())
 
 
-def reset_option(cursor: Cursor) -> ResetOption:
+def reset_option(cursor: Cursor) -> administration.ResetOption:
     """Parse behind RESET."""
-    return ResetOption(None if cursor.at_end else _checked(cursor, cursor.rest("a setting's name").text))
+    if cursor.at_end:
+        return administration.ResetOption()
+    return administration.ResetOption(_checked(cursor, cursor.rest("a setting's name").text))
 
 
 def _checked(cursor: Cursor, key: str) -> str:
@@ -93,13 +86,13 @@ def _checked(cursor: Cursor, key: str) -> str:
     return name
 
 
-def refresh(cursor: Cursor) -> RefreshTable:
+def refresh(cursor: Cursor) -> administration.RefreshTable:
     """Parse behind REFRESH."""
     cursor.take("TABLE")
-    return RefreshTable(cursor.table())
+    return administration.RefreshTable(cursor.table())
 
 
-def repair(cursor: Cursor) -> RepairTable:
+def repair(cursor: Cursor) -> administration.RepairTable:
     """Parse behind MSCK."""
     cursor.take("REPAIR")
     cursor.expect("TABLE")
@@ -107,10 +100,10 @@ def repair(cursor: Cursor) -> RepairTable:
     mode = cursor.take_one("ADD", "DROP", "SYNC").lower()
     if mode:
         cursor.expect("PARTITIONS")
-    return RepairTable(table, mode or "add")
+    return administration.RepairTable(table, mode or "add")
 
 
-def analyze(cursor: Cursor) -> AnalyzeTable:
+def analyze(cursor: Cursor) -> administration.AnalyzeTable:
     """Parse behind ANALYZE."""
     cursor.expect("TABLE")
     table = cursor.table()
@@ -125,4 +118,4 @@ def analyze(cursor: Cursor) -> AnalyzeTable:
             columns += (cursor.name("a column name"),)
             if not cursor.take(","):
                 break
-    return AnalyzeTable(table, partition, columns, cursor.take("NOSCAN"))
+    return administration.AnalyzeTable(table, partition, columns, cursor.take("NOSCAN"))

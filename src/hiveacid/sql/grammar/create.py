@@ -18,8 +18,8 @@ from hiveacid.sql.grammar.constraints import Constraints, take_column_constraint
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.storage import StorageClauses, take_storage_clause
 from hiveacid.sql.grammar.trino import TrinoProperties, take_trino_properties
-from hiveacid.sql.statements import CreateTable, CreateTableLike, Slice, TableRef
-from hiveacid.sql.statements.values import SPARK_CATALOG
+from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
+from hiveacid.sql.statements.values import SPARK_CATALOG, Slice, TableRef
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "("})
 

@@ -11,28 +11,8 @@ from hiveacid.errors import ParseError, StatementError
 from hiveacid.sql.grammar.create import create_table
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.view import alter_view, create_view
-from hiveacid.sql.statements import (
-    AddColumns,
-    AddedPartition,
-    AddPartitions,
-    ChangeColumn,
-    Compact,
-    CreateDatabase,
-    DropDatabase,
-    DropPartitions,
-    DropTable,
-    DropView,
-    PartitionSpec,
-    RenamePartition,
-    RenameTable,
-    ReplaceColumns,
-    SetDatabaseProperties,
-    SetTableProperties,
-    Statement,
-    TableRef,
-    TruncateTable,
-    UnsetTableProperties,
-)
+from hiveacid.sql.statements import administration, definitions
+from hiveacid.sql.statements.values import PartitionSpec, Statement, TableRef
 
 COMPACTIONS = frozenset({"minor", "major", "rebalance"})
 _DATABASE = ("DATABASE", "SCHEMA")
@@ -53,9 +33,9 @@ def create(cursor: Cursor) -> Statement:
     return create_table(cursor)
 
 
-def _create_database(cursor: Cursor) -> CreateDatabase:
+def _create_database(cursor: Cursor) -> definitions.CreateDatabase:
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    found = CreateDatabase(cursor.name("a database name"), if_not_exists)
+    found = definitions.CreateDatabase(cursor.name("a database name"), if_not_exists)
     while not cursor.at_end:
         if cursor.take("COMMENT"):
             found = replace(found, comment=cursor.string("a comment in quotes"))
@@ -73,17 +53,17 @@ def drop(cursor: Cursor) -> Statement:
     kind = cursor.expect_one("TABLE", "VIEW", *_DATABASE)
     if_exists = cursor.take("IF", "EXISTS")
     if kind == "TABLE":
-        return DropTable(cursor.table(), if_exists, cursor.take("PURGE"))
+        return definitions.DropTable(cursor.table(), if_exists, cursor.take("PURGE"))
     if kind == "VIEW":
-        return DropView(cursor.table("the view's name"), if_exists)
+        return definitions.DropView(cursor.table("the view's name"), if_exists)
     name = cursor.name("a database name")
-    return DropDatabase(name, if_exists, cursor.take_one("RESTRICT", "CASCADE") == "CASCADE")
+    return definitions.DropDatabase(name, if_exists, cursor.take_one("RESTRICT", "CASCADE") == "CASCADE")
 
 
-def truncate(cursor: Cursor) -> TruncateTable:
+def truncate(cursor: Cursor) -> definitions.TruncateTable:
     """Parse behind TRUNCATE."""
     cursor.take("TABLE")
-    return TruncateTable(cursor.table(), cursor.partition())
+    return definitions.TruncateTable(cursor.table(), cursor.partition())
 
 
 def alter(cursor: Cursor) -> Statement:
@@ -94,7 +74,7 @@ def alter(cursor: Cursor) -> Statement:
     if kind != "TABLE":
         name = cursor.name("a database name")
         cursor.expect("SET", "DBPROPERTIES")
-        return SetDatabaseProperties(name, cursor.properties())
+        return definitions.SetDatabaseProperties(name, cursor.properties())
     table = cursor.table()
     partition = cursor.partition()
     if cursor.take("COMPACT"):
@@ -102,7 +82,7 @@ def alter(cursor: Cursor) -> Statement:
     if partition:
         if not cursor.take("RENAME", "TO"):
             cursor.fail("COMPACT or RENAME TO PARTITION")
-        return RenamePartition(table, partition, _required_partition(cursor))
+        return definitions.RenamePartition(table, partition, _required_partition(cursor))
     actions: dict[str, Callable[[Cursor, TableRef], Statement]] = {
         "ADD": _add,
         "DROP": _drop_partitions,
@@ -119,19 +99,19 @@ def alter(cursor: Cursor) -> Statement:
     return action(cursor, table)
 
 
-def _rename(cursor: Cursor, table: TableRef) -> RenameTable:
+def _rename(cursor: Cursor, table: TableRef) -> definitions.RenameTable:
     cursor.expect("TO")
-    return RenameTable(table, cursor.table("the new name"))
+    return definitions.RenameTable(table, cursor.table("the new name"))
 
 
-def _replace_columns(cursor: Cursor, table: TableRef) -> ReplaceColumns:
+def _replace_columns(cursor: Cursor, table: TableRef) -> definitions.ReplaceColumns:
     cursor.expect("COLUMNS")
-    return ReplaceColumns(table, _new_columns(cursor), _cascade(cursor))
+    return definitions.ReplaceColumns(table, _new_columns(cursor), _cascade(cursor))
 
 
-def _set(cursor: Cursor, table: TableRef) -> SetTableProperties:
+def _set(cursor: Cursor, table: TableRef) -> definitions.SetTableProperties:
     cursor.expect("TBLPROPERTIES")
-    return SetTableProperties(table, cursor.properties())
+    return definitions.SetTableProperties(table, cursor.properties())
 
 
 def _required_partition(cursor: Cursor) -> PartitionSpec:
@@ -158,32 +138,32 @@ def _new_columns(cursor: Cursor) -> tuple[Column, ...]:
 def _add(cursor: Cursor, table: TableRef) -> Statement:
     if cursor.take_one("COLUMNS", "COLUMN"):
         columns = _new_columns(cursor) if cursor.sees("(") else (cursor.column(),)
-        return AddColumns(table, columns, _cascade(cursor))
+        return definitions.AddColumns(table, columns, _cascade(cursor))
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    partitions: list[AddedPartition] = []
+    partitions: list[definitions.AddedPartition] = []
     while cursor.sees("PARTITION"):
         spec = cursor.partition()
         location = cursor.string("a path in quotes") if cursor.take("LOCATION") else None
-        partitions.append(AddedPartition(spec, location))
+        partitions.append(definitions.AddedPartition(spec, location))
     if not partitions:
         cursor.fail("PARTITION (...)" if if_not_exists else "COLUMNS or PARTITION (...)")
-    return AddPartitions(table, tuple(partitions), if_not_exists)
+    return definitions.AddPartitions(table, tuple(partitions), if_not_exists)
 
 
-def _drop_partitions(cursor: Cursor, table: TableRef) -> DropPartitions:
+def _drop_partitions(cursor: Cursor, table: TableRef) -> definitions.DropPartitions:
     if_exists = cursor.take("IF", "EXISTS")
     specs: list[PartitionSpec] = []
     while not specs or cursor.take(","):
         if not cursor.sees("PARTITION"):
             cursor.fail("PARTITION (...)")
         specs.append(cursor.partition(comparisons=True))
-    return DropPartitions(table, tuple(specs), if_exists, cursor.take("PURGE"))
+    return definitions.DropPartitions(table, tuple(specs), if_exists, cursor.take("PURGE"))
 
 
-def _change_column(cursor: Cursor, table: TableRef) -> ChangeColumn:
+def _change_column(cursor: Cursor, table: TableRef) -> definitions.ChangeColumn:
     cursor.take("COLUMN")
     old_name = cursor.name("a column name")
-    found = ChangeColumn(table, old_name, cursor.column())
+    found = definitions.ChangeColumn(table, old_name, cursor.column())
     if cursor.take("FIRST"):
         found = replace(found, first=True)
     elif cursor.take("AFTER"):
@@ -191,19 +171,19 @@ def _change_column(cursor: Cursor, table: TableRef) -> ChangeColumn:
     return replace(found, cascade=_cascade(cursor))
 
 
-def _unset(cursor: Cursor, table: TableRef) -> UnsetTableProperties:
+def _unset(cursor: Cursor, table: TableRef) -> definitions.UnsetTableProperties:
     cursor.expect("TBLPROPERTIES")
     if_exists = cursor.take("IF", "EXISTS")
     keys = cursor.list_of(lambda: cursor.string("a property's name in quotes"))
-    return UnsetTableProperties(table, keys, if_exists)
+    return definitions.UnsetTableProperties(table, keys, if_exists)
 
 
-def _compact(cursor: Cursor, table: TableRef, partition: PartitionSpec) -> Compact:
+def _compact(cursor: Cursor, table: TableRef, partition: PartitionSpec) -> administration.Compact:
     """Parse behind COMPACT; the clauses may come in any order, each once."""
     token, kind = cursor.next, cursor.string("'minor', 'major' or 'rebalance'").lower()
     if kind not in COMPACTIONS:
         cursor.refuse(f"unknown compaction '{kind}': use 'minor', 'major' or 'rebalance'", token)
-    found = Compact(table, kind, partition)
+    found = administration.Compact(table, kind, partition)
     seen: set[str] = set()
     while not cursor.at_end:
         token = cursor.next
@@ -214,7 +194,7 @@ def _compact(cursor: Cursor, table: TableRef, partition: PartitionSpec) -> Compa
     return found
 
 
-def _compact_clause(cursor: Cursor, found: Compact) -> Compact:
+def _compact_clause(cursor: Cursor, found: administration.Compact) -> administration.Compact:
     if cursor.take("AND", "WAIT"):
         return replace(found, wait=True)
     if cursor.take("POOL"):

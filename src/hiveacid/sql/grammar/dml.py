@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from hiveacid.sql.grammar.create import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.statements import (
-    Assignment,
-    Delete,
-    Insert,
-    LoadData,
-    MultiInsert,
-    Query,
-    Slice,
-    Statement,
-    TableRef,
-    Update,
-)
+from hiveacid.sql.statements import changes, queries
+from hiveacid.sql.statements.values import Slice, Statement, TableRef
 
 _INSERTS = frozenset({"INSERT"})
 
@@ -35,7 +25,7 @@ def query(cursor: Cursor) -> Statement:
     else:
         cursor.rest("a query")
     cursor.expect_end()
-    return Query(cursor.slice(whole, cursor.last))
+    return queries.Query(cursor.slice(whole, cursor.last))
 
 
 def _ctes(cursor: Cursor) -> Slice:
@@ -59,7 +49,7 @@ def _opens_query(cursor: Cursor) -> bool:
     return cursor.ahead(1).keyword in QUERY_WORDS and cursor.ahead(2).keyword not in {",", ")"}
 
 
-def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = frozenset()) -> Insert:
+def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = frozenset()) -> changes.Insert:
     """Parse behind INSERT; a leg of a multi-insert ends at the next INSERT (``stops``)."""
     overwrite = cursor.expect_one("INTO", "OVERWRITE") == "OVERWRITE"
     if cursor.sees("DIRECTORY") or cursor.sees("LOCAL", "DIRECTORY"):
@@ -75,32 +65,32 @@ def insert(cursor: Cursor, ctes: Slice | None = None, stops: frozenset[str] = fr
     if not cursor.sees_any(starts):
         cursor.fail("SELECT" if stops else "SELECT, VALUES or another query")
     text = cursor.until(stops, "a query") if stops else cursor.rest("a query")
-    return Insert(table, text, overwrite, partition, if_not_exists, columns, ctes)
+    return changes.Insert(table, text, overwrite, partition, if_not_exists, columns, ctes)
 
 
-def _multi_insert(cursor: Cursor, source: Slice, ctes: Slice | None) -> MultiInsert:
-    legs: list[Insert] = []
+def _multi_insert(cursor: Cursor, source: Slice, ctes: Slice | None) -> changes.MultiInsert:
+    legs: list[changes.Insert] = []
     while cursor.take("INSERT"):
         legs.append(insert(cursor, stops=_INSERTS))
     cursor.expect_end()
-    return MultiInsert(source, tuple(legs), ctes)
+    return changes.MultiInsert(source, tuple(legs), ctes)
 
 
-def update(cursor: Cursor) -> Update:
+def update(cursor: Cursor) -> changes.Update:
     """Parse behind UPDATE."""
     table = cursor.table()
     alias = cursor.alias()
     cursor.expect("SET")
     found = assignments(cursor, table, alias, frozenset({",", "WHERE"}))
-    return Update(table, found, _where(cursor), alias)
+    return changes.Update(table, found, _where(cursor), alias)
 
 
-def delete(cursor: Cursor) -> Delete:
+def delete(cursor: Cursor) -> changes.Delete:
     """Parse behind DELETE."""
     cursor.expect("FROM")
     table = cursor.table()
     alias = cursor.alias()
-    return Delete(table, _where(cursor), alias)
+    return changes.Delete(table, _where(cursor), alias)
 
 
 def _where(cursor: Cursor) -> Slice | None:
@@ -113,9 +103,9 @@ def _where(cursor: Cursor) -> Slice | None:
 
 def assignments(
     cursor: Cursor, table: TableRef, alias: str | None, stops: frozenset[str]
-) -> tuple[Assignment, ...]:
+) -> tuple[changes.Assignment, ...]:
     """Parse ``column = expression, ...``; a column may be written with the target's name or alias."""
-    found: dict[str, Assignment] = {}
+    found: dict[str, changes.Assignment] = {}
     while not found or cursor.take(","):
         token = cursor.next
         *qualifier, column = cursor.dotted("a column name")
@@ -126,7 +116,8 @@ def assignments(
         if column in found:
             cursor.refuse(f"column {column} is set twice", token)
         cursor.expect("=")
-        found[column] = Assignment(column, cursor.until(stops, "an expression"), token.line, token.column)
+        expression = cursor.until(stops, "an expression")
+        found[column] = changes.Assignment(column, expression, token.line, token.column)
     return tuple(found.values())
 
 
@@ -136,7 +127,7 @@ def _is_target(qualifier: list[str], table: TableRef, alias: str | None) -> bool
     return qualifier in ([], [table.name], [table.database, table.name])
 
 
-def load(cursor: Cursor) -> LoadData:
+def load(cursor: Cursor) -> changes.LoadData:
     """Parse behind LOAD."""
     cursor.expect("DATA")
     local = cursor.take("LOCAL")
@@ -144,4 +135,4 @@ def load(cursor: Cursor) -> LoadData:
     path = cursor.string("a path in quotes")
     overwrite = cursor.take("OVERWRITE")
     cursor.expect("INTO", "TABLE")
-    return LoadData(path, cursor.table(), cursor.partition(), local, overwrite)
+    return changes.LoadData(path, cursor.table(), cursor.partition(), local, overwrite)

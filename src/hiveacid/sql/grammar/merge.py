@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.dml import assignments
-from hiveacid.sql.statements import Merge, MergeClause, MergeMatch, Slice, TableRef, WhenClause
+from hiveacid.sql.statements.changes import Merge, MergeClause, MergeMatch, WhenClause
+from hiveacid.sql.statements.values import Slice, TableRef
 
 _CLAUSE_ENDS = frozenset({",", "WHEN"})
 

@@ -10,7 +10,8 @@ from hiveacid.sql.grammar.create import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.merge import merge
 from hiveacid.sql.grammar.show import describe, show
-from hiveacid.sql.statements import Explain, Query, Statement
+from hiveacid.sql.statements.queries import Explain, Query
+from hiveacid.sql.statements.values import Statement
 
 __all__ = ["parse", "split"]
 

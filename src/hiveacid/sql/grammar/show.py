@@ -7,23 +7,8 @@ from dataclasses import replace
 
 from hiveacid.spark.parser.lexer import TokenKind
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.statements import (
-    DescribeDatabase,
-    DescribeHistory,
-    DescribeTable,
-    ShowColumns,
-    ShowCompactions,
-    ShowConf,
-    ShowCreateTable,
-    ShowDatabases,
-    ShowLocks,
-    ShowPartitions,
-    ShowTableProperties,
-    ShowTables,
-    ShowTransactions,
-    ShowViews,
-    Statement,
-)
+from hiveacid.sql.statements import queries
+from hiveacid.sql.statements.values import Statement
 
 _NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _FILTERS = frozenset({"POOL", "TYPE", "STATUS", "ORDER", "LIMIT"})
@@ -32,18 +17,18 @@ _FILTERS = frozenset({"POOL", "TYPE", "STATUS", "ORDER", "LIMIT"})
 def show(cursor: Cursor) -> Statement:
     """Parse behind SHOW."""
     kinds: dict[str, Callable[[Cursor], Statement]] = {
-        "DATABASES": lambda inner: ShowDatabases(_pattern(inner)),
-        "SCHEMAS": lambda inner: ShowDatabases(_pattern(inner)),
+        "DATABASES": lambda inner: queries.ShowDatabases(_pattern(inner)),
+        "SCHEMAS": lambda inner: queries.ShowDatabases(_pattern(inner)),
         "TABLES": _tables,
         "VIEWS": _views,
-        "PARTITIONS": lambda inner: ShowPartitions(inner.table(), inner.partition()),
+        "PARTITIONS": lambda inner: queries.ShowPartitions(inner.table(), inner.partition()),
         "CREATE": _create_table,
         "TBLPROPERTIES": _table_properties,
         "COLUMNS": _columns,
-        "TRANSACTIONS": lambda _: ShowTransactions(),
+        "TRANSACTIONS": lambda _: queries.ShowTransactions(),
         "LOCKS": _locks,
         "COMPACTIONS": _compactions,
-        "CONF": lambda inner: ShowConf(inner.string("a setting in quotes")),
+        "CONF": lambda inner: queries.ShowConf(inner.string("a setting in quotes")),
     }
     kind = kinds.get(cursor.next.keyword)
     if kind is None:
@@ -62,49 +47,49 @@ def _pattern(cursor: Cursor) -> str | None:
     return None
 
 
-def _tables(cursor: Cursor) -> ShowTables:
+def _tables(cursor: Cursor) -> queries.ShowTables:
     database = cursor.name("a database name") if cursor.take_one("IN", "FROM") else None
-    return ShowTables(database, _pattern(cursor))
+    return queries.ShowTables(database, _pattern(cursor))
 
 
-def _views(cursor: Cursor) -> ShowViews:
+def _views(cursor: Cursor) -> queries.ShowViews:
     found = _tables(cursor)
-    return ShowViews(found.database, found.pattern)
+    return queries.ShowViews(found.database, found.pattern)
 
 
-def _create_table(cursor: Cursor) -> ShowCreateTable:
+def _create_table(cursor: Cursor) -> queries.ShowCreateTable:
     cursor.expect("TABLE")
-    return ShowCreateTable(cursor.table())
+    return queries.ShowCreateTable(cursor.table())
 
 
-def _table_properties(cursor: Cursor) -> ShowTableProperties:
+def _table_properties(cursor: Cursor) -> queries.ShowTableProperties:
     table = cursor.table()
     key = cursor.list_of(lambda: cursor.string("a property's name in quotes")) if cursor.sees("(") else ()
     if len(key) > 1:
         cursor.refuse("SHOW TBLPROPERTIES takes one property's name")
-    return ShowTableProperties(table, key[0] if key else None)
+    return queries.ShowTableProperties(table, key[0] if key else None)
 
 
-def _columns(cursor: Cursor) -> ShowColumns:
+def _columns(cursor: Cursor) -> queries.ShowColumns:
     cursor.expect_one("IN", "FROM")
     table = cursor.table()
     if cursor.take_one("IN", "FROM"):
         if table.database is not None:
             cursor.refuse("the database is named twice")
         table = replace(table, database=cursor.name("a database name"))
-    return ShowColumns(table, _pattern(cursor))
+    return queries.ShowColumns(table, _pattern(cursor))
 
 
-def _locks(cursor: Cursor) -> ShowLocks:
+def _locks(cursor: Cursor) -> queries.ShowLocks:
     if cursor.take_one("DATABASE", "SCHEMA"):
-        return ShowLocks(database=cursor.name("a database name"), extended=cursor.take("EXTENDED"))
+        return queries.ShowLocks(database=cursor.name("a database name"), extended=cursor.take("EXTENDED"))
     if cursor.at_end or cursor.sees("EXTENDED"):
-        return ShowLocks(extended=cursor.take("EXTENDED"))
-    return ShowLocks(cursor.table(), cursor.partition(), extended=cursor.take("EXTENDED"))
+        return queries.ShowLocks(extended=cursor.take("EXTENDED"))
+    return queries.ShowLocks(cursor.table(), cursor.partition(), extended=cursor.take("EXTENDED"))
 
 
-def _compactions(cursor: Cursor) -> ShowCompactions:
-    found = ShowCompactions()
+def _compactions(cursor: Cursor) -> queries.ShowCompactions:
+    found = queries.ShowCompactions()
     if cursor.take("COMPACTIONID"):
         cursor.take("=")
         return replace(found, compaction_id=cursor.integer("the number of a compaction"))
@@ -134,11 +119,12 @@ def describe(cursor: Cursor) -> Statement:
     """Parse behind DESCRIBE or DESC."""
     if cursor.ahead(1).kind is not TokenKind.END and cursor.take_one("DATABASE", "SCHEMA"):
         extended = cursor.ahead(1).kind is not TokenKind.END and cursor.take("EXTENDED")
-        return DescribeDatabase(cursor.name("a database name"), extended)
+        return queries.DescribeDatabase(cursor.name("a database name"), extended)
     if cursor.sees("HISTORY") and cursor.ahead(1).kind in _NAMES:
         cursor.expect("HISTORY")
         table = cursor.table()
-        return DescribeHistory(table, cursor.integer("a number of rows") if cursor.take("LIMIT") else None)
+        limit = cursor.integer("a number of rows") if cursor.take("LIMIT") else None
+        return queries.DescribeHistory(table, limit)
     style = ""
     if cursor.ahead(1).kind in _NAMES:
         style = cursor.take_one("EXTENDED", "FORMATTED").lower()
@@ -146,4 +132,4 @@ def describe(cursor: Cursor) -> Statement:
     table = cursor.table()
     partition = cursor.partition()
     column = None if cursor.at_end else ".".join(cursor.dotted("a column name"))
-    return DescribeTable(table, style, partition, column)
+    return queries.DescribeTable(table, style, partition, column)

@@ -5,22 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiveacid.sql.grammar.create import QUERY_WORDS, query_of
-from hiveacid.sql.statements.ddl import CreateTemporaryView
-from hiveacid.sql.statements.view import (
-    AlterView,
-    CreateView,
-    RenameView,
-    SetViewProperties,
-    UnsetViewProperties,
-    ViewColumn,
-)
+from hiveacid.sql.statements import definitions
 
 if TYPE_CHECKING:
     from hiveacid.sql.grammar.cursor import Cursor
-    from hiveacid.sql.statements.values import Properties, TableRef
+    from hiveacid.sql.statements.values import Properties, Statement
 
 
-def create_view(cursor: Cursor, *, replace: bool) -> CreateTemporaryView | CreateView:
+def create_view(cursor: Cursor, *, replace: bool) -> Statement:
     """Parse behind CREATE [OR REPLACE], from GLOBAL, TEMPORARY or VIEW on."""
     shared = cursor.take("GLOBAL")
     if cursor.take_one("TEMPORARY", "TEMP"):
@@ -28,7 +20,7 @@ def create_view(cursor: Cursor, *, replace: bool) -> CreateTemporaryView | Creat
         name = cursor.table("the view's name")
         columns = cursor.names("a column name") if cursor.sees("(") else ()
         cursor.expect("AS")
-        return CreateTemporaryView(name, query_of(cursor), columns, replace, shared)
+        return definitions.CreateTemporaryView(name, query_of(cursor), columns, replace, shared)
     if shared:
         cursor.fail("TEMPORARY")
     cursor.expect("VIEW")
@@ -40,18 +32,19 @@ def create_view(cursor: Cursor, *, replace: bool) -> CreateTemporaryView | Creat
     named = _columns(cursor) if cursor.sees("(") else ()
     comment, properties = _clauses(cursor)
     cursor.expect("AS")
-    return CreateView(name, query_of(cursor), named, comment, properties, if_not_exists, replace)
+    return definitions.CreateView(name, query_of(cursor), named, comment, properties, if_not_exists, replace)
 
 
-def _columns(cursor: Cursor) -> tuple[ViewColumn, ...]:
+def _columns(cursor: Cursor) -> tuple[definitions.ViewColumn, ...]:
     taken: set[str] = set()
 
-    def member() -> ViewColumn:
+    def member() -> definitions.ViewColumn:
         token, name = cursor.next, cursor.name("a column name")
         if name in taken:
             cursor.refuse(f"{name} stands twice in the list", token)
         taken.add(name)
-        return ViewColumn(name, cursor.string("a comment in quotes") if cursor.take("COMMENT") else None)
+        comment = cursor.string("a comment in quotes") if cursor.take("COMMENT") else None
+        return definitions.ViewColumn(name, comment)
 
     return cursor.list_of(member)
 
@@ -74,17 +67,17 @@ def _clauses(cursor: Cursor) -> tuple[str | None, Properties]:
     return comment, properties or ()
 
 
-def alter_view(cursor: Cursor) -> AlterView | RenameView | SetViewProperties | UnsetViewProperties:
+def alter_view(cursor: Cursor) -> Statement:
     """Parse behind ALTER VIEW."""
-    view: TableRef = cursor.table("the view's name")
+    view = cursor.table("the view's name")
     if cursor.take("RENAME", "TO"):
-        return RenameView(view, cursor.table("the new name"))
+        return definitions.RenameView(view, cursor.table("the new name"))
     if cursor.take("SET", "TBLPROPERTIES"):
-        return SetViewProperties(view, cursor.properties())
+        return definitions.SetViewProperties(view, cursor.properties())
     if cursor.take("UNSET", "TBLPROPERTIES"):
         if_exists = cursor.take("IF", "EXISTS")
         keys = cursor.list_of(lambda: cursor.string("a property's name in quotes"))
-        return UnsetViewProperties(view, keys, if_exists)
+        return definitions.UnsetViewProperties(view, keys, if_exists)
     if not cursor.take("AS") and not cursor.sees_any(QUERY_WORDS):
         cursor.fail("AS, RENAME TO, SET TBLPROPERTIES or UNSET TBLPROPERTIES")
-    return AlterView(view, query_of(cursor))
+    return definitions.AlterView(view, query_of(cursor))

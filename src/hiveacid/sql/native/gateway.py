@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 from hiveacid.spark.parser.catalyst import parser_of
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import create_database, has_database, has_tables
-from hiveacid.sql import statements
 from hiveacid.sql.binding.ownership import Owner, Ownership, decide_owner
 from hiveacid.sql.binding.virtual_columns import VirtualColumns
 from hiveacid.sql.execute import store_rows
 from hiveacid.sql.execute.dispatch import execute
 from hiveacid.sql.execute.small_results import small_frame
 from hiveacid.sql.native.connection import NativeConnection
+from hiveacid.sql.statements import administration, definitions, queries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid.sql.binding.bind import Binder
     from hiveacid.sql.session import AcidSession
-    from hiveacid.sql.statements import Slice
+    from hiveacid.sql.statements.values import Slice
     from hiveacid.transactions.transaction import Transaction
 
 # Sessions come and go (a stream clones its own); only one that was made this moment is asked for.
@@ -144,45 +144,45 @@ def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
     found = decide_owner(session.context, source)
     match found.statement:
         case (
-            statements.CreateTable(table=table)
-            | statements.CreateTableLike(table=table)
-            | statements.CreateView(view=table)
+            definitions.CreateTable(table=table)
+            | definitions.CreateTableLike(table=table)
+            | definitions.CreateView(view=table)
         ) if found.owner is Owner.OURS:
             database = table.resolve(context.database).database
             if context.catalog.get_database(database) is None and has_database(context.facts, database):
-                execute(session.execution(), statements.CreateDatabase(database, if_not_exists=True))
-        case statements.CreateDatabase(name=name) if context.catalog.get_database(name) is None:
+                execute(session.execution(), definitions.CreateDatabase(database, if_not_exists=True))
+        case definitions.CreateDatabase(name=name) if context.catalog.get_database(name) is None:
             parser_of(context.facts).parsePlan(
                 source.text
             )  # raises what Spark will not take: then neither side has it
             execute(session.execution(), found.statement)
-        case statements.DropDatabase(name=name, cascade=cascade) if (
+        case definitions.DropDatabase(name=name, cascade=cascade) if (
             context.catalog.get_database(name) is not None
             and (cascade or not has_tables(context.facts, name))  # else Spark refuses: then both keep it
         ):
             execute(session.execution(), found.statement)
             create_database(context.facts, name)
-        case statements.ResetOption(key=None):
+        case administration.ResetOption(key=None):
             execute(session.execution(), found.statement)
-        case statements.ShowDatabases():
+        case queries.ShowDatabases():
             mirror_databases(session)
         case (
-            statements.UseDatabase(name=name)
-            | statements.ShowTables(database=str(name))
-            | statements.ShowViews(database=str(name))
+            administration.UseDatabase(name=name)
+            | queries.ShowTables(database=str(name))
+            | queries.ShowViews(database=str(name))
         ) if context.catalog.get_database(name) is not None:
             create_database(context.facts, name)
     return found
 
 
 def with_our_tables(
-    session: AcidSession, statement: statements.ShowTables | statements.ShowViews, theirs: DataFrame
+    session: AcidSession, statement: queries.ShowTables | queries.ShowViews, theirs: DataFrame
 ) -> DataFrame:
     """Return what SHOW TABLES or SHOW VIEWS of Spark says, with our tables, or views, in it."""
     database = statement.database or session.context.database
     if session.context.catalog.get_database(database) is None:
         return theirs
-    rows_of = store_rows.view_rows if isinstance(statement, statements.ShowViews) else store_rows.table_rows
+    rows_of = store_rows.view_rows if isinstance(statement, queries.ShowViews) else store_rows.table_rows
     names = [row[0] for row in rows_of(session.context.catalog, database, statement.pattern)]
     known = {(row[0], row[1]) for row in theirs.collect()}
     rows = [(database, name, "false") for name in names if (database, name) not in known]

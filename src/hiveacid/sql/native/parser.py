@@ -18,12 +18,12 @@ from hiveacid.spark.session.classic_session import (
     set_catalog_parser,
     to_java_exception,
 )
-from hiveacid.sql import statements
 from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
 from hiveacid.sql.binding.ownership import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.parameters import has_parameters
 from hiveacid.sql.binding.virtual_columns import VIRTUAL_COLUMNS, VirtualColumns
 from hiveacid.sql.native.gateway import Gateway, settle_ownership, with_our_tables
+from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ class NativeParser:
             source = Slice(text)
             found = settle_ownership(session, source)
             if isinstance(
-                found.statement, statements.StartTransaction | statements.Commit | statements.Rollback
+                found.statement,
+                administration.StartTransaction | administration.Commit | administration.Rollback,
             ):
                 raise UnsupportedFeatureError(
                     "transactions of several statements need the session that getOrCreate() returned"
@@ -127,7 +128,7 @@ class NativeParser:
                 return parse(self._bound_query(found, source))
             if found.owner is Owner.OURS:
                 return plan_of(session.sql(text))
-            if isinstance(found.statement, statements.ShowTables | statements.ShowViews):
+            if isinstance(found.statement, queries.ShowTables | queries.ShowViews):
                 theirs = frame_of_plan(session.context.facts, parse(text))
                 return plan_of(with_our_tables(session, found.statement, theirs))
             return parse(text)
@@ -136,7 +137,7 @@ class NativeParser:
 
     def _bound_query(self, found: Ownership, source: Slice) -> str:
         """Return a query whose parameters Spark will fill in."""
-        if not isinstance(found.statement, statements.Query) or mentions(source.tokens, VIRTUAL_COLUMNS):
+        if not isinstance(found.statement, queries.Query) or mentions(source.tokens, VIRTUAL_COLUMNS):
             raise UnsupportedFeatureError(
                 "parameters of this statement need the session that getOrCreate() returned, or acid.sql"
             )

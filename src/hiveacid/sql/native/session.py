@@ -20,7 +20,6 @@ from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import inject_parser
 from hiveacid.spark.session.temporary_views import is_temporary_view
-from hiveacid.sql import statements
 from hiveacid.sql.binding.bind import relation_of_ours
 from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table
 from hiveacid.sql.binding.ownership import Owner, refuse_transactional
@@ -35,6 +34,7 @@ from hiveacid.sql.native.gateway import (
 )
 from hiveacid.sql.native.parser import NativeParser
 from hiveacid.sql.session import open_session
+from hiveacid.sql.statements import queries
 from hiveacid.sql.statements.values import Slice, table_ref
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class NativeSession(SparkSession):
             with self.acid.binder() as binder:
                 return self._run_in_spark(bind_for_spark(binder, source), args)
         answer = self._run_in_spark(text, args)
-        if isinstance(found.statement, statements.ShowTables | statements.ShowViews):
+        if isinstance(found.statement, queries.ShowTables | queries.ShowViews):
             return with_our_tables(self.acid, found.statement, answer)
         return answer
 

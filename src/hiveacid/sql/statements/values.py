@@ -1,4 +1,4 @@
-"""Parts of statements: pieces of text with their position, table names, constants, partition specifications.
+"""Base class and parts of statements: pieces of text with their position, table names, constants, partition specifications.
 
 Names are in lower case, as Hive keeps them. Comparisons ignore positions.
 """
@@ -17,6 +17,11 @@ Properties: TypeAlias = tuple[tuple[str, str], ...]
 
 SPARK_CATALOG = "spark_catalog"
 """Spark's name of its session catalog; tables of the hiveacid catalog are found by that name, too."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A parsed statement, ready to be carried out."""
 
 
 @dataclass(frozen=True)

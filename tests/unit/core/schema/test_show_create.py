@@ -11,7 +11,7 @@ from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinitio
 from hiveacid.core.schema.show_create import NOT_SHOWN, show_create_table
 from hiveacid.core.schema.storage_formats import ORC, PARQUET, TEXTFILE
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import CreateTable
+from hiveacid.sql.statements.definitions import CreateTable
 
 GOLDEN: dict[str, str] = json.loads(
     (Path(__file__).parents[3] / "golden" / "show_create.json").read_text(encoding="utf-8")

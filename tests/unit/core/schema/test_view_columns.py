@@ -7,7 +7,7 @@ from hiveacid.core.schema.show_create import show_create_view
 from hiveacid.core.schema.view_columns import match_output_columns
 from hiveacid.errors import SchemaMismatchError
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import CreateView, ViewColumn
+from hiveacid.sql.statements.definitions import CreateView, ViewColumn
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hiveacid.spark.parser.relations import Relation
 from hiveacid.sql.binding.predicates import Predicate, where_predicate
 from hiveacid.sql.binding.table_mentions import find_table_mentions
-from hiveacid.sql.statements import Slice
+from hiveacid.sql.statements.values import Slice
 
 
 def hint(text: str) -> Predicate | None:

@@ -9,7 +9,7 @@ from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.sql.binding.bind import _qualifiers, _without_parser
 from hiveacid.sql.binding.change_functions import find_change_calls, tables_of_change_calls
 from hiveacid.sql.binding.travel_clauses import without_clauses
-from hiveacid.sql.statements import Slice
+from hiveacid.sql.statements.values import Slice
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.sql.binding.virtual_columns import VirtualColumns
-from hiveacid.sql.statements import Slice
+from hiveacid.sql.statements.values import Slice
 
 
 def needed(text: str) -> list[bool]:

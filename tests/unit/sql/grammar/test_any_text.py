@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse, split
-from hiveacid.sql.statements import CreateTable
+from hiveacid.sql.statements.definitions import CreateTable
 
 WORDS = """\
 SELECT FROM WHERE INSERT INTO OVERWRITE TABLE PARTITION VALUES UPDATE SET DELETE MERGE USING ON WHEN NOT

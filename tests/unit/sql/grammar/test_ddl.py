@@ -5,30 +5,26 @@ import pytest
 from hiveacid.core.model import Column
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import (
+from hiveacid.sql.statements.administration import Compact
+from hiveacid.sql.statements.definitions import (
     AddColumns,
     AddedPartition,
     AddPartitions,
     ChangeColumn,
-    Compact,
     CreateDatabase,
     DropDatabase,
     DropPartitions,
     DropTable,
     DropView,
-    Literal,
-    PartitionItem,
     RenamePartition,
     RenameTable,
     ReplaceColumns,
     SetDatabaseProperties,
     SetTableProperties,
-    Slice,
-    Statement,
-    TableRef,
     TruncateTable,
     UnsetTableProperties,
 )
+from hiveacid.sql.statements.values import Literal, PartitionItem, Slice, Statement, TableRef
 
 T = TableRef(None, "t")
 DT = TableRef("d", "t")

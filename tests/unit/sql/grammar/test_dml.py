@@ -4,24 +4,20 @@ import pytest
 
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import (
+from hiveacid.sql.statements.changes import (
     Assignment,
     Delete,
     Insert,
-    Literal,
     LoadData,
     Merge,
     MergeClause,
     MergeMatch,
     MultiInsert,
-    PartitionItem,
-    Query,
-    Slice,
-    Statement,
-    TableRef,
     Update,
     WhenClause,
 )
+from hiveacid.sql.statements.queries import Query
+from hiveacid.sql.statements.values import Literal, PartitionItem, Slice, Statement, TableRef
 
 T = TableRef(None, "t")
 DT = TableRef("d", "t")

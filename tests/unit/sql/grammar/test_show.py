@@ -4,23 +4,25 @@ import pytest
 
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import (
+from hiveacid.sql.statements.administration import (
     AbortCompactions,
     AbortTransactions,
     AnalyzeTable,
     Commit,
-    Delete,
-    DescribeDatabase,
-    DescribeHistory,
-    DescribeTable,
-    Explain,
-    Literal,
-    PartitionItem,
-    Query,
     RepairTable,
     ResetOption,
     Rollback,
     SetOption,
+    StartTransaction,
+    UseDatabase,
+)
+from hiveacid.sql.statements.changes import Delete
+from hiveacid.sql.statements.queries import (
+    DescribeDatabase,
+    DescribeHistory,
+    DescribeTable,
+    Explain,
+    Query,
     ShowColumns,
     ShowCompactions,
     ShowConf,
@@ -31,12 +33,8 @@ from hiveacid.sql.statements import (
     ShowTableProperties,
     ShowTables,
     ShowTransactions,
-    Slice,
-    StartTransaction,
-    Statement,
-    TableRef,
-    UseDatabase,
 )
+from hiveacid.sql.statements.values import Literal, PartitionItem, Slice, Statement, TableRef
 
 T = TableRef(None, "t")
 DT = TableRef("d", "t")

@@ -4,19 +4,17 @@ import pytest
 
 from hiveacid.errors import ParseError
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import (
+from hiveacid.sql.statements.definitions import (
     AlterView,
     CreateTemporaryView,
     CreateView,
     RenameView,
     SetViewProperties,
-    ShowViews,
-    Slice,
-    Statement,
-    TableRef,
     UnsetViewProperties,
     ViewColumn,
 )
+from hiveacid.sql.statements.queries import ShowViews
+from hiveacid.sql.statements.values import Slice, Statement, TableRef
 
 V = TableRef(None, "v")
 QUERY = Slice("SELECT a FROM t")

@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 from hiveacid.errors import ParseError
 from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.sql.grammar.parse import parse
-from hiveacid.sql.statements import Query, Slice, Update, values
+from hiveacid.sql.statements import values
+from hiveacid.sql.statements.changes import Update
+from hiveacid.sql.statements.queries import Query
+from hiveacid.sql.statements.values import Slice
 
 WORDS = ["SELECT", "a", "`b c`", "'x\ny'", "1.5", "10L", "(", ")", ",", "<=>", "-- x\n", "/* y\n */", "db.t"]
 

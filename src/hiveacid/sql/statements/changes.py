@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hiveacid.sql.statements.values import PartitionSpec, Slice, TableRef
+from hiveacid.sql.statements.values import PartitionSpec, Slice, Statement, TableRef
 
 
 @dataclass(frozen=True)
-class Insert:
+class Insert(Statement):
     """INSERT INTO | OVERWRITE; ``query`` is a SELECT, VALUES, FROM, TABLE or WITH text.
 
     ``ctes`` is a WITH clause that stood before INSERT: put it before ``query``. ``columns`` is None where the
@@ -31,7 +31,7 @@ class Insert:
 
 
 @dataclass(frozen=True)
-class MultiInsert:
+class MultiInsert(Statement):
     """FROM source INSERT ... SELECT ... INSERT ... SELECT ...
 
     Each leg's ``query`` begins at its SELECT; :meth:`leg_query` puts ``source`` before it.
@@ -58,7 +58,7 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class Update:
+class Update(Statement):
     """UPDATE t [AS alias] SET ... [WHERE condition]."""
 
     table: TableRef
@@ -68,7 +68,7 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Delete:
+class Delete(Statement):
     """DELETE FROM t [AS alias] [WHERE condition]."""
 
     table: TableRef
@@ -112,7 +112,7 @@ class MergeClause:
 
 
 @dataclass(frozen=True)
-class Merge:
+class Merge(Statement):
     """MERGE INTO target USING source ON condition WHEN ...
 
     ``source`` is a table name or a query in parentheses, without its alias. ``source_columns`` are those of
@@ -134,7 +134,7 @@ class Merge:
 
 
 @dataclass(frozen=True)
-class LoadData:
+class LoadData(Statement):
     """LOAD DATA [LOCAL] INPATH 'path' [OVERWRITE] INTO TABLE t [PARTITION (...)]."""
 
     path: str

@@ -1,14 +1,29 @@
-"""Statements that show something, and those for transactions, settings and upkeep."""
+"""Statements that only read: queries, EXPLAIN, DESCRIBE, SHOW."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hiveacid.sql.statements.values import PartitionSpec, Slice, TableRef
+from hiveacid.sql.statements.values import PartitionSpec, Slice, Statement, TableRef
 
 
 @dataclass(frozen=True)
-class DescribeTable:
+class Query(Statement):
+    """Anything that only reads: SELECT, WITH, FROM ... SELECT, VALUES, TABLE, or in parentheses."""
+
+    text: Slice
+
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    """EXPLAIN [options] statement; options are upper-case words. The inner statement is not to be run."""
+
+    statement: Statement
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DescribeTable(Statement):
     """DESCRIBE [EXTENDED | FORMATTED] t [PARTITION (...)] [column]; ``style`` is '', extended or formatted."""
 
     table: TableRef
@@ -18,7 +33,7 @@ class DescribeTable:
 
 
 @dataclass(frozen=True)
-class DescribeDatabase:
+class DescribeDatabase(Statement):
     """DESCRIBE DATABASE [EXTENDED] d."""
 
     name: str
@@ -26,7 +41,7 @@ class DescribeDatabase:
 
 
 @dataclass(frozen=True)
-class DescribeHistory:
+class DescribeHistory(Statement):
     """DESCRIBE HISTORY t [LIMIT n]."""
 
     table: TableRef
@@ -34,14 +49,14 @@ class DescribeHistory:
 
 
 @dataclass(frozen=True)
-class ShowDatabases:
+class ShowDatabases(Statement):
     """SHOW DATABASES [LIKE 'pattern']."""
 
     pattern: str | None = None
 
 
 @dataclass(frozen=True)
-class ShowTables:
+class ShowTables(Statement):
     """SHOW TABLES [IN d] [LIKE 'pattern']."""
 
     database: str | None = None
@@ -49,7 +64,15 @@ class ShowTables:
 
 
 @dataclass(frozen=True)
-class ShowPartitions:
+class ShowViews(Statement):
+    """SHOW VIEWS [IN d] [LIKE 'pattern']."""
+
+    database: str | None = None
+    pattern: str | None = None
+
+
+@dataclass(frozen=True)
+class ShowPartitions(Statement):
     """SHOW PARTITIONS t [PARTITION (...)]."""
 
     table: TableRef
@@ -57,14 +80,14 @@ class ShowPartitions:
 
 
 @dataclass(frozen=True)
-class ShowCreateTable:
+class ShowCreateTable(Statement):
     """SHOW CREATE TABLE t."""
 
     table: TableRef
 
 
 @dataclass(frozen=True)
-class ShowTableProperties:
+class ShowTableProperties(Statement):
     """SHOW TBLPROPERTIES t [('key')]."""
 
     table: TableRef
@@ -72,7 +95,7 @@ class ShowTableProperties:
 
 
 @dataclass(frozen=True)
-class ShowColumns:
+class ShowColumns(Statement):
     """SHOW COLUMNS IN t [IN d] [LIKE 'pattern']."""
 
     table: TableRef
@@ -80,12 +103,12 @@ class ShowColumns:
 
 
 @dataclass(frozen=True)
-class ShowTransactions:
+class ShowTransactions(Statement):
     """SHOW TRANSACTIONS."""
 
 
 @dataclass(frozen=True)
-class ShowLocks:
+class ShowLocks(Statement):
     """SHOW LOCKS [t [PARTITION (...)] | DATABASE d] [EXTENDED]."""
 
     table: TableRef | None = None
@@ -95,7 +118,7 @@ class ShowLocks:
 
 
 @dataclass(frozen=True)
-class ShowCompactions:
+class ShowCompactions(Statement):
     """SHOW COMPACTIONS with Hive 4's filters; ``order_by`` is the text of its list."""
 
     compaction_id: int | None = None
@@ -110,81 +133,7 @@ class ShowCompactions:
 
 
 @dataclass(frozen=True)
-class ShowConf:
+class ShowConf(Statement):
     """SHOW CONF 'key'."""
 
     key: str
-
-
-@dataclass(frozen=True)
-class AbortTransactions:
-    """ABORT TRANSACTIONS id ..."""
-
-    ids: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class AbortCompactions:
-    """ABORT COMPACTIONS id ..."""
-
-    ids: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class StartTransaction:
-    """START TRANSACTION [READ ONLY | READ WRITE] or BEGIN."""
-
-    read_only: bool = False
-
-
-@dataclass(frozen=True)
-class Commit:
-    """COMMIT [WORK]."""
-
-
-@dataclass(frozen=True)
-class Rollback:
-    """ROLLBACK [WORK]."""
-
-
-@dataclass(frozen=True)
-class SetOption:
-    """SET (all: ``key`` None), SET key (show it: ``value`` None) or SET key=value."""
-
-    key: str | None = None
-    value: str | None = None
-
-
-@dataclass(frozen=True)
-class ResetOption:
-    """RESET (all: ``key`` None) or RESET key."""
-
-    key: str | None = None
-
-
-@dataclass(frozen=True)
-class RefreshTable:
-    """REFRESH [TABLE] t: nothing is cached that could be old."""
-
-    table: TableRef
-
-
-@dataclass(frozen=True)
-class RepairTable:
-    """MSCK [REPAIR] TABLE t [ADD | DROP | SYNC PARTITIONS]; ``mode`` is add, drop or sync."""
-
-    table: TableRef
-    mode: str = "add"
-
-
-@dataclass(frozen=True)
-class AnalyzeTable:
-    """ANALYZE TABLE t [PARTITION (...)] COMPUTE STATISTICS [NOSCAN | FOR [ALL] COLUMNS [a, ...]].
-
-    ``columns`` is None without FOR COLUMNS, empty for all columns.
-    """
-
-    table: TableRef
-    partition: PartitionSpec = ()
-    columns: tuple[str, ...] | None = None
-    noscan: bool = False

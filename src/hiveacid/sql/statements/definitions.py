@@ -1,15 +1,15 @@
-"""Statements that define databases, tables, partitions and views, and ask for compaction."""
+"""Statements that define databases, tables, partitions and views."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from hiveacid.core.model import Bucketing, Column, StorageFormat, TableDefinition, TableName
-from hiveacid.sql.statements.values import PartitionSpec, Properties, Slice, TableRef
+from hiveacid.sql.statements.values import PartitionSpec, Properties, Slice, Statement, TableRef
 
 
 @dataclass(frozen=True)
-class CreateTable:
+class CreateTable(Statement):
     """CREATE TABLE, as users write it and as Hive's and Trino's SHOW CREATE TABLE print it.
 
     ``storage`` is None where the text says nothing about it. ``query`` is set for CREATE TABLE AS; then
@@ -59,7 +59,7 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
-class CreateTableLike:
+class CreateTableLike(Statement):
     """CREATE TABLE t LIKE source."""
 
     table: TableRef
@@ -73,7 +73,7 @@ class CreateTableLike:
 
 
 @dataclass(frozen=True)
-class DropTable:
+class DropTable(Statement):
     """DROP TABLE."""
 
     table: TableRef
@@ -82,7 +82,7 @@ class DropTable:
 
 
 @dataclass(frozen=True)
-class TruncateTable:
+class TruncateTable(Statement):
     """TRUNCATE [TABLE] t [PARTITION (...)]; a partial specification names several partitions."""
 
     table: TableRef
@@ -90,26 +90,15 @@ class TruncateTable:
 
 
 @dataclass(frozen=True)
-class CreateTemporaryView:
-    """CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query."""
+class RenameTable(Statement):
+    """ALTER TABLE t RENAME TO u."""
 
-    name: TableRef
-    query: Slice
-    columns: tuple[str, ...] = ()
-    replace: bool = False
-    shared: bool = False  # GLOBAL
+    table: TableRef
+    new_name: TableRef
 
 
 @dataclass(frozen=True)
-class DropView:
-    """DROP VIEW."""
-
-    name: TableRef
-    if_exists: bool = False
-
-
-@dataclass(frozen=True)
-class AddColumns:
+class AddColumns(Statement):
     """ALTER TABLE t ADD COLUMNS (...)."""
 
     table: TableRef
@@ -118,7 +107,7 @@ class AddColumns:
 
 
 @dataclass(frozen=True)
-class ReplaceColumns:
+class ReplaceColumns(Statement):
     """ALTER TABLE t REPLACE COLUMNS (...)."""
 
     table: TableRef
@@ -127,7 +116,7 @@ class ReplaceColumns:
 
 
 @dataclass(frozen=True)
-class ChangeColumn:
+class ChangeColumn(Statement):
     """ALTER TABLE t CHANGE [COLUMN] old new type [COMMENT ''] [FIRST | AFTER other].
 
     ``comment`` of ``new`` is None where the statement has none (the old one stays).
@@ -142,7 +131,7 @@ class ChangeColumn:
 
 
 @dataclass(frozen=True)
-class SetTableProperties:
+class SetTableProperties(Statement):
     """ALTER TABLE t SET TBLPROPERTIES (...)."""
 
     table: TableRef
@@ -150,20 +139,12 @@ class SetTableProperties:
 
 
 @dataclass(frozen=True)
-class UnsetTableProperties:
+class UnsetTableProperties(Statement):
     """ALTER TABLE t UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)."""
 
     table: TableRef
     keys: tuple[str, ...]
     if_exists: bool = False
-
-
-@dataclass(frozen=True)
-class RenameTable:
-    """ALTER TABLE t RENAME TO u."""
-
-    table: TableRef
-    new_name: TableRef
 
 
 @dataclass(frozen=True)
@@ -175,7 +156,7 @@ class AddedPartition:
 
 
 @dataclass(frozen=True)
-class AddPartitions:
+class AddPartitions(Statement):
     """ALTER TABLE t ADD [IF NOT EXISTS] PARTITION (...) [LOCATION ''] ..."""
 
     table: TableRef
@@ -184,7 +165,7 @@ class AddPartitions:
 
 
 @dataclass(frozen=True)
-class DropPartitions:
+class DropPartitions(Statement):
     """ALTER TABLE t DROP [IF EXISTS] PARTITION (...), ... [PURGE]: each specification may match several."""
 
     table: TableRef
@@ -194,7 +175,7 @@ class DropPartitions:
 
 
 @dataclass(frozen=True)
-class RenamePartition:
+class RenamePartition(Statement):
     """ALTER TABLE t PARTITION (...) RENAME TO PARTITION (...)."""
 
     table: TableRef
@@ -203,24 +184,80 @@ class RenamePartition:
 
 
 @dataclass(frozen=True)
-class Compact:
-    """ALTER TABLE t [PARTITION (...)] COMPACT 'kind' ...; ``kind`` is minor, major or rebalance.
+class CreateTemporaryView(Statement):
+    """CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query."""
 
-    ``order_by`` is in the spelling of `format_sort_order`.
-    """
-
-    table: TableRef
-    kind: str
-    partition: PartitionSpec = ()
-    wait: bool = False
-    buckets: int | None = None
-    order_by: str | None = None
-    pool: str | None = None
-    properties: Properties = ()
+    name: TableRef
+    query: Slice
+    columns: tuple[str, ...] = ()
+    replace: bool = False
+    shared: bool = False  # GLOBAL
 
 
 @dataclass(frozen=True)
-class CreateDatabase:
+class ViewColumn:
+    """A column that a view names: its name, and what is said about it."""
+
+    name: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class CreateView(Statement):
+    """CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v [(column [COMMENT ''], ...)] [COMMENT ''] [TBLPROPERTIES (...)] AS query."""
+
+    view: TableRef
+    query: Slice
+    columns: tuple[ViewColumn, ...] = ()
+    comment: str | None = None
+    properties: Properties = ()
+    if_not_exists: bool = False
+    replace: bool = False
+
+
+@dataclass(frozen=True)
+class AlterView(Statement):
+    """ALTER VIEW v AS query."""
+
+    view: TableRef
+    query: Slice
+
+
+@dataclass(frozen=True)
+class RenameView(Statement):
+    """ALTER VIEW v RENAME TO w."""
+
+    view: TableRef
+    new_name: TableRef
+
+
+@dataclass(frozen=True)
+class SetViewProperties(Statement):
+    """ALTER VIEW v SET TBLPROPERTIES (...)."""
+
+    view: TableRef
+    properties: Properties
+
+
+@dataclass(frozen=True)
+class UnsetViewProperties(Statement):
+    """ALTER VIEW v UNSET TBLPROPERTIES [IF EXISTS] ('key', ...)."""
+
+    view: TableRef
+    keys: tuple[str, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropView(Statement):
+    """DROP VIEW."""
+
+    name: TableRef
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateDatabase(Statement):
     """CREATE DATABASE | SCHEMA."""
 
     name: str
@@ -231,7 +268,7 @@ class CreateDatabase:
 
 
 @dataclass(frozen=True)
-class DropDatabase:
+class DropDatabase(Statement):
     """DROP DATABASE | SCHEMA [CASCADE]."""
 
     name: str
@@ -240,15 +277,8 @@ class DropDatabase:
 
 
 @dataclass(frozen=True)
-class SetDatabaseProperties:
+class SetDatabaseProperties(Statement):
     """ALTER DATABASE d SET DBPROPERTIES (...)."""
 
     name: str
     properties: Properties
-
-
-@dataclass(frozen=True)
-class UseDatabase:
-    """USE d."""
-
-    name: str

@@ -1,0 +1,105 @@
+"""Statements about transactions, settings, upkeep and compaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hiveacid.sql.statements.values import PartitionSpec, Properties, Statement, TableRef
+
+
+@dataclass(frozen=True)
+class StartTransaction(Statement):
+    """START TRANSACTION [READ ONLY | READ WRITE] or BEGIN."""
+
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Commit(Statement):
+    """COMMIT [WORK]."""
+
+
+@dataclass(frozen=True)
+class Rollback(Statement):
+    """ROLLBACK [WORK]."""
+
+
+@dataclass(frozen=True)
+class AbortTransactions(Statement):
+    """ABORT TRANSACTIONS id ..."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SetOption(Statement):
+    """SET (all: ``key`` None), SET key (show it: ``value`` None) or SET key=value."""
+
+    key: str | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class ResetOption(Statement):
+    """RESET (all: ``key`` None) or RESET key."""
+
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class UseDatabase(Statement):
+    """USE d."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class RefreshTable(Statement):
+    """REFRESH [TABLE] t: nothing is cached that could be old."""
+
+    table: TableRef
+
+
+@dataclass(frozen=True)
+class RepairTable(Statement):
+    """MSCK [REPAIR] TABLE t [ADD | DROP | SYNC PARTITIONS]; ``mode`` is add, drop or sync."""
+
+    table: TableRef
+    mode: str = "add"
+
+
+@dataclass(frozen=True)
+class AnalyzeTable(Statement):
+    """ANALYZE TABLE t [PARTITION (...)] COMPUTE STATISTICS [NOSCAN | FOR [ALL] COLUMNS [a, ...]].
+
+    ``columns`` is None without FOR COLUMNS, empty for all columns.
+    """
+
+    table: TableRef
+    partition: PartitionSpec = ()
+    columns: tuple[str, ...] | None = None
+    noscan: bool = False
+
+
+@dataclass(frozen=True)
+class Compact(Statement):
+    """ALTER TABLE t [PARTITION (...)] COMPACT 'kind' ...; ``kind`` is minor, major or rebalance.
+
+    ``order_by`` is in the spelling of `format_sort_order`.
+    """
+
+    table: TableRef
+    kind: str
+    partition: PartitionSpec = ()
+    wait: bool = False
+    buckets: int | None = None
+    order_by: str | None = None
+    pool: str | None = None
+    properties: Properties = ()
+
+
+@dataclass(frozen=True)
+class AbortCompactions(Statement):
+    """ABORT COMPACTIONS id ..."""
+
+    ids: tuple[int, ...]
