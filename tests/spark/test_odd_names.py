@@ -9,6 +9,7 @@ import pytest
 
 from hiveacid import errors as e
 from support.corpus.untouched import nothing_written
+from support.exhaustive import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,11 +106,12 @@ ODD_VALUES = ("a/b", "a=b", "50%", "%41", "*", "?", "[x]", "{y,z}", "line\nbreak
 
 
 def test_odd_partition_values(spark: SparkSession, acid: AcidSession) -> None:
+    values = sample(ODD_VALUES, 9)
     acid.sql(
         "CREATE TABLE odd (a INT) PARTITIONED BY (p STRING, q STRING) STORED AS ORC "
         "TBLPROPERTIES ('transactional'='true')"
     )
-    rows = [(i, value, value) for i, value in enumerate(ODD_VALUES)]
+    rows = [(i, value, value) for i, value in enumerate(values)]
     acid.table("odd").insert(
         spark.createDataFrame([*rows, (900, "", "e"), (901, None, "n")], "a int, p string, q string")
     )
@@ -123,12 +125,12 @@ def test_odd_partition_values(spark: SparkSession, acid: AcidSession) -> None:
         if a % 5 == 0:
             acid.sql(f"INSERT INTO odd PARTITION (p = {literal(p)}, q = {literal(p)}) VALUES (5)")
             rows.append((5, p, p))
-    for value in ODD_VALUES[::4]:  # of some of them the insert made a second delta
+    for value in values[::4]:  # of some of them the insert made a second delta
         acid.table("odd").compact("major", partition={"p": value})
     assert seen(acid) == sorted(rows, key=str)
     names = [row[0] for row in acid.sql("SHOW PARTITIONS odd").collect()]
-    assert len(names) == len(set(names)) == len(ODD_VALUES) + 2
-    gone = ODD_VALUES[::6]
+    assert len(names) == len(set(names)) == len(values) + 2
+    gone = values[::6]
     for value in gone:
         acid.sql(f"ALTER TABLE odd DROP PARTITION (p = {literal(value)})")
     assert seen(acid) == sorted((row for row in rows if row[1] not in gone), key=str)

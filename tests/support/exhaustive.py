@@ -18,14 +18,20 @@ ALL = bool(os.environ.get("HIVEACID_TEST_ALL"))
 """Whether every test runs; set by ``make test-all`` and the targets for other Sparks and engines."""
 
 _SCRIPTS = [path.stem for path in sorted((Path(__file__).parents[1] / "sql").glob("*.test"))]
+_GOLDEN = "spark/test_corpus.py::test_tables_read_as_their_engine_reads_them"
+
 _OTHER_INTERFACE = "the script runs by the other SQL interface"
+_POSTGRES = "the same test on PostgreSQL stays"
+_MARIADB = "the same test on MariaDB stays"
+_OTHER_CASE = "another case of the same test stays"
+_OTHER_GOLDEN = "tables of the same engine with the same kinds of files stay"
 _DEATHS = "deaths in INSERT and in a major compaction stay; test_crash.py has those of the other statements"
 _LAYOUTS = "the layout with partitions and buckets, and an insert-only one, stay"
-_POSTGRES = "the same test on PostgreSQL stays"
 _FEED = "the feed that replays to the table over restarts and compactions stays"
-_SCRIPTED = "the scripts of tests/sql cover the statements"
-_UNDER_FAULTS = "a batch that died at each point stays, and tests/unit/streaming/test_killed.py kills writers"
-_LISTED = "tests/unit/cli has the commands without Spark; one command a kind stays"
+_CHANGES = "changes of statements and across compactions stay, and stream_source replays a feed"
+_PLANS = "speed only; the rows are compared by other tests"
+_SCRIPT = "the SQL scripts have the statements"
+_LEASES = "leases of frames, derived frames and views stay"
 
 # Prefixes of test ids, relative to `tests`.
 EXHAUSTIVE = {
@@ -40,34 +46,92 @@ EXHAUSTIVE = {
     "contract/test_mariadb.py::TestMariadbServer::test_walks": _POSTGRES,
     "crash/test_crash.py::test_the_statement_is_done_or_never_was[overwrite": "INSERT, MERGE and transactions stay",
     "crash/test_crash.py::test_the_statement_is_done_or_never_was[update": "MERGE updates as well",
-    "crash/test_crash.py::test_a_writer_that_wakes_up_too_late_changes_nothing[staged": "two later moments stay",
+    "crash/test_crash.py::test_a_writer_that_wakes_up_too_late_changes_nothing[staged": "the latest moment stays",
     "crash/test_crash.py::test_a_writer_that_wakes_up_too_late_changes_nothing[first": "the latest moment stays",
     "crash/test_crash_files.py::test_a_conversion_is_done_or_never_was[full": "the conversion with more steps stays",
-    "crash/test_crash_files.py::test_load_data_is_done_or_never_was[insert_only": "the same steps in a full ACID table stay",
+    "crash/test_crash_files.py::test_load_data_is_done_or_never_was[insert_only": _OTHER_CASE,
     "crash/test_object_store_kill.py": "test_kill.py kills drivers; spark/test_object_store.py has deaths on S3",
     "crash/test_services.py::test_a_service_process_works": "two processes and one turn stay; unit/services has the watch",
     "crash/test_soak.py": "test_services.py kills one of two processes at work",
-    "crash/test_stream_crash.py::test_a_query_that_is_killed": _UNDER_FAULTS,
-    "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[true]": "the other setting stays",
-    "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[None": "other sizes stay",
+    "crash/test_stream_crash.py::test_a_query_that_is_killed": "batches that died stay; unit/streaming kills writers",
+    "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[true]": _OTHER_CASE,
+    "spark/test_beside_trino.py::test_an_unbucketed_table_can_be_kept_in_one_bucket[True]": _OTHER_CASE,
+    "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[3]": _OTHER_CASE,
+    "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[4]": _OTHER_CASE,
+    "spark/test_changes.py::test_a_write_id_that_commits_late": _FEED,
+    "spark/test_changes.py::test_an_overwrite": _CHANGES,
+    "spark/test_changes.py::test_history_ends": _CHANGES,
+    "spark/test_check.py::test_rows_in_the_wrong_bucket": "each spoilt partition has its finding, and stays",
+    "spark/test_compaction.py::test_files_have_the_names_that_hive_gives_them[hive-4.0.1": _OTHER_CASE,
+    "spark/test_compaction.py::test_insert_only_tables[PARQUET]": _OTHER_CASE,
+    "spark/test_compaction_balance.py::test_staged_files_that_are_lost_fail_the_compaction[False": _OTHER_CASE,
+    **{
+        f"spark/test_compaction_order.py::test_files_are_in_order_whatever_was_read[{name}": _OTHER_CASE
+        for name in (
+            "base_and_deltas-minor", "aborted_rows-minor", "several_buckets_in_a_file", "copies_of_originals",
+            "streams_that_interleave-minor", "nothing_left", "rows_of_a_file_out_of_order-major",
+        )
+    },
+    **{
+        f"{_GOLDEN}[{name}]": _OTHER_GOLDEN
+        for name in (
+            "hive-3.1.3/insert_only_orc", "hive-3.1.3/iow", "hive-3.1.3/load_data", "hive-3.1.3/merge",
+            "hive-3.1.3/part_bucketed", "hive-4.0.1/all_types", "hive-4.0.1/bucketed", "hive-4.0.1/crud",
+            "hive-4.0.1/iow", "hive-4.0.1/minor_major", "trino-476/aborted", "trino-476/bucket",
+            "trino-476/crud", "trino-476/part_ctas", "trino-476/types",
+        )
+    },
+    "spark/test_constraints.py::test_rows_that_are_not_written": _SCRIPT,
+    "spark/test_data_source.py::test_after_a_reset": "the source as it is registered stays",
+    "spark/test_data_source.py::test_overwriting_a_table_without": "overwritten partitions stay",
+    "spark/test_data_source.py::test_what_would_read_or_write_other_rows": "spark/test_bad_input.py refuses wrong calls",
+    "spark/test_hwc.py::test_a_job_written": "its statements are those of `acid.sql`",
     "spark/test_layouts.py::test_partitions_of_odd_types": "spark/test_odd_names.py has odd values of partitions",
-    "spark/test_object_store.py::test_a_driver_that_dies_at_any_step_leaves_no_partial_row[minor": _DEATHS,
-    "spark/test_object_store.py::test_a_driver_that_dies_at_any_step_leaves_no_partial_row[overwrite": _DEATHS,
-    "spark/test_object_store.py::test_a_driver_that_dies_at_any_step_leaves_no_partial_row[update": _DEATHS,
+    **{
+        f"spark/test_lease.py::test_{name}": _LEASES
+        for name in ("cached_frame", "join_keeps", "union_of", "view_over_a_view")
+    },
+    "spark/test_load_and_convert.py::test_a_plain_table_becomes_insert_only": "the conversion to full ACID stays",
+    "spark/test_load_and_convert.py::test_load_elsewhere": "LOAD DATA into full ACID stays",
+    "spark/test_load_and_convert.py::test_load_that_has_to_insert": "LOAD DATA into full ACID stays",
+    "spark/test_migrate.py::test_from_sqlite": "the interrupted migration, brought to its end, stays",
+    "spark/test_narrowing.py::test_a_source_that_changes_is_read_once[joined": _OTHER_CASE,
+    "spark/test_narrowing.py::test_the_result_is_the_same[joined": _OTHER_CASE,
+    **{
+        f"spark/test_object_store.py::test_a_driver_that_dies_at_any_step_leaves_no_partial_row[{name}": _DEATHS
+        for name in ("minor", "overwrite", "update")
+    },
     "spark/test_object_store.py::test_a_warehouse_may_lie_on_hdfs": "contract/test_file_systems.py uses the same HDFS",
     "spark/test_object_store.py::test_in_a_race": "spark/test_server_stores.py lets two sessions write at once",
-    "spark/test_random_history.py::test_random_histories[bucketed_": _LAYOUTS,
-    "spark/test_random_history.py::test_random_histories[insert_only_partitioned": _LAYOUTS,
-    "spark/test_random_history.py::test_random_histories[partitioned]": _LAYOUTS,
-    "spark/test_random_history.py::test_random_histories[plain": _LAYOUTS,
+    **{
+        f"spark/test_odd_names.py::test_odd_names_that_a_table_can_have[{name}": _OTHER_CASE
+        for name in ("_under", "1]", "name6", "sp ace")
+    },
+    "spark/test_overwritten_files.py": "space only; other tests of the cleaner stay",
+    "spark/test_partition_lookup.py::test_originals_of_several_partitions[1000": _OTHER_CASE,
+    "spark/test_past_in_sql.py::test_names_and_places[acid]": "the other SQL interface stays",
+    "spark/test_past_in_sql.py::test_the_past_of_a_table[native]": "the other SQL interface stays",
+    "spark/test_plans.py::test_a_look_at_bits": _PLANS,
+    **{
+        f"spark/test_random_history.py::test_random_histories[{name}": _LAYOUTS
+        for name in ("bucketed_", "insert_only_partitioned", "partitioned]", "plain")
+    },
+    "spark/test_server_stores.py::test_two_sessions_in_each_others_way[mariadb": _POSTGRES,
+    "spark/test_server_stores.py::test_two_sessions_insert_update_merge_and_compact[postgres": _MARIADB,
     "spark/test_shell.py::test_a_person": "unit/cli/test_shell_parts.py has its parts; shells on a pipe stay",
+    "spark/test_side_by_side.py::test_all_partitions_are_compacted_and_reported_in_order[1]": _OTHER_CASE,
     "spark/test_stream_sink.py::test_what_is_refused": "spark/test_data_source.py refuses the same of a batch",
-    "spark/test_stream_source.py::test_inserts_only": _FEED,
     "spark/test_stream_source.py::test_insert_only_tables": _FEED,
+    "spark/test_stream_source.py::test_inserts_only": _FEED,
+    "spark/test_stream_writer.py::test_a_feed_that_changes": "changes by key and replays stay",
+    **{
+        f"spark/test_stream_writer.py::test_changes_by_key_are_those_of_a_model[{name}": _OTHER_CASE
+        for name in ("plain", "bucketed", "key is")
+    },
     "spark/test_streaming.py::test_streamed_rows_are_read_while": "unit/streaming reads open batches without Spark",
     "spark/test_views.py::test_in_python": "the script views.test stays",
-    "unit/streaming/test_killed.py::test_a_killed_writer_leaves_what_it_committed[50-3": "a writer killed in an open batch stays",
-}
+    "unit/streaming/test_killed.py::test_a_killed_writer_leaves_what_it_committed[50-3": _OTHER_CASE,
+}  # fmt: skip
 
 
 def is_exhaustive(name: str) -> bool:
