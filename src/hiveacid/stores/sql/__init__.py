@@ -1,8 +1,8 @@
 """Transaction store and catalog in a SQL database: SQLite, PostgreSQL or MariaDB.
 
-``store.SqlStore`` is the composition root: each verb of the ports is one call into the module that implements it.
+``store.SqlStore`` inherits the verbs of the ports, one base class for each module that implements some.
 ``database`` runs the statements: connections, transactions of the database, retries with back-off while a server is
-away, and errors without passwords. ``dialects`` holds all that differs between the databases. ``schema`` declares the
+away, the expiry of a client's transactions, and errors without passwords. ``dialects`` holds all that differs between the databases. ``schema`` declares the
 tables, ``migrations`` creates and upgrades them.
 
 - ``transactions``: begin, snapshots, locks, write ids, commit, abort, commit records, stream progress.

@@ -1,10 +1,11 @@
-"""Connections, transactions of the database, retries with back-off, and errors without passwords."""
+"""Connections, transactions of the database, retries until a client's transactions expire, errors without passwords."""
 
 from __future__ import annotations
 
 import logging
 import os
 import random
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 from sqlalchemy import URL, Connection, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError, SQLAlchemyError
 
+from hiveacid.core.model import TxnId
 from hiveacid.errors import (
     CommitStateUnknownError,
     ConfigError,
@@ -22,9 +24,9 @@ from hiveacid.errors import (
     StoreUnavailableError,
 )
 from hiveacid.ports.clock import Clock
+from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
 from hiveacid.stores.sql.store_url import parse_store_url
-from hiveacid.stores.sql.transactions.expiry import Lifetimes
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +45,8 @@ _DENIED = (
     " the schema is made and brought up to date by its owner)"
 )
 _LONGEST_WAIT = 4.0  # seconds
+_SHARE = 0.9
+"""Part of a transaction's timeout during which the store is tried again; the rest is for the answer to arrive."""
 
 
 class Database:
@@ -223,6 +227,58 @@ class Database:
                 f"the transaction store {self} failed: {type(original).__name__}: {said}{advice}"
             )
         )
+
+
+class SqlBase:
+    """Database, limits and clock that the parts of the SQL store share."""
+
+    def __init__(self, database: Database, limits: Limits, clock: Clock) -> None:
+        self._database = database
+        self._limits = limits
+        self._clock = clock
+
+
+class Lifetimes:
+    """Tells how long it is worth trying to reach a database again: until shortly before transactions expire.
+
+    A transaction that has expired here may still be open in the store, because the database's clock decides. Several
+    threads may call the methods.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._timeouts: dict[TxnId, int] = {}  # ms
+        self._ends: dict[TxnId, int] = {}  # ms since the epoch
+
+    def opened(self, txn_ids: Iterable[TxnId], timeout: float, at: int) -> None:
+        """Note transactions with a ``timeout`` (seconds); ``at`` (ms): before the store was asked to open them."""
+        with self._lock:
+            for txn_id in txn_ids:
+                self._timeouts[txn_id] = int(timeout * 1000)
+                self._ends[txn_id] = at + int(timeout * 1000 * _SHARE)
+
+    def beaten(self, txn_ids: Iterable[TxnId], at: int) -> None:
+        """Note that the store has a heartbeat that was sent at this time (ms)."""
+        with self._lock:
+            for txn_id in txn_ids:
+                if txn_id in self._timeouts:
+                    self._ends[txn_id] = at + int(self._timeouts[txn_id] * _SHARE)
+
+    def ended(self, txn_ids: Iterable[TxnId]) -> None:
+        """Forget transactions."""
+        with self._lock:
+            for txn_id in txn_ids:
+                self._timeouts.pop(txn_id, None)
+                self._ends.pop(txn_id, None)
+
+    def remaining(self) -> float:
+        """Return the seconds until the last open transaction is about to expire; 0 if none is open."""
+        now = self._clock.now()
+        with self._lock:
+            for txn_id in [txn_id for txn_id, end in self._ends.items() if end <= now]:
+                del self._ends[txn_id], self._timeouts[txn_id]
+            return max((end - now for end in self._ends.values()), default=0) / 1000
 
 
 class _LostCommit(Exception):  # noqa: N818 - never leaves this module

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, select, update
 
-from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql import services
 from hiveacid.stores.sql.compaction import candidates, lifecycle
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.schema import (
     ABORTED,
     COMMIT_SEQUENCE,
@@ -25,28 +24,33 @@ from hiveacid.stores.sql.transactions.open_txns import TOP, counter_value
 from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 
-def housekeep(database: Database, limits: Limits) -> None:
-    """Drop ended transactions, their write ids and changes, and old compactions; no answer changes.
+class Housekeeping(SqlBase):
+    """Verb that removes rows of ended transactions."""
 
-    Ended transactions are kept for the timeout of their client at least: a client that lost the answer to its commit may
-    still ask. Idempotency marks are kept for the longest timeout of an open transaction. What open transactions may need
-    is determined while none is being opened; later ones need less.
-    """
-    now = database.now()
-    bounds = database.write(lambda connection: _bounds(database, connection))
-    keep = max(int(limits.txn_timeout * 1000), bounds["timeout"])
-    parameters = {**bounds, "keep": keep, "now": now}
+    def housekeep(
+        self,
+    ) -> None:
+        """Drop ended transactions, their write ids and changes, and old compactions; no answer changes.
 
-    def work(connection: Connection) -> None:
-        lifecycle.requeue_abandoned_jobs(connection, limits, now)
-        lifecycle.prune_history(connection, limits, now)
-        services.forget(connection, limits, now)
-        commit_records.prune_commits(connection, limits, now)
-        candidates.keep_changed_partitions(connection, _SEEN, parameters)
-        for statement in (_MARKS, _WRITE_IDS, _SEEN_CHANGES, _EMPTY_CHANGES, _TXNS):
-            connection.execute(statement, parameters)
+        Ended transactions are kept for the timeout of their client at least: a client that lost the answer to its commit may
+        still ask. Idempotency marks are kept for the longest timeout of an open transaction. What open transactions may need
+        is determined while none is being opened; later ones need less.
+        """
+        limits, now = self._limits, self._database.now()
+        bounds = self._database.write(lambda connection: _bounds(self._database, connection))
+        keep = max(int(limits.txn_timeout * 1000), bounds["timeout"])
+        parameters = {**bounds, "keep": keep, "now": now}
 
-    database.write(work)
+        def work(connection: Connection) -> None:
+            lifecycle.requeue_abandoned_jobs(connection, limits, now)
+            lifecycle.prune_history(connection, limits, now)
+            services.forget(connection, limits, now)
+            commit_records.prune_commits(connection, limits, now)
+            candidates.keep_changed_partitions(connection, _SEEN, parameters)
+            for statement in (_MARKS, _WRITE_IDS, _SEEN_CHANGES, _EMPTY_CHANGES, _TXNS):
+                connection.execute(statement, parameters)
+
+        self._database.write(work)
 
 
 def _bounds(database: Database, connection: Connection) -> dict[str, int]:

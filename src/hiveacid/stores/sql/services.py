@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select
 from hiveacid.core.compaction.queue import Service
 from hiveacid.stores import checks
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import services
 from hiveacid.stores.sql.transactions.txn_rows import NOW
@@ -20,32 +20,33 @@ _SEEN = (
 _OLD = delete(services).where(services.c.last_seen < NOW - bindparam("timeout", type_=BigInteger))
 
 
-def announce_service(database: Database, service: Service) -> None:
-    """Enter a service, or that it is still there."""
-    checks.service(service)
-    values = {"kind": service.kind, "pool": service.pool, "version": service.version, "last_seen": NOW}
-    now = {"now": database.now()}
+class Services(SqlBase):
+    """Implements :class:`hiveacid.ports.services.ServicePort`."""
 
-    def work(connection: Connection) -> None:
-        seen = update(services).where(services.c.name == service.name).values(values)
-        if not connection.execute(seen, now).rowcount:
-            new = {**values, "name": service.name, "started": NOW}
-            connection.execute(insert(services).values(new), now)
+    def announce_service(self, service: Service) -> None:
+        """Enter a service, or that it is still there."""
+        checks.service(service)
+        values = {"kind": service.kind, "pool": service.pool, "version": service.version, "last_seen": NOW}
+        now = {"now": self._database.now()}
 
-    database.write(work, Durability.WITH_CLIENT)
+        def work(connection: Connection) -> None:
+            seen = update(services).where(services.c.name == service.name).values(values)
+            if not connection.execute(seen, now).rowcount:
+                new = {**values, "name": service.name, "started": NOW}
+                connection.execute(insert(services).values(new), now)
 
+        self._database.write(work, Durability.WITH_CLIENT)
 
-def withdraw_service(database: Database, name: str) -> None:
-    """Drop a service."""
-    gone = delete(services).where(services.c.name == name)
-    database.write(lambda connection: connection.execute(gone), Durability.WITH_CLIENT)
+    def withdraw_service(self, name: str) -> None:
+        """Drop a service."""
+        gone = delete(services).where(services.c.name == name)
+        self._database.write(lambda connection: connection.execute(gone), Durability.WITH_CLIENT)
 
-
-def show_services(database: Database, within: float) -> tuple[Service, ...]:
-    """List those heard of lately."""
-    parameters = {"within": int(within * 1000), "now": database.now()}
-    rows = database.read(lambda connection: connection.execute(_SEEN, parameters).all())
-    return tuple(Service(**row._asdict()) for row in rows)
+    def show_services(self, within: float) -> tuple[Service, ...]:
+        """List those heard of lately."""
+        parameters = {"within": int(within * 1000), "now": self._database.now()}
+        rows = self._database.read(lambda connection: connection.execute(_SEEN, parameters).all())
+        return tuple(Service(**row._asdict()) for row in rows)
 
 
 def forget(connection: Connection, limits: Limits, now: int | None) -> None:

@@ -19,7 +19,7 @@ from hiveacid.stores.sql.catalog.definitions import (
     table_of,
     to_text,
 )
-from hiveacid.stores.sql.database import Database, chunks
+from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import (
     changed_partitions,
@@ -55,52 +55,138 @@ def _place(name: TableName) -> dict[str, str]:
     return {"database": name.database, "name": name.name}
 
 
-def create_database(database: Database, definition: DatabaseDefinition) -> None:
-    """Create a database."""
-    checks.database(definition)
+class Tables(SqlBase):
+    """Verbs of :class:`hiveacid.ports.catalog.Catalog` about databases, tables and partitions."""
 
-    def work(connection: Connection) -> None:
-        if connection.scalar(_DATABASE, {"name": definition.name}) is not None:
-            raise refusals.database_exists(definition.name)
-        row = {"name": definition.name, "definition": to_text(definition)}
-        connection.execute(insert(databases), row)
+    def create_database(self, database: DatabaseDefinition) -> None:
+        """Create a database."""
+        checks.database(database)
 
-    write_exactly_once(database, work)
+        def work(connection: Connection) -> None:
+            if connection.scalar(_DATABASE, {"name": database.name}) is not None:
+                raise refusals.database_exists(database.name)
+            row = {"name": database.name, "definition": to_text(database)}
+            connection.execute(insert(databases), row)
 
+        write_exactly_once(self._database, work)
 
-def drop_database(database: Database, name: str) -> None:
-    """Drop an empty database."""
-    checks.database_name(name)
+    def drop_database(self, name: str) -> None:
+        """Drop an empty database."""
+        checks.database_name(name)
 
-    def work(connection: Connection) -> None:
-        require_database(connection, name)
-        count = sum(
-            connection.scalar(select(func.count()).select_from(kind).where(kind.c.database_name == name)) or 0
-            for kind in (tables, views)
+        def work(connection: Connection) -> None:
+            require_database(connection, name)
+            count = sum(
+                connection.scalar(select(func.count()).select_from(kind).where(kind.c.database_name == name))
+                or 0
+                for kind in (tables, views)
+            )
+            if count:
+                raise refusals.database_not_empty(name, count)
+            connection.execute(delete(databases).where(databases.c.name == name))
+
+        write_exactly_once(self._database, work)
+
+    def get_database(self, name: str) -> DatabaseDefinition | None:
+        """Return a database or None."""
+        checks.database_name(name)
+        text = self._database.read(lambda connection: connection.scalar(_DATABASE, {"name": name}))
+        return None if text is None else database_of(text)
+
+    def list_databases(self) -> tuple[str, ...]:
+        """Return the names, sorted."""
+        return tuple(
+            sorted(self._database.read(lambda connection: connection.scalars(select(databases.c.name)).all()))
         )
-        if count:
-            raise refusals.database_not_empty(name, count)
-        connection.execute(delete(databases).where(databases.c.name == name))
 
-    write_exactly_once(database, work)
+    def create_table(self, table: TableDefinition) -> None:
+        """Create a table."""
+        checks.table(table)
+        write_exactly_once(
+            self._database, lambda connection: _create_table(self._database, connection, table)
+        )
 
+    def drop_table(self, name: TableName) -> None:
+        """Drop a table with its partitions and all that transactions know about it."""
+        checks.table_name(name)
 
-def get_database(database: Database, name: str) -> DatabaseDefinition | None:
-    """Return a database or None."""
-    checks.database_name(name)
-    text = database.read(lambda connection: connection.scalar(_DATABASE, {"name": name}))
-    return None if text is None else database_of(text)
+        def work(connection: Connection) -> None:
+            _require_table(connection, name)
+            connection.execute(
+                delete(tables).where(tables.c.database_name == name.database, tables.c.name == name.name)
+            )
+            _purge(connection, name)
 
+        write_exactly_once(self._database, work)
 
-def list_databases(database: Database) -> tuple[str, ...]:
-    """Return the names, sorted."""
-    return tuple(sorted(database.read(lambda connection: connection.scalars(select(databases.c.name)).all())))
+    def get_table(self, name: TableName) -> TableDefinition | None:
+        """Return a table or None."""
+        checks.table_name(name)
+        text = self._database.read(lambda connection: connection.scalar(_TABLE, _place(name)))
+        return None if text is None else table_of(text)
 
+    def list_tables(self, database: str) -> tuple[str, ...]:
+        """Return the names, sorted."""
+        checks.database_name(database)
 
-def create_table(database: Database, definition: TableDefinition) -> None:
-    """Create a table."""
-    checks.table(definition)
-    write_exactly_once(database, lambda connection: _create_table(database, connection, definition))
+        def work(connection: Connection) -> tuple[str, ...]:
+            found = tuple(sorted(connection.scalars(_TABLES, {"database": database})))
+            if not found:
+                require_database(connection, database)
+            return found
+
+        return self._database.read(work)
+
+    def alter_table(self, name: TableName, table: TableDefinition) -> None:
+        """Replace a definition; a new name goes everywhere the old one stood."""
+        checks.table_name(name)
+        checks.table(table)
+        new = table.name
+
+        def work(connection: Connection) -> None:
+            old = _require_table(connection, name)
+            if new != name:
+                require_free_name(self._database, connection, new)
+                _purge(connection, new)
+                _rename(connection, name, new)
+            _replace(self._database, connection, old, table)
+
+        write_exactly_once(self._database, work)
+
+    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Add those that are not there."""
+        checks.table_name(name)
+        checks.partitions(partitions)
+
+        def work(connection: Connection) -> None:
+            _require_table(connection, name)
+            _add_partitions(connection, name, partitions)
+
+        write_exactly_once(self._database, work)
+
+    def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+        """Drop by values; those that are not there are passed over."""
+        checks.table_name(name)
+        checks.partitions(partitions)
+
+        def work(connection: Connection) -> None:
+            _require_table(connection, name)
+            for some in chunks(partition_digest(one) for one in partitions):
+                connection.execute(_DROP_PARTITIONS, {**_place(name), "digests": some})
+
+        write_exactly_once(self._database, work)
+
+    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
+        """Return all partitions, sorted by values."""
+        checks.table_name(name)
+
+        def work(connection: Connection) -> list[Partition]:
+            found = [partition_of(text) for text in connection.scalars(_PARTITIONS, _place(name))]
+            if not found:
+                _require_table(connection, name)
+            return found
+
+        return tuple(sorted(self._database.read(work), key=partition_order))
 
 
 def _create_table(database: Database, connection: Connection, definition: TableDefinition) -> None:
@@ -115,57 +201,6 @@ def _create_table(database: Database, connection: Connection, definition: TableD
     connection.execute(insert(tables), row)
     if definition.kind is not TableKind.PLAIN:
         commit_records.start_history(connection, name, "CREATE TABLE", database.now())
-
-
-def drop_table(database: Database, name: TableName) -> None:
-    """Drop a table with its partitions and all that transactions know about it."""
-    checks.table_name(name)
-
-    def work(connection: Connection) -> None:
-        _require_table(connection, name)
-        connection.execute(
-            delete(tables).where(tables.c.database_name == name.database, tables.c.name == name.name)
-        )
-        _purge(connection, name)
-
-    write_exactly_once(database, work)
-
-
-def get_table(database: Database, name: TableName) -> TableDefinition | None:
-    """Return a table or None."""
-    checks.table_name(name)
-    text = database.read(lambda connection: connection.scalar(_TABLE, _place(name)))
-    return None if text is None else table_of(text)
-
-
-def list_tables(database: Database, name: str) -> tuple[str, ...]:
-    """Return the names, sorted."""
-    checks.database_name(name)
-
-    def work(connection: Connection) -> tuple[str, ...]:
-        found = tuple(sorted(connection.scalars(_TABLES, {"database": name})))
-        if not found:
-            require_database(connection, name)
-        return found
-
-    return database.read(work)
-
-
-def alter_table(database: Database, name: TableName, definition: TableDefinition) -> None:
-    """Replace a definition; a new name goes everywhere the old one stood."""
-    checks.table_name(name)
-    checks.table(definition)
-    new = definition.name
-
-    def work(connection: Connection) -> None:
-        old = _require_table(connection, name)
-        if new != name:
-            require_free_name(database, connection, new)
-            _purge(connection, new)
-            _rename(connection, name, new)
-        _replace(database, connection, old, definition)
-
-    write_exactly_once(database, work)
 
 
 def _replace(
@@ -197,18 +232,6 @@ def _rename(connection: Connection, old: TableName, new: TableName) -> None:
 
 def _about(table: Table, name: TableName) -> tuple[ColumnElement[bool], ...]:
     return table.c.database_name == name.database, table.c.table_name == name.name
-
-
-def add_partitions(database: Database, name: TableName, ones: Sequence[Partition]) -> None:
-    """Add those that are not there."""
-    checks.table_name(name)
-    checks.partitions(ones)
-
-    def work(connection: Connection) -> None:
-        _require_table(connection, name)
-        _add_partitions(connection, name, ones)
-
-    write_exactly_once(database, work)
 
 
 def _add_partitions(connection: Connection, name: TableName, ones: Iterable[Partition]) -> None:
@@ -253,34 +276,7 @@ _OF_TABLE = (
 )
 _THESE = partitions.c.digest.in_(bindparam("digests", expanding=True))
 _KNOWN = select(partitions.c.digest, partitions.c.definition).where(*_OF_TABLE, _THESE)
-
-
-def drop_partitions(database: Database, name: TableName, ones: Sequence[Partition]) -> None:
-    """Drop by values; those that are not there are passed over."""
-    checks.table_name(name)
-    checks.partitions(ones)
-
-    def work(connection: Connection) -> None:
-        _require_table(connection, name)
-        for some in chunks(partition_digest(one) for one in ones):
-            connection.execute(
-                delete(partitions).where(*_OF_TABLE, _THESE), {**_place(name), "digests": some}
-            )
-
-    write_exactly_once(database, work)
-
-
-def list_partitions(database: Database, name: TableName) -> tuple[Partition, ...]:
-    """Return all partitions, sorted by values."""
-    checks.table_name(name)
-
-    def work(connection: Connection) -> list[Partition]:
-        found = [partition_of(text) for text in connection.scalars(_PARTITIONS, _place(name))]
-        if not found:
-            _require_table(connection, name)
-        return found
-
-    return tuple(sorted(database.read(work), key=partition_order))
+_DROP_PARTITIONS = delete(partitions).where(*_OF_TABLE, _THESE)
 
 
 ExistingPartitions = Mapping[TableName, Mapping[str, Partition]]

@@ -8,7 +8,7 @@ from hiveacid.core.model import TableName, ViewDefinition
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.sql.catalog.definitions import to_text, view_of
 from hiveacid.stores.sql.catalog.tables import require_database, require_free_name
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import views
 
@@ -21,64 +21,63 @@ def _place(name: TableName) -> dict[str, str]:
     return {"database": name.database, "called": name.name}
 
 
-def get_view(database: Database, name: TableName) -> ViewDefinition | None:
-    """Return a view or None."""
-    checks.table_name(name)
-    text = database.read(lambda connection: connection.scalar(_VIEW, _place(name)))
-    return None if text is None else view_of(text)
+class Views(SqlBase):
+    """Verbs of :class:`hiveacid.ports.catalog.Catalog` about views."""
 
+    def get_view(self, name: TableName) -> ViewDefinition | None:
+        """Return a view or None."""
+        checks.table_name(name)
+        text = self._database.read(lambda connection: connection.scalar(_VIEW, _place(name)))
+        return None if text is None else view_of(text)
 
-def list_views(database: Database, name: str) -> tuple[str, ...]:
-    """Return the names, sorted."""
-    checks.database_name(name)
+    def list_views(self, database: str) -> tuple[str, ...]:
+        """Return the names, sorted."""
+        checks.database_name(database)
 
-    def work(connection: Connection) -> tuple[str, ...]:
-        found = tuple(sorted(connection.scalars(_VIEWS, {"database": name})))
-        if not found:
-            require_database(connection, name)
-        return found
+        def work(connection: Connection) -> tuple[str, ...]:
+            found = tuple(sorted(connection.scalars(_VIEWS, {"database": database})))
+            if not found:
+                require_database(connection, database)
+            return found
 
-    return database.read(work)
+        return self._database.read(work)
 
+    def create_view(self, view: ViewDefinition) -> None:
+        """Create a view."""
+        checks.view(view)
+        name = view.name
 
-def create_view(database: Database, view: ViewDefinition) -> None:
-    """Create a view."""
-    checks.view(view)
-    name = view.name
+        def work(connection: Connection) -> None:
+            require_free_name(self._database, connection, name)
+            row = {"database_name": name.database, "name": name.name, "definition": to_text(view)}
+            connection.execute(insert(views), row)
 
-    def work(connection: Connection) -> None:
-        require_free_name(database, connection, name)
-        row = {"database_name": name.database, "name": name.name, "definition": to_text(view)}
-        connection.execute(insert(views), row)
+        write_exactly_once(self._database, work)
 
-    write_exactly_once(database, work)
+    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+        """Replace a view, its name too."""
+        checks.table_name(name)
+        checks.view(view)
+        new = view.name
 
+        def work(connection: Connection) -> None:
+            _require(connection, name)
+            if new != name:
+                require_free_name(self._database, connection, new)
+            changed = {"database_name": new.database, "name": new.name, "definition": to_text(view)}
+            connection.execute(update(views).where(*_THIS).values(changed), _place(name))
 
-def alter_view(database: Database, name: TableName, view: ViewDefinition) -> None:
-    """Replace a view, its name too."""
-    checks.table_name(name)
-    checks.view(view)
-    new = view.name
+        write_exactly_once(self._database, work)
 
-    def work(connection: Connection) -> None:
-        _require(connection, name)
-        if new != name:
-            require_free_name(database, connection, new)
-        changed = {"database_name": new.database, "name": new.name, "definition": to_text(view)}
-        connection.execute(update(views).where(*_THIS).values(changed), _place(name))
+    def drop_view(self, name: TableName) -> None:
+        """Drop a view."""
+        checks.table_name(name)
 
-    write_exactly_once(database, work)
+        def work(connection: Connection) -> None:
+            _require(connection, name)
+            connection.execute(delete(views).where(*_THIS), _place(name))
 
-
-def drop_view(database: Database, name: TableName) -> None:
-    """Drop a view."""
-    checks.table_name(name)
-
-    def work(connection: Connection) -> None:
-        _require(connection, name)
-        connection.execute(delete(views).where(*_THIS), _place(name))
-
-    write_exactly_once(database, work)
+        write_exactly_once(self._database, work)
 
 
 def _require(connection: Connection, name: TableName) -> None:

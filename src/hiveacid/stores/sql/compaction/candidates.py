@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from hiveacid.core.compaction.queue import ChangedPartition
 from hiveacid.core.model import TableName
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import ABORTED, COMMITTED, changed_partitions, txns, write_ids, written
 
 _PLACE = (written.c.database_name, written.c.table_name, written.c.partition_name)
@@ -51,25 +51,28 @@ _ABORTS = (
 )
 
 
-def list_changed_partitions(database: Database, since: int) -> tuple[ChangedPartition, ...]:
-    """Return the changed tables and partitions, sorted by name."""
+class ChangedPartitions(SqlBase):
+    """Verb that lists the partitions that may need a compaction."""
 
-    def work(connection: Connection) -> tuple[ChangedPartition, ...]:
-        changed: dict[tuple[TableName, str | None], int] = {}
-        for statement in (_FOLDED, _CHANGED):
-            for row in connection.execute(statement, {"since": since}):
-                place = TableName(row.database_name, row.table_name), row.partition_name
-                changed[place] = max(row.changed, changed.get(place, 0))
-        aborted: dict[tuple[TableName, str | None], list[int]] = defaultdict(list)
-        for row in connection.execute(_ABORTS):
-            aborted[TableName(row.database_name, row.table_name), row.partition_name].append(row.ended)
-        places = sorted({*changed, *aborted}, key=lambda place: (place[0], place[1] or ""))
-        return tuple(
-            ChangedPartition(*place, changed.get(place), tuple(sorted(aborted.get(place, ()))))
-            for place in places
-        )
+    def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
+        """Return the changed tables and partitions, sorted by name."""
 
-    return database.read(work)
+        def work(connection: Connection) -> tuple[ChangedPartition, ...]:
+            changed: dict[tuple[TableName, str | None], int] = {}
+            for statement in (_FOLDED, _CHANGED):
+                for row in connection.execute(statement, {"since": since}):
+                    place = TableName(row.database_name, row.table_name), row.partition_name
+                    changed[place] = max(row.changed, changed.get(place, 0))
+            aborted: dict[tuple[TableName, str | None], list[int]] = defaultdict(list)
+            for row in connection.execute(_ABORTS):
+                aborted[TableName(row.database_name, row.table_name), row.partition_name].append(row.ended)
+            places = sorted({*changed, *aborted}, key=lambda place: (place[0], place[1] or ""))
+            return tuple(
+                ChangedPartition(*place, changed.get(place), tuple(sorted(aborted.get(place, ()))))
+                for place in places
+            )
+
+        return self._database.read(work)
 
 
 def keep_changed_partitions(

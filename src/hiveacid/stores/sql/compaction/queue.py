@@ -22,44 +22,175 @@ from hiveacid.stores.sql.compaction.job_rows import (
     requeued_columns,
     update_job,
 )
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import compactions, next_write_ids, write_ids, written
 from hiveacid.stores.sql.transactions.open_txns import LOWEST_OPEN, TOP
 from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open, lock_open_txns
 
 
-def enqueue_compaction(database: Database, request: CompactionRequest, initiator: str) -> Compaction:
-    """Queue a job, unless one for the same place is queued or at work, or has just done the same."""
-    checks.compaction(request)
-    checks.require_storable("the name of the initiator", initiator)
+class CompactionQueue(SqlBase):
+    """Verbs of :class:`hiveacid.ports.compaction_queue.CompactionQueuePort` about jobs."""
 
-    def work(connection: Connection) -> Compaction:
-        database.dialect.serialise(connection, {"compactions": True})
-        place = {"database_name": request.table.database, "table_name": request.table.name}
-        top = _compactor_high_watermark(connection, place)
-        for other in connection.execute(_IN_QUEUE, place):
-            covered = (
-                other.state == CompactionState.READY_FOR_CLEANING
-                and other.high_watermark == top
-                and is_covered(other.kind, request.kind)
+    def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
+        """Queue a job, unless one for the same place is queued or at work, or has just done the same."""
+        checks.compaction(request)
+        checks.require_storable("the name of the initiator", initiator)
+
+        def work(connection: Connection) -> Compaction:
+            self._database.dialect.serialise(connection, {"compactions": True})
+            place = {"database_name": request.table.database, "table_name": request.table.name}
+            top = _compactor_high_watermark(connection, place)
+            for other in connection.execute(_IN_QUEUE, place):
+                covered = (
+                    other.state == CompactionState.READY_FOR_CLEANING
+                    and other.high_watermark == top
+                    and is_covered(other.kind, request.kind)
+                )
+                if other.partition_name == request.partition and (covered or other.state in UNDER_WAY):
+                    raise refusals.scheduled(request, other.state, other.id)
+            return _insert(
+                self._database, connection, request, {"state": COMPACTION.start, "initiator": initiator}
             )
-            if other.partition_name == request.partition and (covered or other.state in UNDER_WAY):
-                raise refusals.scheduled(request, other.state, other.id)
-        return _insert(database, connection, request, {"state": COMPACTION.start, "initiator": initiator})
 
-    return write_exactly_once(database, work)
+        return write_exactly_once(self._database, work)
 
+    def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
+        """Note a job that was not queued."""
+        checks.compaction(request)
+        checks.require_storable("the name of the initiator", initiator)
+        state = fire(COMPACTION, COMPACTION.start, "give up")
+        values = {"state": state, "initiator": initiator, "error": checks.storable_text(error), "ended": NOW}
+        return write_exactly_once(
+            self._database, lambda connection: _insert(self._database, connection, request, values)
+        )
 
-def decline_compaction(
-    database: Database, request: CompactionRequest, initiator: str, error: str
-) -> Compaction:
-    """Note a job that was not queued."""
-    checks.compaction(request)
-    checks.require_storable("the name of the initiator", initiator)
-    state = fire(COMPACTION, COMPACTION.start, "give up")
-    values = {"state": state, "initiator": initiator, "error": checks.storable_text(error), "ended": NOW}
-    return write_exactly_once(database, lambda connection: _insert(database, connection, request, values))
+    def claim_compaction(
+        self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
+    ) -> Compaction | None:
+        """Take the next job that waits in the pool, or that one."""
+        checks.require_storable("the name of the worker", worker)
+        checks.pool_name(pool)
+        now = self._database.now()
+
+        def work(connection: Connection) -> Compaction | None:
+            wanted = (
+                [compaction_id]
+                if compaction_id is not None
+                else _candidates(connection, self._limits, pool, now)
+            )
+            # One by one: MariaDB locks all rows that a locking query sorts, and other workers would find none.
+            number = next((one for one in wanted if connection.scalar(_THAT, {"id": one}) is not None), None)
+            if number is None:
+                return None
+            values = {
+                "state": fire(COMPACTION, COMPACTION.start, "claim"),
+                "worker": worker,
+                "started": NOW,
+                "claims": compactions.c.claims + 1,
+            }
+            update_job(connection, number, values, now)
+            return compaction_from_row(connection.execute(ONE, {"id": number}).mappings().one())
+
+        return write_exactly_once(self._database, work)
+
+    def start_compaction(
+        self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
+    ) -> None:
+        """Record the job's transaction. If it is aborted, the record stays until the cleaner has removed what it wrote."""
+
+        def work(connection: Connection) -> None:
+            one = lock_job(connection, compaction_id, worker)
+            if one.state != CompactionState.WORKING:
+                raise refusals.compaction_not_working(compaction_id, one.state)
+            lock_open_txns(connection, [txn_id])
+            update_job(connection, compaction_id, {"txn_id": txn_id, "high_watermark": high_watermark}, None)
+            trace = {
+                "txn_id": txn_id,
+                "database_name": one.request.table.database,
+                "table_name": one.request.table.name,
+                "partition_name": one.request.partition,
+                "operation": "c",
+                "write_id": high_watermark,
+            }
+            connection.execute(insert(written), trace)
+
+        write_exactly_once(self._database, work)
+
+    def note_compaction(self, compaction_id: int, details: str) -> None:
+        """Record what a job reports of its progress."""
+
+        def work(connection: Connection) -> None:
+            lock_job(connection, compaction_id)
+            update_job(connection, compaction_id, {"details": checks.storable_text(details)}, None)
+
+        self._database.write(work)
+
+    def release_compaction(self, compaction_id: int, worker: str) -> None:
+        """Queue a job again."""
+
+        def work(connection: Connection) -> None:
+            one = lock_job(connection, compaction_id, worker)
+            update_job(connection, compaction_id, requeued_columns(one) | {"claims": one.claims - 1}, None)
+
+        write_exactly_once(self._database, work)
+
+    def end_compaction(
+        self,
+        compaction_id: int,
+        state: str,
+        error: str | None = None,
+        next_txn_id: TxnId | None = None,
+        worker: str | None = None,
+    ) -> None:
+        """Move a job to its next state."""
+
+        def work(connection: Connection) -> None:
+            one = lock_job(connection, compaction_id, worker)
+            to = states.end_compaction(one.state, state)
+            values: dict[str, object] = {"state": to, "error": checks.storable_text(error)}
+            if to in COMPACTION.final_states:
+                values["ended"] = NOW
+            if next_txn_id is not None:
+                values["next_txn_id"] = next_txn_id
+            if to == CompactionState.READY_FOR_CLEANING and one.txn_id is None:
+                values["commit_time"] = NOW
+                if next_txn_id is None and one.next_txn_id is None:
+                    self._database.dialect.block_opens(connection)
+                    values["next_txn_id"] = TOP + 1
+            update_job(connection, compaction_id, values, self._database.now())
+
+        write_exactly_once(self._database, work)
+
+    def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
+        """List the jobs that the cleaner may work on, lowest high watermark first."""
+        parameters = {"delay": int(delay * 1000), "now": self._database.now()}
+        rows = self._database.read(lambda connection: connection.execute(_READY, parameters).mappings().all())
+        found = map(compaction_from_row, rows)
+        return tuple(sorted(found, key=lambda one: (one.high_watermark or 0, one.id)))
+
+    def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
+        """Postpone the cleaning after a job."""
+        parameters = {"now": self._database.now()}
+
+        def work(connection: Connection) -> None:
+            one = lock_job(connection, compaction_id)
+            if one.state != CompactionState.READY_FOR_CLEANING:
+                raise refusals.not_ready_for_cleaning(compaction_id, one.state)
+            until = int(connection.scalar(select(NOW), parameters) or 0) + int(wait * 1000)
+            values = {
+                "error": checks.storable_text(error),
+                "cleanings": one.cleanings + 1,
+                "clean_from": until,
+            }
+            update_job(connection, compaction_id, values, None)
+
+        write_exactly_once(self._database, work)
+
+    def show_compactions(self) -> tuple[Compaction, ...]:
+        """List queue and history by id."""
+        rows = self._database.read(lambda connection: connection.execute(ALL).mappings().all())
+        return tuple(map(compaction_from_row, rows))
 
 
 def _insert(
@@ -96,32 +227,6 @@ _LOWEST_OPEN_WRITE_ID = select(func.min(write_ids.c.write_id)).where(
 )
 
 
-def claim_compaction(
-    database: Database, limits: Limits, worker: str, compaction_id: int | None, pool: str
-) -> Compaction | None:
-    """Take the next job that waits in the pool, or that one."""
-    checks.require_storable("the name of the worker", worker)
-    checks.pool_name(pool)
-    now = database.now()
-
-    def work(connection: Connection) -> Compaction | None:
-        wanted = [compaction_id] if compaction_id is not None else _candidates(connection, limits, pool, now)
-        # One by one: MariaDB locks all rows that a locking query sorts, and other workers would find none.
-        number = next((one for one in wanted if connection.scalar(_THAT, {"id": one}) is not None), None)
-        if number is None:
-            return None
-        values = {
-            "state": fire(COMPACTION, COMPACTION.start, "claim"),
-            "worker": worker,
-            "started": NOW,
-            "claims": compactions.c.claims + 1,
-        }
-        update_job(connection, number, values, now)
-        return compaction_from_row(connection.execute(ONE, {"id": number}).mappings().one())
-
-    return write_exactly_once(database, work)
-
-
 def _candidates(connection: Connection, limits: Limits, pool: str, now: int | None) -> Sequence[int]:
     """List what waits in a pool, the next one first."""
     if pool != DEFAULT_POOL:
@@ -141,110 +246,9 @@ _FORGOTTEN = compactions.c.enqueued < NOW - bindparam("timeout", type_=BigIntege
 _NEXT_OF_DEFAULT = _WAITING.where(or_(_IN_POOL, _FORGOTTEN)).order_by(*_IN_ORDER)
 
 
-def start_compaction(
-    database: Database, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None
-) -> None:
-    """Record the job's transaction. If it is aborted, the record stays until the cleaner has removed what it wrote."""
-
-    def work(connection: Connection) -> None:
-        one = lock_job(connection, compaction_id, worker)
-        if one.state != CompactionState.WORKING:
-            raise refusals.compaction_not_working(compaction_id, one.state)
-        lock_open_txns(connection, [txn_id])
-        update_job(connection, compaction_id, {"txn_id": txn_id, "high_watermark": high_watermark}, None)
-        trace = {
-            "txn_id": txn_id,
-            "database_name": one.request.table.database,
-            "table_name": one.request.table.name,
-            "partition_name": one.request.partition,
-            "operation": "c",
-            "write_id": high_watermark,
-        }
-        connection.execute(insert(written), trace)
-
-    write_exactly_once(database, work)
-
-
-def note_compaction(database: Database, compaction_id: int, details: str) -> None:
-    """Record what a job reports of its progress."""
-
-    def work(connection: Connection) -> None:
-        lock_job(connection, compaction_id)
-        update_job(connection, compaction_id, {"details": checks.storable_text(details)}, None)
-
-    database.write(work)
-
-
-def release_compaction(database: Database, compaction_id: int, worker: str) -> None:
-    """Queue a job again."""
-
-    def work(connection: Connection) -> None:
-        one = lock_job(connection, compaction_id, worker)
-        update_job(connection, compaction_id, requeued_columns(one) | {"claims": one.claims - 1}, None)
-
-    write_exactly_once(database, work)
-
-
-def end_compaction(
-    database: Database,
-    compaction_id: int,
-    state: str,
-    error: str | None,
-    next_txn_id: TxnId | None,
-    worker: str | None,
-) -> None:
-    """Move a job to its next state."""
-
-    def work(connection: Connection) -> None:
-        one = lock_job(connection, compaction_id, worker)
-        to = states.end_compaction(one.state, state)
-        values: dict[str, object] = {"state": to, "error": checks.storable_text(error)}
-        if to in COMPACTION.final_states:
-            values["ended"] = NOW
-        if next_txn_id is not None:
-            values["next_txn_id"] = next_txn_id
-        if to == CompactionState.READY_FOR_CLEANING and one.txn_id is None:
-            values["commit_time"] = NOW
-            if next_txn_id is None and one.next_txn_id is None:
-                database.dialect.block_opens(connection)
-                values["next_txn_id"] = TOP + 1
-        update_job(connection, compaction_id, values, database.now())
-
-    write_exactly_once(database, work)
-
-
-def ready_to_clean(database: Database, delay: float) -> tuple[Compaction, ...]:
-    """List the jobs that the cleaner may work on, lowest high watermark first."""
-    parameters = {"delay": int(delay * 1000), "now": database.now()}
-    rows = database.read(lambda connection: connection.execute(_READY, parameters).mappings().all())
-    found = map(compaction_from_row, rows)
-    return tuple(sorted(found, key=lambda one: (one.high_watermark or 0, one.id)))
-
-
 _READY = ALL.where(
     compactions.c.state == CompactionState.READY_FOR_CLEANING,
     compactions.c.next_txn_id <= func.coalesce(LOWEST_OPEN, TOP + 1),
     func.coalesce(compactions.c.commit_time, 0) <= NOW - bindparam("delay", type_=BigInteger),
     func.coalesce(compactions.c.clean_from, 0) <= NOW,
 )
-
-
-def retry_cleaning(database: Database, compaction_id: int, error: str, wait: float) -> None:
-    """Postpone the cleaning after a job."""
-    parameters = {"now": database.now()}
-
-    def work(connection: Connection) -> None:
-        one = lock_job(connection, compaction_id)
-        if one.state != CompactionState.READY_FOR_CLEANING:
-            raise refusals.not_ready_for_cleaning(compaction_id, one.state)
-        until = int(connection.scalar(select(NOW), parameters) or 0) + int(wait * 1000)
-        values = {"error": checks.storable_text(error), "cleanings": one.cleanings + 1, "clean_from": until}
-        update_job(connection, compaction_id, values, None)
-
-    write_exactly_once(database, work)
-
-
-def show_compactions(database: Database) -> tuple[Compaction, ...]:
-    """List queue and history by id."""
-    rows = database.read(lambda connection: connection.execute(ALL).mappings().all())
-    return tuple(map(compaction_from_row, rows))

@@ -1,23 +1,30 @@
-"""Aborts, time-outs, and cleaned remains of aborts (``AbortTxnsFunction``, ``MarkCleanedFunction``)."""
+"""Heartbeats, aborts, time-outs, and cleaned remains of aborts.
+
+After Hive's ``HeartbeatTxnFunction``, ``AbortTxnsFunction`` and ``MarkCleanedFunction``.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, or_, select
+from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, or_, select, update
 
 from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.transactions.states import TransactionState
 from hiveacid.errors import StorePermissionError
+from hiveacid.ports.transactions import HeartbeatAnswer
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.compaction import lifecycle
-from hiveacid.stores.sql.database import Database, chunks
+from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import ABORTED, OPEN, txns, write_ids, written
 from hiveacid.stores.sql.transactions.txn_rows import NOW, end_txns
 
+_IDS = bindparam("ids", expanding=True, type_=BigInteger)
+_BEAT = update(txns).where(txns.c.id.in_(_IDS), txns.c.state == OPEN).values(heartbeat=NOW)
+_STATES = select(txns.c.id, txns.c.state).where(txns.c.id.in_(_IDS))
 _OPEN_ONES = (
     select(txns.c.id)
     .where(txns.c.id.in_(bindparam("ids", expanding=True)), txns.c.state == OPEN)
@@ -28,43 +35,95 @@ _IS_SILENT = and_(txns.c.state == OPEN, txns.c.heartbeat + txns.c.timeout < NOW)
 _SILENT = select(txns.c.id, txns.c.timeout).where(_IS_SILENT).order_by(txns.c.id).with_for_update()
 
 
-def abort_txns(database: Database, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
-    """Abort those that are open and return them."""
+class AbortTxns(SqlBase):
+    """Verbs for heartbeats, aborts, and what aborted transactions left."""
 
-    def work(connection: Connection) -> tuple[TxnId, ...]:
-        found: list[TxnId] = []
+    def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
+        """Record the time; return which of the transactions are no longer open."""
+        database, sent = self._database, self._clock.now()
+        aborted: list[TxnId] = []
+        missing: list[TxnId] = []
         for some in chunks(sorted(set(txn_ids))):
-            found += map(TxnId, connection.scalars(_OPEN_ONES, {"ids": some}))
-        end_txns(connection, found, "abort", database.now(), checks.storable_text(reason))
-        return tuple(found)
+            if _beat(database, some) == len(some):
+                continue
+            states = _states(database, some)
+            aborted += [txn_id for txn_id in some if states.get(txn_id) == TransactionState.ABORTED]
+            missing += [txn_id for txn_id in some if states.get(txn_id) in (None, TransactionState.COMMITTED)]
+        database.lifetimes.beaten(set(txn_ids) - {*aborted, *missing}, sent)
+        database.lifetimes.ended([*aborted, *missing])
+        return HeartbeatAnswer(tuple(aborted), tuple(missing))
 
-    return write_exactly_once(database, work, Durability.WITH_CLIENT)
+    def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
+        """Abort those that are open and return them."""
+
+        def work(connection: Connection) -> tuple[TxnId, ...]:
+            found: list[TxnId] = []
+            for some in chunks(sorted(set(txn_ids))):
+                found += map(TxnId, connection.scalars(_OPEN_ONES, {"ids": some}))
+            end_txns(connection, found, "abort", self._database.now(), checks.storable_text(reason))
+            return tuple(found)
+
+        aborted = write_exactly_once(self._database, work, Durability.WITH_CLIENT)
+        self._database.lifetimes.ended(txn_ids)
+        return aborted
+
+    def abort_timed_out(self) -> tuple[TxnId, ...]:
+        """Abort transactions without a recent heartbeat and return them; their compactions are queued again, or have failed.
+
+        Each transaction expires by the timeout of the client that opened it. A role that may not abort does nothing.
+        """
+        now = self._database.now()
+        parameters = {"now": now}
+
+        def work(connection: Connection) -> tuple[TxnId, ...]:
+            found: dict[int, list[TxnId]] = defaultdict(list)
+            for row in connection.execute(_SILENT, parameters):
+                found[row.timeout].append(TxnId(row.id))
+            for timeout, txn_ids in found.items():
+                reason = refusals.timed_out(timeout / 1000)
+                end_txns(connection, txn_ids, "time out", now, reason, refusals.TIME_OUT)
+                lifecycle.requeue_or_fail_lost_jobs(connection, self._limits, txn_ids, reason, now)
+            return tuple(sorted(txn_id for txn_ids in found.values() for txn_id in txn_ids))
+
+        if not self._database.read(lambda connection: connection.scalars(_ANY_SILENT, parameters).first()):
+            return ()
+        try:
+            return self._database.write(work, Durability.WITH_CLIENT)
+        except StorePermissionError:  # a role that only reads: writers and services do it
+            return ()
+
+    def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
+        """Return write ids of aborted transactions that were not cleaned yet."""
+        checks.table_name(table)
+        place = {"database": table.database, "name": table.name}
+        return tuple(
+            map(
+                WriteId, self._database.read(lambda connection: connection.scalars(_ABORTED_IDS, place).all())
+            )
+        )
+
+    def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
+        """Note that what aborted transactions left in a partition, or (None) in the table, is removed.
+
+        A write id stays while other partitions it was recorded for are not cleaned, and, where nothing was
+        recorded for it, until the whole table is.
+        """
+        checks.table_name(table)
+        checks.partition_name(partition)
+        place = {"database": table.database, "name": table.name, "up_to": up_to}
+        self._database.write(lambda connection: _forget(connection, place, partition))
 
 
-def abort_timed_out(database: Database, limits: Limits) -> tuple[TxnId, ...]:
-    """Abort transactions without a recent heartbeat and return them; their compactions are queued again, or have failed.
+def _beat(database: Database, txn_ids: Sequence[TxnId]) -> int:
+    parameters = {"ids": txn_ids, "now": database.now()}
+    return database.write_statement(
+        lambda connection: connection.execute(_BEAT, parameters).rowcount, Durability.HARMLESS
+    )
 
-    Each transaction expires by the timeout of the client that opened it. A role that may not abort does nothing.
-    """
-    now = database.now()
-    parameters = {"now": now}
 
-    def work(connection: Connection) -> tuple[TxnId, ...]:
-        found: dict[int, list[TxnId]] = defaultdict(list)
-        for row in connection.execute(_SILENT, parameters):
-            found[row.timeout].append(TxnId(row.id))
-        for timeout, txn_ids in found.items():
-            reason = refusals.timed_out(timeout / 1000)
-            end_txns(connection, txn_ids, "time out", now, reason, refusals.TIME_OUT)
-            lifecycle.requeue_or_fail_lost_jobs(connection, limits, txn_ids, reason, now)
-        return tuple(sorted(txn_id for txn_ids in found.values() for txn_id in txn_ids))
-
-    if not database.read(lambda connection: connection.scalars(_ANY_SILENT, parameters).first()):
-        return ()
-    try:
-        return database.write(work, Durability.WITH_CLIENT)
-    except StorePermissionError:  # a role that only reads: writers and services do it
-        return ()
+def _states(database: Database, txn_ids: Sequence[TxnId]) -> dict[int, str]:
+    rows = database.read(lambda connection: connection.execute(_STATES, {"ids": txn_ids}).all())
+    return {row.id: row.state for row in rows}
 
 
 _ANY_SILENT = select(txns.c.id).where(_IS_SILENT).limit(1)
@@ -77,27 +136,6 @@ _ON_TABLE = and_(
     write_ids.c.database_name == bindparam("database"), write_ids.c.table_name == bindparam("name")
 )
 _ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(write_ids.c.write_id)
-
-
-def aborted_write_ids(database: Database, table: TableName) -> tuple[WriteId, ...]:
-    """Return write ids of aborted transactions that were not cleaned yet."""
-    checks.table_name(table)
-    place = {"database": table.database, "name": table.name}
-    return tuple(
-        map(WriteId, database.read(lambda connection: connection.scalars(_ABORTED_IDS, place).all()))
-    )
-
-
-def forget_aborted(database: Database, table: TableName, partition: str | None, up_to: WriteId) -> None:
-    """Note that what aborted transactions left in a partition, or (None) in the table, is removed.
-
-    A write id stays while other partitions it was recorded for are not cleaned, and, where nothing was
-    recorded for it, until the whole table is.
-    """
-    checks.table_name(table)
-    checks.partition_name(partition)
-    place = {"database": table.database, "name": table.name, "up_to": up_to}
-    database.write(lambda connection: _forget(connection, place, partition))
 
 
 def _forget(connection: Connection, place: dict[str, object], partition: str | None) -> None:

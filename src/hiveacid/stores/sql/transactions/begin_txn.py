@@ -8,10 +8,9 @@ from sqlalchemy import Connection
 
 from hiveacid.core.model import TableName, WriteId
 from hiveacid.core.transactions.locks import LockState
-from hiveacid.ports.transactions import Begun, Client, Start, TxnKind
+from hiveacid.ports.transactions import SNAPSHOT_ONLY, Begun, Client, Start, TxnKind
 from hiveacid.stores import checks
-from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.transactions import pipelined
 from hiveacid.stores.sql.transactions.lock_queue import enqueue, keys_of
@@ -25,11 +24,24 @@ from hiveacid.stores.sql.transactions.snapshots import (
 from hiveacid.stores.sql.transactions.write_ids import assign_write_ids, write_id_lists
 
 
-def begin_txn(database: Database, limits: Limits, client: Client, start: Start, kind: TxnKind) -> Begun:
-    """Open a transaction and take what its first statement needs."""
-    checks.start(start, kind)
-    parameters = open_parameters(database, limits, client, 1, kind)
+class BeginTxn(SqlBase):
+    """Verb that opens a transaction with all that its first statement needs."""
 
+    def begin_txn(
+        self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
+    ) -> Begun:
+        """Open a transaction and take what its first statement needs."""
+        checks.start(start, kind)
+        database, sent, limits = self._database, self._clock.now(), self._limits
+        parameters = open_parameters(database, limits, client, 1, kind)
+        begun, row = _begin(database, start, parameters)
+        database.lifetimes.opened([begun.txn_id], limits.txn_timeout, sent)
+        if row is not None:  # it need not be in the same transaction
+            settle_and_list(database, row)
+        return begun
+
+
+def _begin(database: Database, start: Start, parameters: dict[str, Any]) -> tuple[Begun, Any]:
     if database.dialect.pipelines and pipelined.can_begin(start):
         found = database.write_statement(
             lambda connection: pipelined.begin(connection, database.dialect, start, parameters),
@@ -39,7 +51,7 @@ def begin_txn(database: Database, limits: Limits, client: Client, start: Start, 
             begun, row = found
             if row.moment != row.sequence:  # changes were committed between the two statements
                 database.write(lambda connection: record_moment(connection, begun.txn_id, row.sequence))
-            return _finished(database, begun, row)
+            return begun, row
 
     def work(connection: Connection) -> tuple[Begun, Any]:
         if start.locks:
@@ -59,11 +71,4 @@ def begin_txn(database: Database, limits: Limits, client: Client, start: Start, 
         return Begun(txn_id, answer, snapshot, found, given), row
 
     durability = Durability.FULL if start.writes else Durability.WITH_CLIENT
-    return _finished(database, *database.write(work, durability, repeatable=True))
-
-
-def _finished(database: Database, begun: Begun, row: Any) -> Begun:
-    """Do what need not be in the same transaction."""
-    if row is not None:
-        settle_and_list(database, row)
-    return begun
+    return database.write(work, durability, repeatable=True)

@@ -26,7 +26,7 @@ from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.commits import CommitRecord, OperationSummary, TableOperation, sort_commits
 from hiveacid.stores import checks
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import commits, txns, write_ids
 from hiveacid.stores.sql.transactions.txn_rows import NOW
 
@@ -90,14 +90,19 @@ _BEGIN = insert(commits).values(
 )
 
 
-def list_commits(database: Database, table: TableName, after: int | None) -> tuple[CommitRecord, ...]:
-    """Return the earliest commit that is known and those later than ``after``."""
-    checks.table_name(table)
-    place: dict[str, object] = {"database": table.database, "name": table.name}
-    if after is not None:
-        place["after"] = after
-    statement = _ALL if after is None else _LATER
-    return sort_commits(_commit(row) for row in database.read(lambda c: c.execute(statement, place).all()))
+class CommitRecords(SqlBase):
+    """Verb that lists commit records."""
+
+    def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:
+        """Return the earliest commit that is known and those later than ``after``."""
+        checks.table_name(table)
+        place: dict[str, object] = {"database": table.database, "name": table.name}
+        if after is not None:
+            place["after"] = after
+        statement = _ALL if after is None else _LATER
+        return sort_commits(
+            _commit(row) for row in self._database.read(lambda c: c.execute(statement, place).all())
+        )
 
 
 _ALL = select(commits).where(*_OF)

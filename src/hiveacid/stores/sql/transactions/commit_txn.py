@@ -25,7 +25,7 @@ from hiveacid.ports.transactions import TxnKind, Written
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.sql.catalog import tables
 from hiveacid.stores.sql.compaction import lifecycle
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, OPEN, lock_requests, txns, written
@@ -39,15 +39,48 @@ from hiveacid.stores.sql.transactions.txn_rows import (
 )
 
 
-def add_written(database: Database, txn_id: TxnId, changes: Sequence[Written]) -> None:
-    """Record what a transaction wrote, before it commits."""
-    ones = checks.written(changes)
+class CommitTxn(SqlBase):
+    """Verbs that record writes and commit."""
 
-    def work(connection: Connection) -> None:
-        lock_writing_txns(connection, [txn_id])
-        _record(connection, txn_id, ones)
+    def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
+        """Record what a transaction wrote, before it commits."""
+        ones = checks.written(written)
 
-    write_exactly_once(database, work, Durability.WITH_CLIENT)
+        def work(connection: Connection) -> None:
+            lock_writing_txns(connection, [txn_id])
+            _record(connection, txn_id, ones)
+
+        write_exactly_once(self._database, work, Durability.WITH_CLIENT)
+
+    def commit_txn(
+        self,
+        txn_id: TxnId,
+        changes: CatalogChanges = NO_CHANGES,
+        written: Sequence[Written] = (),
+        batch: StreamBatch | None = None,
+        operations: Sequence[TableOperation] = (),
+    ) -> None:
+        """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
+        checks.changes(changes)
+        ones, operations = checks.written(written), checks.storable_operations(operations)
+        database = self._database
+        ended = False
+        if changes == NO_CHANGES and batch is None:
+            ended = not ones and not operations and _end_read(database, txn_id)
+            if not ended and database.dialect.pipelines:
+                now = database.now()
+                ended = database.write_statement(
+                    lambda connection: pipelined.commit(
+                        connection, database.dialect, txn_id, ones, operations, now
+                    )
+                )
+        if not ended:
+            refused = database.write(
+                lambda connection: _commit(database, connection, txn_id, changes, ones, batch, operations)
+            )
+            if refused is not None:
+                raise refused
+        database.lifetimes.ended([txn_id])
 
 
 def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -> None:
@@ -66,38 +99,6 @@ def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -
 
 
 _RECORD = insert(written)
-
-
-def commit_txn(
-    database: Database,
-    txn_id: TxnId,
-    changes: CatalogChanges,
-    written_now: Sequence[Written],
-    batch: StreamBatch | None = None,
-    operations: Sequence[TableOperation] = (),
-) -> None:
-    """Commit, all or nothing; a conflict aborts the transaction in the same database transaction."""
-    checks.changes(changes)
-    ones, operations = checks.written(written_now), checks.storable_operations(operations)
-    if (
-        changes == NO_CHANGES
-        and not ones
-        and not operations
-        and batch is None
-        and _end_read(database, txn_id)
-    ):
-        return
-    if database.dialect.pipelines and changes == NO_CHANGES and batch is None:
-        now = database.now()
-        if database.write_statement(
-            lambda connection: pipelined.commit(connection, database.dialect, txn_id, ones, operations, now)
-        ):
-            return
-    refused = database.write(
-        lambda connection: _commit(database, connection, txn_id, changes, ones, batch, operations)
-    )
-    if refused is not None:
-        raise refused
 
 
 def _end_read(database: Database, txn_id: TxnId) -> bool:

@@ -21,9 +21,9 @@ from hiveacid.core.transactions.locks import (
     first_blocking_lock,
 )
 from hiveacid.core.transactions.states import LOCK, fire
-from hiveacid.ports.locks import LockAnswer
+from hiveacid.ports.locks import LockAnswer, LockRow
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import lock_components, lock_requests, txns, write_ids, written
@@ -33,18 +33,90 @@ _MUTUAL = frozenset({LockType.SHARED_READ, LockType.SHARED_WRITE})
 """Types that never wait for each other."""
 
 
-def lock(
-    database: Database, txn_id: TxnId, request: Sequence[LockComponent], *, zero_wait: bool
-) -> LockAnswer:
-    """Enqueue a request and check it; with ``zero_wait`` it is not enqueued if it would have to wait."""
-    wanted = checks.components(request)
+class LockQueue(SqlBase):
+    """Implements :class:`hiveacid.ports.locks.LockPort`."""
 
-    def work(connection: Connection) -> LockAnswer:
-        lock_open_txns(connection, [txn_id])
-        database.dialect.serialise(connection, keys_of(wanted))
-        return enqueue(database, connection, txn_id, wanted, zero_wait=zero_wait)
+    def lock(
+        self, txn_id: TxnId, components: Sequence[LockComponent], *, zero_wait: bool = False
+    ) -> LockAnswer:
+        """Enqueue a request and check it; with ``zero_wait`` it is not enqueued if it would have to wait."""
+        wanted = checks.components(components)
 
-    return write_exactly_once(database, work, Durability.WITH_CLIENT)
+        def work(connection: Connection) -> LockAnswer:
+            lock_open_txns(connection, [txn_id])
+            self._database.dialect.serialise(connection, keys_of(wanted))
+            return enqueue(self._database, connection, txn_id, wanted, zero_wait=zero_wait)
+
+        return write_exactly_once(self._database, work, Durability.WITH_CLIENT)
+
+    def check_lock(self, lock_id: LockId) -> LockAnswer:
+        """Check a waiting request again. Only smaller ids can hold it up, and no new ones of those can come."""
+        rows = self._database.read(
+            lambda connection: connection.execute(_REQUEST, {"lock_id": lock_id}).all()
+        )
+        if not rows:
+            raise refusals.request_gone(lock_id)
+        state, blocked_by, txn_id = rows[0].state, rows[0].blocked_by, TxnId(rows[0].txn_id)
+        if state == LockState.ACQUIRED.value:
+            return LockAnswer(lock_id, LockState.ACQUIRED)
+        wanted = [_component(row) for row in rows]
+        found = self._database.read(lambda connection: _blocker(connection, txn_id, wanted, lock_id))
+        if found is not None and found.name == blocked_by:
+            return LockAnswer(lock_id, LockState.WAITING, str(found))
+        if found is None:
+            state = fire(LOCK, state, "grant")
+        name = None if found is None else found.name
+        parameters = {"lock_id": lock_id, "to": state, "by": name, "now": self._database.now()}
+        statement = _GRANT if found is None else _STILL
+        changed = self._database.write_statement(
+            lambda connection: connection.execute(statement, parameters).rowcount, Durability.WITH_CLIENT
+        )
+        if not changed:
+            raise refusals.request_gone(lock_id)
+        return LockAnswer(lock_id, LockState(state), None if found is None else str(found))
+
+    def unlock(self, lock_id: LockId) -> None:
+        """Withdraw a request; one that is gone is no error."""
+        self._database.write(lambda connection: _unlock(connection, lock_id), Durability.WITH_CLIENT)
+
+    def show_locks(self) -> tuple[LockRow, ...]:
+        """List locks by request and component."""
+        rows = self._database.read(lambda connection: connection.execute(_LOCKS).all())
+        return tuple(
+            LockRow(
+                lock_id=f"{LockId(row.request_id)}.{row.number}",
+                database=row.database_name,
+                table=row.table_name,
+                partition=row.partition_name,
+                state=row.state,
+                blocked_by=row.blocked_by,
+                type=row.type,
+                txn_id=TxnId(row.txn_id),
+                last_heartbeat=row.heartbeat,
+                acquired_at=row.acquired_at,
+                user=row.user_name,
+                host=row.host,
+                agent=row.agent,
+            )
+            for row in rows
+        )
+
+
+_LOCKS = (
+    select(
+        lock_components,
+        lock_requests.c.state,
+        lock_requests.c.acquired_at,
+        lock_requests.c.blocked_by,
+        txns.c.heartbeat,
+        txns.c.user_name,
+        txns.c.host,
+        txns.c.agent,
+    )
+    .join(lock_requests, lock_requests.c.id == lock_components.c.request_id)
+    .join(txns, txns.c.id == lock_requests.c.txn_id)
+    .order_by(lock_components.c.request_id, lock_components.c.number)
+)
 
 
 def enqueue(
@@ -112,31 +184,6 @@ def keys_of(wanted: Sequence[LockComponent]) -> Mapping[str, bool]:
     return keys
 
 
-def check_lock(database: Database, lock_id: LockId) -> LockAnswer:
-    """Check a waiting request again. Only smaller ids can hold it up, and no new ones of those can come."""
-    rows = database.read(lambda connection: connection.execute(_REQUEST, {"lock_id": lock_id}).all())
-    if not rows:
-        raise refusals.request_gone(lock_id)
-    state, blocked_by, txn_id = rows[0].state, rows[0].blocked_by, TxnId(rows[0].txn_id)
-    if state == LockState.ACQUIRED.value:
-        return LockAnswer(lock_id, LockState.ACQUIRED)
-    wanted = [_component(row) for row in rows]
-    found = database.read(lambda connection: _blocker(connection, txn_id, wanted, lock_id))
-    if found is not None and found.name == blocked_by:
-        return LockAnswer(lock_id, LockState.WAITING, str(found))
-    if found is None:
-        state = fire(LOCK, state, "grant")
-    name = None if found is None else found.name
-    parameters = {"lock_id": lock_id, "to": state, "by": name, "now": database.now()}
-    statement = _GRANT if found is None else _STILL
-    changed = database.write_statement(
-        lambda connection: connection.execute(statement, parameters).rowcount, Durability.WITH_CLIENT
-    )
-    if not changed:
-        raise refusals.request_gone(lock_id)
-    return LockAnswer(lock_id, LockState(state), None if found is None else str(found))
-
-
 _REQUEST = (
     select(lock_requests.c.state, lock_requests.c.blocked_by, lock_components)
     .join(lock_components, lock_components.c.request_id == lock_requests.c.id)
@@ -149,11 +196,6 @@ _STILL = (
     .values(state=bindparam("to"), blocked_by=bindparam("by"))
 )
 _GRANT = _STILL.values(acquired_at=NOW)
-
-
-def unlock(database: Database, lock_id: LockId) -> None:
-    """Withdraw a request; one that is gone is no error."""
-    database.write(lambda connection: _unlock(connection, lock_id), Durability.WITH_CLIENT)
 
 
 def _unlock(connection: Connection, lock_id: LockId) -> None:

@@ -25,7 +25,7 @@ from hiveacid.core.model import TxnId
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, COMMITTED, OPEN, SETTLED, counters, txns
 from hiveacid.stores.sql.transactions.txn_rows import NOW
@@ -40,19 +40,29 @@ LOWEST_OPEN: ColumnElement[int] = select(func.min(txns.c.id)).where(txns.c.state
 TOP: ColumnElement[int] = select(func.coalesce(func.max(txns.c.id), 0)).scalar_subquery()
 
 
-def open_txns(
-    database: Database, limits: Limits, client: Client, count: int, kind: TxnKind
-) -> tuple[TxnId, ...]:
-    """Open transactions.
+class OpenTxns(SqlBase):
+    """Verbs that open transactions and raise their ids."""
 
-    Each notes the commit sequence and the lowest id that was open; housekeeping keeps what they may need.
-    """
-    parameters = open_parameters(database, limits, client, count, kind)
-    if database.dialect.counts_ids:
-        return database.write(lambda connection: insert_txns(database, connection, parameters))
-    return database.write_statement(
-        lambda connection: insert_txns(database, connection, parameters), Durability.WITH_CLIENT
-    )
+    def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
+        """Open transactions.
+
+        Each notes the commit sequence and the lowest id that was open; housekeeping keeps what they may need.
+        """
+        database, sent, limits = self._database, self._clock.now(), self._limits
+        parameters = open_parameters(database, limits, client, count, kind)
+        if database.dialect.counts_ids:
+            opened = database.write(lambda connection: insert_txns(database, connection, parameters))
+        else:
+            opened = database.write_statement(
+                lambda connection: insert_txns(database, connection, parameters), Durability.WITH_CLIENT
+            )
+        database.lifetimes.opened(opened, limits.txn_timeout, sent)
+        return opened
+
+    def seed_txns(self, high_watermark: TxnId) -> None:
+        """Make later ids higher than this one; those in between count as committed."""
+        checks.seedable(high_watermark)
+        self._database.write(lambda connection: _seed(self._database, connection, high_watermark))
 
 
 def open_parameters(
@@ -127,12 +137,6 @@ def _numbers() -> CTE:
     first = select(literal(1).label("n")).cte("numbers", recursive=True)
     more = select(first.c.n + 1).where(first.c.n < bindparam("count", type_=BigInteger))
     return first.union_all(more)
-
-
-def seed_txns(database: Database, high_watermark: TxnId) -> None:
-    """Make later ids higher than this one; those in between count as committed."""
-    checks.seedable(high_watermark)
-    database.write(lambda connection: _seed(database, connection, high_watermark))
 
 
 def _seed(database: Database, connection: Connection, high_watermark: TxnId) -> None:

@@ -27,12 +27,14 @@ from sqlalchemy.sql.elements import ColumnElement
 from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TransactionState
+from hiveacid.ports.transactions import TransactionRow
 from hiveacid.stores import refusals
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability, joined_ids
 from hiveacid.stores.sql.schema import (
     ABORTED,
     COMMIT_SEQUENCE,
+    COMMITTED,
     CONFLICTING,
     OPEN,
     SETTLED,
@@ -46,45 +48,69 @@ _FAR_BEHIND = 256
 """So many ids above SETTLED, and a snapshot moves it on; every snapshot looks at all ids above it."""
 
 
-def take_snapshot(database: Database, txn_id: TxnId) -> ValidTxnList:
-    """Return the snapshot of an open transaction, and record its moment.
+class Snapshots(SqlBase):
+    """Verbs that tell which transactions are open, committed and aborted."""
 
-    Once the transaction recorded an update or delete, a new snapshot leaves the moment alone: it read what it
-    changed in the old one. One statement; a second one only if changes were committed since the opening.
-    """
-    row = database.read(lambda connection: read_snapshot_row(database, connection, txn_id))
-    if row.state != TransactionState.OPEN:
-        raise refusals.not_open(txn_id, row.state or TransactionState.UNKNOWN, row.reason, row.code)
-    if row.moment != row.sequence and not row.has_written:
-        noted = database.write_statement(
-            lambda connection: record_moment(connection, txn_id, row.sequence), Durability.HARMLESS
+    def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
+        """Return the snapshot of an open transaction, and record its moment.
+
+        Once the transaction recorded an update or delete, a new snapshot leaves the moment alone: it read what it
+        changed in the old one. One statement; a second one only if changes were committed since the opening.
+        """
+        row = self._database.read(lambda connection: read_snapshot_row(self._database, connection, txn_id))
+        if row.state != TransactionState.OPEN:
+            raise refusals.not_open(txn_id, row.state or TransactionState.UNKNOWN, row.reason, row.code)
+        if row.moment != row.sequence and not row.has_written:
+            noted = self._database.write_statement(
+                lambda connection: record_moment(connection, txn_id, row.sequence), Durability.HARMLESS
+            )
+            if not noted:
+                ended = self._database.read(
+                    lambda connection: read_snapshot_row(self._database, connection, txn_id)
+                )
+                raise refusals.not_open(
+                    txn_id, ended.state or TransactionState.UNKNOWN, ended.reason, ended.code
+                )
+        return settle_and_list(self._database, row)
+
+    def valid_txns(self) -> ValidTxnList:
+        """Return the present snapshot."""
+        return settle_and_list(
+            self._database,
+            self._database.read(lambda connection: read_snapshot_row(self._database, connection, TxnId(0))),
         )
-        if not noted:
-            ended = database.read(lambda connection: read_snapshot_row(database, connection, txn_id))
-            raise refusals.not_open(txn_id, ended.state or TransactionState.UNKNOWN, ended.reason, ended.code)
-    return settle_and_list(database, row)
+
+    def min_open_txn_id(self) -> TxnId:
+        """Return the lowest id that is open or just being opened; if there is none, the next one."""
+        statement = _lowest(gaps=self._database.dialect.ids_may_gap)
+        found = self._database.read(lambda connection: connection.execute(statement).one())
+        return TxnId(min(one for one in found if one is not None))
+
+    def txn_state(self, txn_id: TxnId) -> str:
+        """Return open, committed, aborted or unknown."""
+        found: str | None = self._database.read(
+            lambda connection: connection.scalar(_STATE, {"txn_id": txn_id})
+        )
+        return found or TransactionState.UNKNOWN
+
+    def show_transactions(self) -> tuple[TransactionRow, ...]:
+        """List open and aborted transactions by id."""
+        rows = self._database.read(lambda connection: connection.execute(_OPEN_AND_ABORTED).all())
+        return tuple(
+            TransactionRow(
+                TxnId(row.id),
+                row.state.upper(),
+                row.started,
+                row.heartbeat,
+                row.user_name,
+                row.host,
+                row.timeout,
+            )
+            for row in rows
+        )
 
 
-def valid_txns(database: Database) -> ValidTxnList:
-    """Return the present snapshot."""
-    return settle_and_list(
-        database, database.read(lambda connection: read_snapshot_row(database, connection, TxnId(0)))
-    )
-
-
-def min_open_txn_id(database: Database) -> TxnId:
-    """Return the lowest id that is open or just being opened; if there is none, the next one."""
-    statement = _lowest(gaps=database.dialect.ids_may_gap)
-    found = database.read(lambda connection: connection.execute(statement).one())
-    return TxnId(min(one for one in found if one is not None))
-
-
-def txn_state(database: Database, txn_id: TxnId) -> str:
-    """Return open, committed, aborted or unknown."""
-    found: str | None = database.read(lambda connection: connection.scalar(_STATE, {"txn_id": txn_id}))
-    return found or TransactionState.UNKNOWN
-
-
+_OPEN_AND_ABORTED = select(txns).where(txns.c.state != COMMITTED).order_by(txns.c.id)
 _STATE = select(txns.c.state).where(txns.c.id == bindparam("txn_id"))
 
 

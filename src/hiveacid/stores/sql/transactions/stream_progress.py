@@ -17,7 +17,7 @@ from hiveacid.core.transactions.stream_progress import (
 )
 from hiveacid.errors import StreamFencedError, StreamReplayedError
 from hiveacid.stores import checks
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import streams
 
 _THIS = (
@@ -30,32 +30,36 @@ _HOLD = _LOOK.with_for_update()
 _CHANGE = update(streams).where(*_THIS)
 
 
-def register_stream(
-    database: Database, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool
-) -> StreamProgress:
-    """Let a writer begin. Doing it twice is doing it once, so that a lost answer is asked for again."""
-    checks.stream(stream, writer, checkpoint)
-    place = _parameters(stream)
+class Streams(SqlBase):
+    """Implements :class:`hiveacid.ports.stream_progress.StreamProgressPort`."""
 
-    def work(connection: Connection) -> StreamProgress:
-        database.dialect.serialise(connection, {f"stream {place['of']}": True})  # there may be no row to hold
-        known = _read_progress(connection, stream, hold=True)
-        progress = registered(known, stream, writer, checkpoint, restart=restart)
-        if known is None:
-            key = {"database_name": stream.table.database, "table_name": stream.table.name}
-            row = {**key, "digest": place["of"], "query": stream.query, **_values(progress)}
-            connection.execute(insert(streams), row)
-        elif progress != known:
-            connection.execute(_CHANGE.values(_values(progress)), place)
-        return progress
+    def register_stream(
+        self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
+    ) -> StreamProgress:
+        """Let a writer begin. Doing it twice is doing it once, so that a lost answer is asked for again."""
+        checks.stream(stream, writer, checkpoint)
+        place = _parameters(stream)
 
-    return database.write(work, repeatable=True)
+        def work(connection: Connection) -> StreamProgress:
+            self._database.dialect.serialise(
+                connection, {f"stream {place['of']}": True}
+            )  # there may be no row to hold
+            known = _read_progress(connection, stream, hold=True)
+            progress = registered(known, stream, writer, checkpoint, restart=restart)
+            if known is None:
+                key = {"database_name": stream.table.database, "table_name": stream.table.name}
+                row = {**key, "digest": place["of"], "query": stream.query, **_values(progress)}
+                connection.execute(insert(streams), row)
+            elif progress != known:
+                connection.execute(_CHANGE.values(_values(progress)), place)
+            return progress
 
+        return self._database.write(work, repeatable=True)
 
-def stream_progress(database: Database, stream: StreamKey) -> StreamProgress | None:
-    """Return how far a stream has come."""
-    checks.stream(stream)
-    return database.read(lambda connection: _read_progress(connection, stream))
+    def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
+        """Return how far a stream has come."""
+        checks.stream(stream)
+        return self._database.read(lambda connection: _read_progress(connection, stream))
 
 
 def batch_refusal(

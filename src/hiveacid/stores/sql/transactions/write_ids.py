@@ -25,7 +25,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.sql.database import Database, chunks
+from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import joined_ids
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import ABORTED, next_write_ids, txns, write_ids
@@ -38,13 +38,34 @@ _GIVEN = select(write_ids.c.txn_id, write_ids.c.write_id).where(
 )
 
 
-def allocate_write_ids(database: Database, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
-    """Give each open transaction its write id; consecutive, in the order of the transactions' ids."""
-    checks.table_name(table)
-    if not txn_ids:
-        return ()
-    given = database.write(lambda connection: _allocate(database, connection, sorted(set(txn_ids)), table))
-    return tuple(given[txn_id] for txn_id in txn_ids)
+class WriteIds(SqlBase):
+    """Verbs that allocate write ids and list the valid ones."""
+
+    def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
+        """Give each open transaction its write id; consecutive, in the order of the transactions' ids."""
+        checks.table_name(table)
+        if not txn_ids:
+            return ()
+        given = self._database.write(
+            lambda connection: _allocate(self._database, connection, sorted(set(txn_ids)), table)
+        )
+        return tuple(given[txn_id] for txn_id in txn_ids)
+
+    def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
+        """Begin where another engine stopped; its aborted ids belong to no transaction."""
+        checks.table_name(table)
+        ids = checks.seed(high_watermark, aborted)
+        write_exactly_once(
+            self._database, lambda connection: _seed(self._database, connection, table, high_watermark, ids)
+        )
+
+    def valid_write_ids(
+        self, txns: ValidTxnList, tables: Sequence[TableName]
+    ) -> dict[TableName, ValidWriteIdList]:
+        """Translate a snapshot; the one in hand decides, whatever happened since."""
+        for table in tables:
+            checks.table_name(table)
+        return self._database.read(lambda connection: write_id_lists(connection, txns, tables))
 
 
 def _allocate(
@@ -83,15 +104,6 @@ def _row(table: TableName, write_id: int, txn_id: TxnId | None) -> dict[str, obj
     }
 
 
-def seed_write_ids(
-    database: Database, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]
-) -> None:
-    """Begin where another engine stopped; its aborted ids belong to no transaction."""
-    checks.table_name(table)
-    ids = checks.seed(high_watermark, aborted)
-    write_exactly_once(database, lambda connection: _seed(database, connection, table, high_watermark, ids))
-
-
 def _seed(
     database: Database,
     connection: Connection,
@@ -103,15 +115,6 @@ def _seed(
         raise refusals.ids_given(table)
     if ids:
         connection.execute(_INSERT, [_row(table, write_id, None) for write_id in ids])
-
-
-def valid_write_ids(
-    database: Database, txns_seen: ValidTxnList, tables: Sequence[TableName]
-) -> dict[TableName, ValidWriteIdList]:
-    """Translate a snapshot; the one in hand decides, whatever happened since."""
-    for table in tables:
-        checks.table_name(table)
-    return database.read(lambda connection: write_id_lists(connection, txns_seen, tables))
 
 
 def write_id_lists(
