@@ -25,19 +25,18 @@ from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
 from hiveacid.datasource.sink import Sink, StagedRows, read_staged, require_fit
 from hiveacid.datasource.stream_source import FilePartition, spark_columns
-from hiveacid.errors import SchemaMismatchError, WriteConflictError
+from hiveacid.errors import SchemaMismatchError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX
 from hiveacid.streaming import Connection
 from hiveacid.streaming.change_rows import FileChanges, read_file_changes
 from hiveacid.streaming.change_source import ChangeOptions, ChangeSource
+from hiveacid.streaming.connection import retry_conflicts
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from hiveacid.core.model import TableDefinition
-
-_ATTEMPTS = 5  # of a write whose partitions another transaction overwrites meanwhile
 
 
 @dataclass
@@ -57,12 +56,7 @@ class BatchWriter(DataSourceArrowWriter):
         Raises the errors of `Connection.write` and `Connection.commit`; then no row is visible.
         """
         try:
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    return self._write(messages)
-                except WriteConflictError:
-                    if attempt == _ATTEMPTS:
-                        raise
+            retry_conflicts(f"the write to {self.sink.options['table']}", lambda: self._write(messages))
         finally:
             self.abort(messages)
 

@@ -48,14 +48,12 @@ def decompress(data: bytes, kind: Compression, block_size: int) -> bytes:
         at += _HEADER
         chunk = data[at : at + (header >> 1)]
         if at + (header >> 1) > len(data):
-            message = "a compressed chunk is cut off"
-            raise WireError(message)
+            raise WireError("a compressed chunk is cut off")
         at += len(chunk)
         out.append(chunk if header & 1 else _inflate(chunk, kind, block_size))
         total += len(out[-1])
         if total > MAX_SECTION:
-            message = f"a section of the tail has more than {MAX_SECTION} bytes"
-            raise WireError(message)
+            raise WireError(f"a section of the tail has more than {MAX_SECTION} bytes")
     return b"".join(out)
 
 
@@ -91,17 +89,14 @@ def _inflate(chunk: bytes, kind: Compression, block_size: int) -> bytes:
                 data: bytes = stream.read(block_size)
             return data
     except (zlib.error, OSError, pa.ArrowException, IndexError) as error:
-        message = f"a {kind.name} chunk is damaged: {error}"
-        raise WireError(message) from error
-    message = f"compression {kind.name} is not supported"
-    raise WireError(message)
+        raise WireError(f"a {kind.name} chunk is damaged: {error}") from error
+    raise WireError(f"compression {kind.name} is not supported")
 
 
 def _snappy(chunk: bytes, block_size: int) -> bytes:
     length, _ = decode_varint(chunk, 0)
     if length > block_size:
-        message = "a SNAPPY chunk is longer than its block"
-        raise WireError(message)
+        raise WireError("a SNAPPY chunk is longer than its block")
     data: bytes = pa.Codec("snappy").decompress(chunk, decompressed_size=length, asbytes=True)
     return data
 
@@ -117,8 +112,7 @@ def lz4_block(chunk: bytes, most: int) -> bytes:
         token = chunk[at]
         literals, at = _lz4_length(chunk, at + 1, token >> 4)
         if at + literals > len(chunk) or len(out) + literals > most:
-            message = "a LZ4 chunk is cut off or longer than its block"
-            raise WireError(message)
+            raise WireError("a LZ4 chunk is cut off or longer than its block")
         out += chunk[at : at + literals]
         at += literals
         if at == len(chunk):
@@ -127,8 +121,7 @@ def lz4_block(chunk: bytes, most: int) -> bytes:
         length, at = _lz4_length(chunk, at + 2, token & 15)
         start = len(out) - distance
         if not distance or start < 0 or len(out) + length + _MIN_MATCH > most:
-            message = "a LZ4 chunk refers to bytes that are not there"
-            raise WireError(message)
+            raise WireError("a LZ4 chunk refers to bytes that are not there")
         match = out[
             start : start + length + _MIN_MATCH
         ]  # a match may overlap its own result: then it repeats

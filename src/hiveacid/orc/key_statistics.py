@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from hiveacid.errors import BadFileError
 from hiveacid.orc.statistics import StatisticsList
+from hiveacid.orc.summary import Range
 from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail
 
 INSERT, DELETE = 0, 2
@@ -18,26 +19,16 @@ INSERT, DELETE = 0, 2
 
 
 @dataclass(frozen=True)
-class _Range:
-    low: int
-    high: int
-
-    @property
-    def single(self) -> bool:
-        return self.low == self.high
-
-
-@dataclass(frozen=True)
 class _StripeKeys:
     rows: int
-    write_id: _Range
-    bucket: _Range
-    row_id: _Range
+    write_id: Range
+    bucket: Range
+    row_id: Range
 
     @property
     def exact(self) -> bool:
         """Tell whether first and last key are known: only the row id varies."""
-        return self.write_id.single and self.bucket.single
+        return self.write_id.is_single and self.bucket.is_single
 
     @property
     def first(self) -> tuple[int, int, int]:
@@ -59,7 +50,7 @@ def require_valid_events(tail: OrcTail, *, deletes: bool) -> None:
     if not len(tail.column_statistics):
         raise BadFileError("the writer made no column statistics", path=tail.path)
     operation = DELETE if deletes else INSERT
-    if _range(tail.column_statistics, OPERATION, tail.path) != _Range(operation, operation):
+    if _range(tail.column_statistics, OPERATION, tail.path) != Range(operation, operation):
         raise BadFileError(f"operation is not {operation} in every row", path=tail.path)
     for column in (OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID, ROW_ID + 1):
         if tail.column_statistics[column].count != tail.number_of_rows:
@@ -92,20 +83,20 @@ def _stripe_keys(tail: OrcTail) -> list[_StripeKeys]:
     ]
 
 
-def _range(statistics: StatisticsList, column: int, path: str) -> _Range:
-    found = statistics[column]
-    if not isinstance(found.minimum, int) or not isinstance(found.maximum, int):
+def _range(statistics: StatisticsList, column: int, path: str) -> Range:
+    low, high = statistics[column].minimum, statistics[column].maximum
+    if not isinstance(low, int) or not isinstance(high, int):
         raise BadFileError("an ACID column has no lowest and highest value", path=path)
-    return _Range(found.minimum, found.maximum)
+    return Range(low, high)
 
 
 def _require_key_order(stripes: list[_StripeKeys], path: str, *, deletes: bool) -> None:
     for before, after in pairwise(stripes):
         last, first = before.last, after.first
-        if last[0] == first[0] and not (before.write_id.single and after.write_id.single):
+        if last[0] == first[0] and not (before.write_id.is_single and after.write_id.is_single):
             continue  # statistics do not tell which buckets and row ids belong to the shared write id
-        known = 3 if before.exact and after.exact else 2
-        ascending = last[:known] <= first[:known] if deletes or known < len(last) else last < first
+        parts = 3 if before.exact and after.exact else 2
+        ascending = last[:parts] <= first[:parts] if deletes or parts < len(last) else last < first
         if not ascending:
             raise BadFileError("stripes are not in ascending key order", path=path)
     for stripe in stripes:

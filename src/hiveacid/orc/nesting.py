@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hiveacid.core.format.row_key import FORMAT_VERSION, KEY_INDEX, STATISTICS, AcidStatistics
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, Map, Primitive, Struct, Union, parse_type
 from hiveacid.core.schema.types import HiveType as Type
@@ -18,29 +19,15 @@ from hiveacid.errors import BadFileError
 from hiveacid.orc.compression_chunks import compress
 from hiveacid.orc.key_statistics import key_index, require_valid_events
 from hiveacid.orc.protobuf import encode_field, encode_packed
+from hiveacid.orc.schema import HIVE_NAMES
 from hiveacid.orc.tail import ACID_FIELDS, ROW, OrcKind, OrcTail, OrcType, TailBytes
 
-VERSION_KEY, STATS_KEY, INDEX_KEY = "hive.acid.version", "hive.acid.stats", "hive.acid.key.index"
-ACID_VERSION = "2"
-
-_FOOTER_LENGTH = 1  # of the postscript
 _TYPES, _USER_METADATA = 4, 5  # of the footer
 _PLAIN_KINDS = {
-    "boolean": OrcKind.BOOLEAN,
-    "tinyint": OrcKind.BYTE,
-    "smallint": OrcKind.SHORT,
-    "int": OrcKind.INT,
-    "bigint": OrcKind.LONG,
-    "float": OrcKind.FLOAT,
-    "double": OrcKind.DOUBLE,
-    "string": OrcKind.STRING,
+    **{name: kind for kind, name in HIVE_NAMES.items()},
     "varchar": OrcKind.VARCHAR,
     "char": OrcKind.CHAR,
-    "binary": OrcKind.BINARY,
-    "date": OrcKind.DATE,
     "decimal": OrcKind.DECIMAL,
-    "timestamp": OrcKind.TIMESTAMP,
-    "timestamp with local time zone": OrcKind.TIMESTAMP_INSTANT,
 }
 _TEXTS = frozenset({OrcKind.STRING, OrcKind.VARCHAR, OrcKind.CHAR})
 _TIMES = frozenset({OrcKind.TIMESTAMP, OrcKind.TIMESTAMP_INSTANT})
@@ -57,9 +44,10 @@ def acid_metadata(tail: OrcTail, path: str, *, deletes: bool) -> dict[str, str]:
         raise BadFileError("an empty file has no footer", path=path)
     require_valid_events(tail, deletes=deletes)
     rows = tail.number_of_rows
-    metadata = {VERSION_KEY: ACID_VERSION, STATS_KEY: f"0,0,{rows}" if deletes else f"{rows},0,0"}
+    counts = AcidStatistics(deletes=rows) if deletes else AcidStatistics(inserts=rows)
+    metadata = {FORMAT_VERSION: "2", STATISTICS: counts.to_string()}
     index = key_index(tail)
-    return metadata if index is None else metadata | {INDEX_KEY: index}
+    return metadata if index is None else metadata | {KEY_INDEX: index}
 
 
 def nest(tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, str]) -> tuple[int, bytes]:
@@ -101,30 +89,30 @@ def _with_true_types(tail: OrcTail, ids: Sequence[int], columns: Sequence[Column
     if len(ids) != len(columns):
         raise BadFileError(f"the file has {len(ids)} columns, the table {len(columns)}", path=tail.path)
     types = list(tail.types)
-    for at, column in zip(ids, columns, strict=True):
-        _set_type(types, at, parse_type(column.type), tail.path)
+    for column_id, column in zip(ids, columns, strict=True):
+        _set_type(types, column_id, parse_type(column.type), tail.path)
     return types
 
 
-def _set_type(types: list[OrcType], at: int, wanted: Type, path: str) -> None:
+def _set_type(types: list[OrcType], column_id: int, wanted: Type, path: str) -> None:
     """Give the node its true type, and its children theirs."""
-    found = types[at]
+    stored = types[column_id]
     kind, members = _orc_kind(wanted)
-    if not _same_encoding(found, kind, wanted) or len(found.children) != len(members):
+    if not _same_encoding(stored, kind, wanted) or len(stored.children) != len(members):
         raise BadFileError(
-            f"column {at} of the file is {found.kind.name}, the table says {wanted}", path=path
+            f"column {column_id} of the file is {stored.kind.name}, the table says {wanted}", path=path
         )
     names = tuple(field.name for field in wanted.fields) if isinstance(wanted, Struct) else ()
     numbers = wanted.args if isinstance(wanted, Primitive) else ()
-    types[at] = OrcType(
+    types[column_id] = OrcType(
         kind,
-        found.children,
+        stored.children,
         names,
         maximum_length=numbers[0] if kind in (OrcKind.CHAR, OrcKind.VARCHAR) else None,
-        precision=found.precision,
-        scale=found.scale,
+        precision=stored.precision,
+        scale=stored.scale,
     )
-    for child, member in zip(found.children, members, strict=True):
+    for child, member in zip(stored.children, members, strict=True):
         _set_type(types, child, member, path)
 
 
@@ -142,12 +130,12 @@ def _orc_kind(wanted: Type) -> tuple[OrcKind, tuple[Type, ...]]:
             return _PLAIN_KINDS[name], ()
 
 
-def _same_encoding(found: OrcType, kind: OrcKind, wanted: Type) -> bool:
+def _same_encoding(stored: OrcType, kind: OrcKind, wanted: Type) -> bool:
     """Tell whether the streams of a column have the same encoding under the wanted kind."""
     if kind is OrcKind.DECIMAL and isinstance(wanted, Primitive):
-        return found.kind is kind and (found.precision or 38, found.scale) == wanted.args
+        return stored.kind is kind and (stored.precision or 38, stored.scale) == wanted.args
     alike = next((group for group in (_TEXTS, _TIMES) if kind in group), frozenset({kind}))
-    return found.kind in alike
+    return stored.kind in alike
 
 
 def _rewrite(tail: OrcTail, types: Sequence[OrcType], user_metadata: Mapping[str, str]) -> tuple[int, bytes]:
@@ -155,11 +143,7 @@ def _rewrite(tail: OrcTail, types: Sequence[OrcType], user_metadata: Mapping[str
     if source is None:
         raise BadFileError("an empty file has no footer", path=tail.path)
     footer = compress(_footer(source, types, user_metadata), tail.compression, source.block_size)
-    postscript = b"".join(
-        encode_field(number, len(footer) if number == _FOOTER_LENGTH else value, wire)
-        for number, wire, value in source.postscript.fields
-    )
-    return source.footer_start, footer + postscript + bytes([len(postscript)])
+    return source.footer_start, source.end(footer)
 
 
 def _footer(source: TailBytes, types: Sequence[OrcType], user_metadata: Mapping[str, str]) -> bytes:

@@ -49,15 +49,13 @@ def decode_varint(data: bytes, at: int) -> tuple[int, int]:
     result = shift = 0
     while True:
         if at >= len(data) or shift > _MAX_SHIFT:
-            message = "a number is cut off or too long"
-            raise WireError(message)
+            raise WireError("a number is cut off or too long")
         byte = data[at]
         at += 1
         result |= (byte & 0x7F) << shift
         if byte < _ONE_BYTE:
             if shift == _MAX_SHIFT and byte > 1:
-                message = "a number has more than 64 bits"
-                raise WireError(message)
+                raise WireError("a number has more than 64 bits")
             return result, at
         shift += 7
 
@@ -87,8 +85,7 @@ def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[WireField]:
     at, end = 0, len(data)
     while at < end:
         if len(fields) >= most:
-            message = f"a message has more than {most} fields"
-            raise WireError(message)
+            raise WireError(f"a message has more than {most} fields")
         key, at = (data[at], at + 1) if data[at] < _ONE_BYTE else decode_varint(data, at)
         wire = key & 7
         value: int | bytes
@@ -102,8 +99,7 @@ def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[WireField]:
             else:
                 length, at = decode_varint(data, at)
             if at + length > end or not key >> 3:
-                message = "a field is cut off or of no known kind"
-                raise WireError(message)
+                raise WireError("a field is cut off or of no known kind")
             value = data[at : at + length]
             at += length
         fields.append(WireField(key >> 3, wire, value))
@@ -164,8 +160,7 @@ class Message:
             at = 0
             while at < len(value):
                 if len(found) >= MAX_FIELDS:
-                    message = f"a list has more than {MAX_FIELDS} numbers"
-                    raise WireError(message)
+                    raise WireError(f"a list has more than {MAX_FIELDS} numbers")
                 item, at = decode_varint(value, at)
                 found.append(item)
         return tuple(found)
@@ -180,5 +175,4 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        message = "a text is not UTF-8"
-        raise WireError(message) from error
+        raise WireError("a text is not UTF-8") from error

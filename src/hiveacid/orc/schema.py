@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Array, Field, HiveType, Map, Primitive, Struct, Union
-from hiveacid.orc.tail import ACID_FIELDS, ROW, OrcKind, OrcTail, OrcType
+from hiveacid.orc.tail import ROW, OrcKind, OrcTail, OrcType
 
-_PRIMITIVES = {
+HIVE_NAMES = {
     OrcKind.BOOLEAN: "boolean",
     OrcKind.BYTE: "tinyint",
     OrcKind.SHORT: "smallint",
@@ -19,15 +19,8 @@ _PRIMITIVES = {
     OrcKind.DATE: "date",
     OrcKind.TIMESTAMP_INSTANT: LOCAL_TIMESTAMP,
 }
-_ACID_NAMES = [name.lower() for name in ACID_FIELDS]
+"""Hive's names of the types without lengths or digits."""
 _OLD_DECIMAL = (38, 18)  # Hive 0.11 and 0.12 wrote none
-
-
-def is_acid_root(tail: OrcTail) -> bool:
-    """Tell whether ORC readers treat a file as one of ACID events: its root has the six names in order, in any case."""
-    if not tail.types or [name.lower() for name in tail.types[0].names] != _ACID_NAMES:
-        return False
-    return tail.types[tail.types[0].children[-1]].kind is OrcKind.STRUCT
 
 
 def row_schema(tail: OrcTail) -> Struct:
@@ -37,12 +30,12 @@ def row_schema(tail: OrcTail) -> Struct:
     """
     if not tail.types:
         return Struct(())
-    found = _hive_type(tail, ROW if is_acid_root(tail) else 0)
-    return found if isinstance(found, Struct) else Struct((Field("_col0", found),))
+    root = _hive_type(tail, ROW if tail.is_acid else 0)
+    return root if isinstance(root, Struct) else Struct((Field("_col0", root),))
 
 
-def _hive_type(tail: OrcTail, at: int) -> HiveType:
-    node = tail.types[at]
+def _hive_type(tail: OrcTail, column_id: int) -> HiveType:
+    node = tail.types[column_id]
     match node.kind:
         case OrcKind.STRUCT:
             fields = zip(node.names, node.children, strict=True)
@@ -65,4 +58,4 @@ def _primitive(node: OrcType) -> Primitive:
         case OrcKind.VARCHAR | OrcKind.CHAR:
             name = "varchar" if node.kind is OrcKind.VARCHAR else "char"
             return Primitive(name, (node.maximum_length or 0,))
-    return Primitive(_PRIMITIVES[node.kind])
+    return Primitive(HIVE_NAMES[node.kind])

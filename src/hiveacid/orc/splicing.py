@@ -23,7 +23,6 @@ _CONTENT_LENGTH, _STRIPES, _NUMBER_OF_ROWS, _STATISTICS, _CALENDAR = 2, 3, 6, 7,
 _PROLEPTIC_GREGORIAN = (
     2  # the calendar of Arrow and pyorc; for a file without this mark only Hive 3.1 assumes it
 )
-_FOOTER_LENGTH, _METADATA_LENGTH = 1, 5  # of the postscript
 _OFFSET = 1  # of a stripe's entry in the footer
 
 
@@ -87,12 +86,7 @@ def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[O
     )
     metadata = compress(metadata, first.compression, source.block_size)
     footer = compress(_footer(pieces, end), first.compression, source.block_size)
-    changed = {_FOOTER_LENGTH: len(footer), _METADATA_LENGTH: len(metadata)}
-    postscript = b"".join(
-        encode_field(item.number, changed.get(item.number, item.value), item.wire)
-        for item in source.postscript.fields
-    )
-    data = metadata + footer + postscript + bytes([len(postscript)])
+    data = metadata + source.end(footer, metadata)
     return parse_tail(data, end + len(data), path), data
 
 

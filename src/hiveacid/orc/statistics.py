@@ -59,8 +59,7 @@ def _decimal(text: str | None) -> Decimal | None:
         return None
     number = Decimal(text) if len(text) <= _LONGEST_DECIMAL else Decimal("NaN")
     if not number.is_finite() or abs(number.adjusted()) > _LONGEST_DECIMAL:
-        message = "a decimal of the statistics is no number of a column"
-        raise WireError(message)
+        raise WireError("a decimal of the statistics is no number of a column")
     return number
 
 
@@ -99,8 +98,7 @@ def decode_statistics(data: bytes) -> ColumnStatistics:
             try:
                 bounds = read(part)
             except InvalidOperation as error:
-                text = "a decimal of the statistics is no number"
-                raise WireError(text) from error
+                raise WireError("a decimal of the statistics is no number") from error
     return ColumnStatistics(message.integer(1), has_null is None or bool(has_null), *bounds)
 
 
@@ -129,5 +127,4 @@ class StatisticsList(Sequence[ColumnStatistics]):
         try:
             return decode_statistics(self.raw[index])
         except WireError as error:
-            message = f"column statistics are damaged ({error})"
-            raise BadFileError(message, path=self.path) from error
+            raise BadFileError(f"column statistics are damaged ({error})", path=self.path) from error

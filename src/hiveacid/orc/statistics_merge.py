@@ -10,6 +10,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 
 from hiveacid.orc.protobuf import EIGHT_BYTES, Message, encode_field, encode_packed
 
@@ -46,7 +47,7 @@ def _signed(number: int, value: int) -> bytes:
     return encode_field(number, (value << 1 ^ value >> 63) & ((1 << 64) - 1))
 
 
-def _merge_ranges(parts: Sequence[Message], low: int, high: int, sums: int | None) -> bytes:
+def _merge_ranges(parts: Sequence[Message], low: int = 1, high: int = 2, sums: int | None = None) -> bytes:
     lows, highs = [part.signed(low) for part in parts], [part.signed(high) for part in parts]
     out = b""
     if None not in lows and None not in highs:
@@ -60,17 +61,9 @@ def _merge_ranges(parts: Sequence[Message], low: int, high: int, sums: int | Non
     return out
 
 
-def _merge_integers(parts: Sequence[Message]) -> bytes:
-    return _merge_ranges(parts, 1, 2, 3)
-
-
-def _merge_dates(parts: Sequence[Message]) -> bytes:
-    return _merge_ranges(parts, 1, 2, None)
-
-
 def _merge_timestamps(parts: Sequence[Message]) -> bytes:
     # in the writer's zone and in UTC; without nanoseconds (5, 6) a bound covers its whole millisecond
-    return _merge_ranges(parts, 1, 2, None) + _merge_ranges(parts, 3, 4, None)
+    return _merge_ranges(parts) + _merge_ranges(parts, 3, 4)
 
 
 def _merge_doubles(parts: Sequence[Message]) -> bytes:
@@ -94,10 +87,6 @@ def _merge_strings(parts: Sequence[Message]) -> bytes:
     return out + _merge_totals(parts, 3)
 
 
-def _merge_binaries(parts: Sequence[Message]) -> bytes:
-    return _merge_totals(parts, 1)
-
-
 def _merge_totals(parts: Sequence[Message], number: int) -> bytes:
     totals = [part.signed(number) for part in parts]
     return b"" if None in totals else _signed(number, sum(one or 0 for one in totals))
@@ -118,12 +107,12 @@ def _merge_decimals(parts: Sequence[Message]) -> bytes:
 
 
 _MERGES: dict[int, Callable[[Sequence[Message]], bytes]] = {
-    _INTEGERS: _merge_integers,
+    _INTEGERS: partial(_merge_ranges, sums=3),
     _DOUBLES: _merge_doubles,
     _STRINGS: _merge_strings,
     _BOOLEANS: _merge_booleans,
     _DECIMALS: _merge_decimals,
-    _DATES: _merge_dates,
-    _BINARIES: _merge_binaries,
+    _DATES: _merge_ranges,
+    _BINARIES: partial(_merge_totals, number=1),
     _TIMES: _merge_timestamps,
 }

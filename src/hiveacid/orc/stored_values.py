@@ -12,7 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.core.schema.types import (
+    LOCAL_TIMESTAMP,
+    Array,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    has_primitive,
+    parse_type,
+)
 from hiveacid.errors import UnsupportedFeatureError
 
 _SECOND = 1_000_000  # microseconds
@@ -50,18 +59,18 @@ def arrow_type(hive: HiveType) -> Any:
         case Map(key, value):
             return pa.map_(arrow_type(key), arrow_type(value))
         case Struct(fields):
-            return pa.struct([pa.field(one.name, arrow_type(one.type)) for one in fields])
+            return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in fields])
     raise UnsupportedFeatureError(f"values of {hive} can't be written without Spark")
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> Any:
     """Return the Arrow schema of a table's columns."""
-    return pa.schema([pa.field(one.name, arrow_type(parse_type(one.type))) for one in columns])
+    return pa.schema([pa.field(column.name, arrow_type(parse_type(column.type))) for column in columns])
 
 
 def to_stored_values(values: Any, hive: HiveType) -> Any:
     """Return a column's values in the form that Hive stores."""
-    if not _is_padded_or_cut(hive):
+    if not has_primitive(hive, _BOUNDED_TEXTS):
         return values
     match hive:
         case Primitive("varchar", (length,)):
@@ -75,19 +84,6 @@ def to_stored_values(values: Any, hive: HiveType) -> Any:
 def without_offset(values: Any) -> Any:
     """Return a copy of an array without offset and without members outside of its slice."""
     return pa.concat_arrays([values, values.slice(0, 0)])
-
-
-def _is_padded_or_cut(hive: HiveType) -> bool:
-    match hive:
-        case Primitive(name):
-            return name in _BOUNDED_TEXTS
-        case Array(element):
-            return _is_padded_or_cut(element)
-        case Map(key, value):
-            return _is_padded_or_cut(key) or _is_padded_or_cut(value)
-        case Struct(fields):
-            return any(_is_padded_or_cut(one.type) for one in fields)
-    return False
 
 
 def _stored_members(values: Any, hive: HiveType) -> Any:
@@ -104,7 +100,9 @@ def _stored_members(values: Any, hive: HiveType) -> Any:
                 mask=nulls,
             )  # fmt: skip
         case Struct(fields):
-            members = [to_stored_values(values.field(at), one.type) for at, one in enumerate(fields)]
+            members = [
+                to_stored_values(values.field(index), field.type) for index, field in enumerate(fields)
+            ]
             return pa.StructArray.from_arrays(members, fields=list(values.type), mask=nulls)
     return values
 
@@ -118,8 +116,7 @@ def has_early_fractions(values: Any, hive: HiveType) -> bool:
         case Primitive("timestamp") | Primitive("timestamp with local time zone"):
             micros = values.cast(pa.int64())
             whole = pc.multiply(pc.divide(micros, _SECOND), _SECOND)
-            found = pc.any(pc.and_(pc.less(micros, 0), pc.not_equal(micros, whole))).as_py()
-            return bool(found)
+            return bool(pc.any(pc.and_(pc.less(micros, 0), pc.not_equal(micros, whole))).as_py())
         case Primitive():
             return False
         case Array(element):
@@ -127,5 +124,7 @@ def has_early_fractions(values: Any, hive: HiveType) -> bool:
         case Map(key, value):
             return has_early_fractions(values.keys, key) or has_early_fractions(values.items, value)
         case Struct(fields):
-            return any(has_early_fractions(values.field(at), one.type) for at, one in enumerate(fields))
+            return any(
+                has_early_fractions(values.field(index), field.type) for index, field in enumerate(fields)
+            )
     return False

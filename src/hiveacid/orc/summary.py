@@ -6,15 +6,13 @@ import threading
 from dataclasses import dataclass, replace
 
 from hiveacid.core.compaction.disjoint_files import Key
+from hiveacid.core.format.row_key import FORMAT_VERSION
 from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError
 from hiveacid.orc.lru_cache import LruCache
-from hiveacid.orc.schema import is_acid_root, row_schema
+from hiveacid.orc.schema import row_schema
 from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW_ID, OrcTail
-
-_FORMAT_VERSION = "hive.acid.version"
-
 
 _MAX_SUMMARIES = 50_000
 
@@ -55,6 +53,11 @@ class Range:
     high: int
 
     @property
+    def is_single(self) -> bool:
+        """Tell whether the column has one value only."""
+        return self.low == self.high
+
+    @property
     def bits(self) -> int:
         """Return the number of bits that hold the distance of any value from ``low``."""
         return (self.high - self.low).bit_length()
@@ -90,12 +93,13 @@ class FileSummary:
 def summarize(tail: OrcTail) -> FileSummary:
     """Return the summary of a tail. Raises BadFileError."""
     schema = row_schema(tail)
-    if not is_acid_root(tail):
+    if not tail.is_acid:
         return FileSummary(tail.number_of_rows, schema)
     write_id = _range(tail, ORIGINAL_WRITE_ID)
     if write_id is not None and write_id.high > LAST_ID:
-        message = f"the write id {write_id.high} is above {LAST_ID}, the highest that can be"
-        raise BadFileError(message, path=tail.path)
+        raise BadFileError(
+            f"the write id {write_id.high} is above {LAST_ID}, the highest that can be", path=tail.path
+        )
     return FileSummary(
         tail.number_of_rows,
         schema,
@@ -116,7 +120,7 @@ def _has_events(tail: OrcTail) -> bool:
     operations = _range(tail, OPERATION)
     if operations is not None:
         return operations.high > 0
-    return not tail.user_metadata.get(_FORMAT_VERSION)
+    return not tail.user_metadata.get(FORMAT_VERSION)
 
 
 def _range(tail: OrcTail, column: int) -> Range | None:

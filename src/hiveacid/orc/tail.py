@@ -16,7 +16,7 @@ from hiveacid.orc.compression_chunks import (
     Compression,
     decompress,
 )
-from hiveacid.orc.protobuf import Message, WireError
+from hiveacid.orc.protobuf import Message, WireError, encode_field
 from hiveacid.orc.statistics import StatisticsList, decode_statistics
 from hiveacid.ports.file_system import FileSystem
 
@@ -25,8 +25,10 @@ ACID_FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTr
 OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID, CURRENT_WRITE_ID, ROW = range(1, 7)
 """ORC column ids of those fields."""
 
+_ACID_NAMES = [name.lower() for name in ACID_FIELDS]
 _FIRST_READ = 16 * 1024
 _MAGIC = b"ORC"
+_FOOTER_LENGTH, _METADATA_LENGTH = 1, 5  # of the postscript
 # Limits for the numbers in a tail: no writer reaches them, and they protect a reader's memory and time.
 _MAX_ROWS = 1 << 48
 _MAX_DIGITS = 38
@@ -114,6 +116,17 @@ class TailBytes:
     postscript: Message = field(repr=False)
     block_size: int
 
+    def end(self, footer: bytes, metadata: bytes | None = None) -> bytes:
+        """Return a new footer, and the postscript with its length and that of new ``metadata``."""
+        lengths = {_FOOTER_LENGTH: len(footer)} | (
+            {} if metadata is None else {_METADATA_LENGTH: len(metadata)}
+        )
+        postscript = b"".join(
+            encode_field(number, lengths.get(number, value), wire)
+            for number, wire, value in self.postscript.fields
+        )
+        return footer + postscript + bytes([len(postscript)])
+
 
 @dataclass(frozen=True)
 class OrcTail:
@@ -141,10 +154,11 @@ class OrcTail:
 
     @property
     def is_acid(self) -> bool:
-        """Tell whether the root is the ACID event struct."""
-        return (
-            bool(self.types) and self.types[0].names == ACID_FIELDS and self.types[ROW].kind is OrcKind.STRUCT
-        )
+        """Tell whether ORC readers treat the file as one of ACID events: its root has the six names in order, in any case."""
+        root = self.types[0] if self.types else OrcType(OrcKind.STRUCT)
+        if root.kind is not OrcKind.STRUCT or [name.lower() for name in root.names] != _ACID_NAMES:
+            return False
+        return self.types[root.children[-1]].kind is OrcKind.STRUCT
 
     def column_id(self, *names: str) -> int | None:
         """Return the column id of a field by its path of names (compared without case), None if there is none."""
@@ -169,7 +183,11 @@ def read_tail(fs: FileSystem, path: str, size: int) -> OrcTail:
     data = _read(fs, path, size, min(size, _FIRST_READ))
     try:
         postscript = _postscript(data)
-        need = 1 + data[-1] + sum(postscript.integer(number) or 0 for number in (1, 5))
+        need = (
+            1
+            + data[-1]
+            + sum(postscript.integer(number) or 0 for number in (_FOOTER_LENGTH, _METADATA_LENGTH))
+        )
         if need > size:
             _raise_wire_error("the tail is longer than the file")
         if need > MAX_SECTION:
@@ -192,8 +210,7 @@ def parse_tail(data: bytes, size: int, path: str) -> OrcTail:
 def _read(fs: FileSystem, path: str, size: int, length: int) -> bytes:
     data = fs.read_bytes(path, size - length, length)
     if len(data) != length:
-        message = f"the file is shorter than {size} bytes"
-        raise BadFileError(message, path=path)
+        raise BadFileError(f"the file is shorter than {size} bytes", path=path)
     return data
 
 
@@ -224,8 +241,8 @@ class _Parser:
 
     def parse(self) -> OrcTail:
         end = len(self.data) - 1 - self.data[-1]
-        footer_length = self.postscript.integer(1) or 0
-        metadata_length = self.postscript.integer(5) or 0
+        footer_length = self.postscript.integer(_FOOTER_LENGTH) or 0
+        metadata_length = self.postscript.integer(_METADATA_LENGTH) or 0
         footer = Message.parse(self._section(end - footer_length, end))
         metadata = self._section(end - footer_length - metadata_length, end - footer_length)
         types = _types(footer)
@@ -259,8 +276,7 @@ class _Parser:
         except ValueError:
             _raise_wire_error("unknown compression")
         if kind not in _READABLE_CODECS:
-            message = f"ORC compression {kind.name} is not supported: {self.path}"
-            raise UnsupportedFeatureError(message)
+            raise UnsupportedFeatureError(f"ORC compression {kind.name} is not supported: {self.path}")
         return kind
 
     def _section(self, start: int, end: int) -> bytes:

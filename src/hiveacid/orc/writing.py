@@ -20,11 +20,11 @@ from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, 
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.orc.splicing import StripeBlock, read_stripes
 from hiveacid.orc.stored_values import has_early_fractions, to_stored_values
+from hiveacid.orc.tail import ACID_FIELDS
 
 CODECS = ("none", "zlib", "snappy", "lz4")
 """Codecs that Hive 3.1 and Hive 4 read (``orc.compress``); only Hive 4 reads ZSTD."""
 
-_ACID = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
 _INSERT = 0
 _BLOCK, _STRIDE, _BATCH = 65536, 10_000, 8192  # bytes; rows
 
@@ -49,7 +49,7 @@ def write_rows(
     types = [parse_type(column.type) for column in columns]
     values = [to_stored_values(array, of) for array, of in zip(batch.columns, types, strict=True)]
     fixed = [] if keys is None else _key_columns(keys, batch.num_rows)
-    names = [*_ACID[: len(fixed)], *(f"c{at}" for at in range(len(values)))]
+    names = [*ACID_FIELDS[: len(fixed)], *(f"c{index}" for index in range(len(values)))]
     table = pa.table([*fixed, *values], names=names)
     odd = any(has_early_fractions(array, of) for array, of in zip(values, types, strict=True))
     return read_stripes(_by_pyorc(table, types, codec) if odd else _by_arrow(table, codec))

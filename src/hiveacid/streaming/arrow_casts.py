@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import SchemaMismatchError
 from hiveacid.orc.stored_values import arrow_schema, without_offset
 
 _TEXTS = frozenset({"string", "varchar", "char"})
-
-
-def wanted_columns(table: TableDefinition, static: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns that records have to bring: all but the static partition columns."""
-    return tuple(c for c in (*table.columns, *table.partition_columns) if c.name not in static)
 
 
 def cast_columns(given: Any, columns: tuple[Column, ...]) -> Any:
@@ -54,8 +48,7 @@ def _cast(values: Any, field: Any) -> Any:
     if pa.types.is_dictionary(have):
         values, have = values.dictionary_decode(), have.value_type
     if not pa.types.is_null(have) and _family(have) != _family(want):
-        message = f"column {field.name} of the records is {have}, the table's needs {want}"
-        raise SchemaMismatchError(message)
+        raise SchemaMismatchError(f"column {field.name} of the records is {have}, the table's needs {want}")
     if pa.types.is_timestamp(have) and pa.types.is_timestamp(want) and bool(have.tz) != bool(want.tz):
         message = (
             f"column {field.name}: times {'with' if have.tz else 'without'} a zone don't fit a column "

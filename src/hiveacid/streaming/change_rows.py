@@ -21,7 +21,16 @@ from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.evolution import matching, recipe
-from hiveacid.core.schema.types import Array, Field, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.core.schema.types import (
+    Array,
+    Field,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    nested_types,
+    parse_type,
+)
 from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
 from hiveacid.core.snapshot.originals import OriginalRows
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
@@ -281,16 +290,10 @@ def _require_readable(where: str, column: Column, have: HiveType) -> None:
 
 
 def _is_plain(hive: HiveType) -> bool:
-    match hive:
-        case Primitive(name):
-            return name in _PLAIN
-        case Array(element):
-            return _is_plain(element)
-        case Map(key, value):
-            return _is_plain(key) and _is_plain(value)
-        case Struct(fields):
-            return all(_is_plain(one.type) for one in fields)
-    return False
+    return all(
+        part.name in _PLAIN if isinstance(part, Primitive) else isinstance(part, Array | Map | Struct)
+        for part in nested_types(hive)
+    )
 
 
 def _is_convertible(have: HiveType, want: HiveType) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from hiveacid.catalog.opening import open_store, require_existing_warehouse, settings_of_store
 from hiveacid.config import Settings, keys
@@ -33,7 +34,11 @@ if TYPE_CHECKING:
     from hiveacid.core.transactions.stream_progress import StreamBatch
     from hiveacid.ports.store import TransactionStore, WarehouseStore
 
-_ATTEMPTS = 5  # at a batch whose partitions others overwrite
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 5
+"""Number of attempts at a write whose partitions others overwrite."""
 _ASK_AFTER = 1000  # ms since the store last said that the transaction is alive
 _HARMLESS = (BadRecordError, SchemaMismatchError, ConfigError)  # raised before anything of a call was taken
 
@@ -139,7 +144,7 @@ class Connection:
         with self._alone():
             if self._open:
                 raise TransactionStateError("a transaction is open: commit or abort it before the next")
-            for _ in range(_ATTEMPTS):
+            for _ in range(ATTEMPTS):
                 if self._batch is None or self._batch.is_used_up:
                     self._renew()
                 assert self._batch is not None  # noqa: S101 - `_renew`
@@ -316,6 +321,24 @@ class Connection:
 
     def _count_aborted(self, count: int) -> None:
         self.stats = replace(self.stats, aborted_transactions=self.stats.aborted_transactions + count)
+
+
+def retry_conflicts(work: str, attempt: Callable[[], T]) -> T:
+    """Return the result of ``attempt``, which is called again after each WriteConflictError, `ATTEMPTS` times in all.
+
+    ``work``: what an attempt writes, for the error. Raises WriteConflictError after the last attempt.
+    """
+    for count in range(1, ATTEMPTS + 1):
+        try:
+            return attempt()
+        except WriteConflictError as error:
+            if count == ATTEMPTS:
+                raise WriteConflictError(
+                    f"{work} was tried {count} times, each time in a new transaction, and other writers overwrote the "
+                    f"same table or partitions first. Nothing was written. Run it again. Last conflict: {error}"
+                ) from error
+            logger.info("%s lost a race; trying again", work)
+    raise AssertionError  # the loop returns or raises
 
 
 def _name(table: str | TableName) -> TableName:

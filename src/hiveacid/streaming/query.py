@@ -5,17 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey, StreamProgress, refusal
-from hiveacid.errors import StreamReplayedError, WriteConflictError
-
-if TYPE_CHECKING:
-    from hiveacid.streaming.connection import Connection
+from hiveacid.errors import StreamReplayedError
+from hiveacid.streaming.connection import Connection, retry_conflicts
 
 logger = logging.getLogger(__name__)
-
-_ATTEMPTS = 5  # at a batch whose partitions others overwrite
 
 
 @dataclass(frozen=True)
@@ -46,31 +42,28 @@ class QueryStream:
         somebody). Raises what `Connection.write` and `Connection.commit` do, and StreamFencedError; then nothing of the
         batch is visible.
         """
-        known = self.progress
-        batch = StreamBatch(known.stream, known.checkpoint, known.epoch, batch_id)
+        progress = self.progress
+        batch = StreamBatch(progress.stream, progress.checkpoint, progress.epoch, batch_id)
         try:
-            refused = refusal(known, batch)
+            refused = refusal(progress, batch)
             if refused is not None:
                 raise refused
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    return self._attempt(batch, rows())
-                except WriteConflictError:
-                    if attempt == _ATTEMPTS:
-                        raise
+            return retry_conflicts(
+                f"batch {batch_id} of stream {batch.stream}", lambda: self._attempt(batch, rows())
+            )
         except StreamReplayedError as replayed:
             logger.info("%s", replayed)
-        return None
+            return None
 
     def _attempt(self, batch: StreamBatch, rows: Iterable[Any]) -> int:
-        stream = self.connection
-        stream.begin_transaction()
+        connection = self.connection
+        connection.begin_transaction()
         try:
-            stream.carry(batch)
-            for some in rows:
-                stream.write(some)
+            connection.carry(batch)
+            for records in rows:
+                connection.write(records)
         except BaseException:
-            if stream.in_transaction:
-                stream.abort()
+            if connection.in_transaction:
+                connection.abort()
             raise
-        return stream.commit()
+        return connection.commit()

@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, nested_types, parse_type
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.arrow_casts import cast, cast_columns, parse_texts
@@ -268,7 +268,7 @@ class JsonWriter(_LineWriter):
         types = [parse_type(column.type) for column in columns]
         if _NO_OBJECT.search(data):
             _require_objects(data)
-        if any(map(_has_map, types)):
+        if any(isinstance(part, Map) for hive in types for part in nested_types(hive)):
             texts = pa.RecordBatch.from_pylist(self._objects(data, columns, types), plain)
         else:
             table = pyarrow.json.read_json(
@@ -328,30 +328,12 @@ def _json_type(of: Any) -> Any:
     return of
 
 
-def _has_map(hive: HiveType) -> bool:
-    match hive:
-        case Map():
-            return True
-        case Array(element):
-            return _has_map(element)
-        case Struct(fields):
-            return any(_has_map(one.type) for one in fields)
-    return False
-
-
 def _check_maps(name: str, hive: HiveType) -> None:
-    match hive:
-        case Map(key, value):
-            if str(key) != "string":
-                raise UnsupportedFeatureError(
-                    f"column {name}: keys of JSON objects are texts, not {key}: use Arrow or Python dicts"
-                )
-            _check_maps(name, value)
-        case Array(element):
-            _check_maps(name, element)
-        case Struct(fields):
-            for one in fields:
-                _check_maps(name, one.type)
+    for part in nested_types(hive):
+        if isinstance(part, Map) and str(part.key) != "string":
+            raise UnsupportedFeatureError(
+                f"column {name}: keys of JSON objects are texts, not {part.key}: use Arrow or Python dicts"
+            )
 
 
 def _json_value(value: Any, hive: HiveType) -> Any:

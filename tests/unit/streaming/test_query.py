@@ -141,7 +141,9 @@ def test_an_overwritten_partition_is_written_again(wh: Warehouse) -> None:
         yield some(batch)
 
     assert stream.deliver(0, lambda: rows(0)) == 30
-    with pytest.raises(WriteConflictError):
+    with pytest.raises(
+        WriteConflictError, match=r"batch 1 of stream .+ was tried 5 times, .* Last conflict: "
+    ):
         stream.deliver(1, lambda: rows(1))
     assert stream.deliver(1, lambda: rows(1)) == 30
     kept = [one for one in some(0) if one["p"] != 1]

@@ -9,6 +9,7 @@ Limits are those of ``HiveDecimal``, ``HiveVarchar`` and ``HiveChar``.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
@@ -88,6 +89,26 @@ class Union:
 
 
 HiveType: TypeAlias = Primitive | Array | Map | Struct | Union
+
+
+def nested_types(hive: HiveType) -> Iterator[HiveType]:
+    """Yield a type and all types inside of it; alternatives of unions are left out, as no value of one is converted."""
+    yield hive
+    match hive:
+        case Array(element):
+            yield from nested_types(element)
+        case Map(key, value):
+            yield from nested_types(key)
+            yield from nested_types(value)
+        case Struct(fields):
+            for field in fields:
+                yield from nested_types(field.type)
+
+
+def has_primitive(hive: HiveType, names: Collection[str]) -> bool:
+    """Tell whether a type is, or has inside of it, a primitive type of one of the names."""
+    return any(isinstance(part, Primitive) and part.name in names for part in nested_types(hive))
+
 
 _PLAIN = {
     "boolean": "boolean",

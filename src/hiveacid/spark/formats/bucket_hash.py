@@ -158,8 +158,9 @@ class _Hashing:
 
     def _decimal(self, value: SparkColumn) -> SparkColumn:
         if not self.facts.classic:
-            msg = "rows cannot be bucketed by a decimal on Spark Connect: Hive's own class is needed for it"
-            raise UnsupportedFeatureError(msg)
+            raise UnsupportedFeatureError(
+                "rows cannot be bucketed by a decimal on Spark Connect: Hive's own class is needed for it"
+            )
         number = call(self.facts, value, "toJavaBigDecimal", "java.math.BigDecimal")
         hive = call_static(self.facts, _DECIMAL, "create", _DECIMAL, [number])
         if self.old:

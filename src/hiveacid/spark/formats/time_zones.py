@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, has_primitive, parse_type
 from hiveacid.spark.formats.expressions import as_column
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def from_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
         return F.to_utc_timestamp(F.from_utc_timestamp(item, stored), session)
 
     kinds = {"char", _WALL_CLOCK} if zones else {"char"}
-    return _convert(as_column(value), kind, kinds, leaf) if _contains(kind, kinds) else value
+    return _convert(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
 
 
 def to_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
@@ -59,12 +59,12 @@ def to_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
         return F.to_utc_timestamp(F.from_utc_timestamp(item, session), stored)
 
     kinds = ({_WALL_CLOCK} if zones else set()) | ({_INSTANT} if shift else set())
-    return _convert(as_column(value), kind, kinds, leaf) if _contains(kind, kinds) else value
+    return _convert(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
 
 
 def _zones(facts: SparkFacts, kind: HiveType) -> tuple[str, str] | None:
     """Return the zones of files and session if a type has wall clocks that differ between them."""
-    if facts.shown_as_stored or not _contains(kind, {_WALL_CLOCK}):
+    if facts.shown_as_stored or not has_primitive(kind, {_WALL_CLOCK}):
         return None
     stored, session = facts.stored_time_zone, facts.session_time_zone
     return None if facts.zones.are_alike(facts.spark, stored, session) else (stored, session)
@@ -83,26 +83,13 @@ def _instant_shift(facts: SparkFacts, hive: str) -> int:
     return int(zone.getOffset(_ORC_EPOCH_MILLIS))
 
 
-def _contains(hive: HiveType, kinds: set[str]) -> bool:
-    match hive:
-        case Primitive(name=name):
-            return name in kinds
-        case Array(element=element):
-            return _contains(element, kinds)
-        case Map(key=key, value=value):
-            return _contains(key, kinds) or _contains(value, kinds)
-        case Struct(fields=fields):
-            return any(_contains(field.type, kinds) for field in fields)
-    return False
-
-
 def _convert(
     value: SparkColumn,
     hive: HiveType,
     kinds: set[str],
     leaf: Callable[[SparkColumn, Primitive], SparkColumn],
 ) -> SparkColumn:
-    if not _contains(hive, kinds):
+    if not has_primitive(hive, kinds):
         return value
     match hive:
         case Primitive():
@@ -110,9 +97,9 @@ def _convert(
         case Array(element=element):
             return F.transform(value, lambda item: _convert(item, element, kinds, leaf))
         case Map(key=key, value=item):
-            if _contains(item, kinds):
+            if has_primitive(item, kinds):
                 value = F.transform_values(value, lambda _, v: _convert(v, item, kinds, leaf))
-            if _contains(key, kinds):
+            if has_primitive(key, kinds):
                 value = F.transform_keys(value, lambda k, _: _convert(k, key, kinds, leaf))
             return value
         case Struct(fields=fields):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
+from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, has_primitive, parse_type
 from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ _HIVE_NAMES: dict[type[T.DataType], str] = {
     T.TimestampType: "timestamp",
     T.TimestampNTZType: "timestamp",
 }
+_BOUNDED_TEXTS = ("char", "varchar")
 _NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType)
 
 
@@ -122,41 +123,24 @@ def store_cast(value: SparkColumn, have: T.DataType, want: HiveType, column: str
 
 def cut_to_length(value: SparkColumn, want: HiveType) -> SparkColumn:
     """Return texts cut to the lengths of ``want``, char padded, at any depth."""
+    if not has_primitive(want, _BOUNDED_TEXTS):
+        return value
     match want:
         case Primitive(name="varchar", args=(length,)):
             return F.substring(value, 1, length)
         case Primitive(name="char", args=(length,)):
             return F.rpad(F.substring(value, 1, length), length, " ")
-        case Array(element=element) if _has_bounded_text(element):
+        case Array(element=element):
             return F.transform(value, lambda item: cut_to_length(item, element))
-        case Struct(fields=fields) if _has_bounded_text(want):
+        case Struct(fields=fields):
             inner = F.struct(*[cut_to_length(value.getField(f.name), f.type).alias(f.name) for f in fields])
             return F.when(value.isNotNull(), inner)
-        case Map(key=key, value=item) if _has_bounded_text(want):
-            fitted = (
-                F.transform_values(value, lambda _, v: cut_to_length(v, item))
-                if _has_bounded_text(item)
-                else value
-            )
-            return (
-                F.transform_keys(fitted, lambda k, _: cut_to_length(k, key))
-                if _has_bounded_text(key)
-                else fitted
-            )
+        case Map(key=key, value=item):
+            if has_primitive(item, _BOUNDED_TEXTS):
+                value = F.transform_values(value, lambda _, v: cut_to_length(v, item))
+            if has_primitive(key, _BOUNDED_TEXTS):
+                value = F.transform_keys(value, lambda k, _: cut_to_length(k, key))
     return value
-
-
-def _has_bounded_text(hive: HiveType) -> bool:
-    match hive:
-        case Primitive(name=name):
-            return name in ("char", "varchar")
-        case Array(element=element):
-            return _has_bounded_text(element)
-        case Map(key=key, value=value):
-            return _has_bounded_text(key) or _has_bounded_text(value)
-        case Struct(fields=fields):
-            return any(_has_bounded_text(f.type) for f in fields)
-    return False
 
 
 def _strict_cast(

@@ -103,11 +103,9 @@ def shift_relation(relation: Relation, by: int) -> Relation:
 
 def _parser(facts: SparkFacts, text: str) -> Any:
     if not facts.classic:
-        message = "Spark's parser is out of reach on Spark Connect"
-        raise UnsupportedFeatureError(message)
+        raise UnsupportedFeatureError("Spark's parser is out of reach on Spark Connect")
     if substitute_variables(facts, text) != text:
-        message = "variables (${...}) must be replaced before table names are looked for"
-        raise UnsupportedFeatureError(message)
+        raise UnsupportedFeatureError("variables (${...}) must be replaced before table names are looked for")
     return parser_of(facts)
 
 
@@ -180,8 +178,7 @@ class _RelationFinder:
         """Take ``IDENTIFIER('db.t')`` for the name in it; Spark 4.1 and later do so when they parse."""
         expression = node.identifierExpr()
         if expression.nodeName() != "Literal":
-            message = "the name in IDENTIFIER(...) must be a string literal"
-            raise UnsupportedFeatureError(message)
+            raise UnsupportedFeatureError("the name in IDENTIFIER(...) must be a string literal")
         with explain_errors():
             parts = self._parser.parseMultipartIdentifier(str(expression.value().toString()))
         self._append(list(scala_items(parts)), _place(node), visit, travel)
@@ -227,8 +224,7 @@ def _with(node: Any, scope: frozenset[str]) -> Iterator[_Visit]:
 def _place(node: Any) -> tuple[int, int]:
     origin = node.origin()
     if origin.startIndex().isEmpty():
-        message = "Spark's parser does not say where a table's name stands"
-        raise ParseError(message)
+        raise ParseError("Spark's parser does not say where a table's name stands")
     return int(origin.startIndex().get()), int(origin.stopIndex().get()) + 1
 
 
