@@ -1,4 +1,4 @@
-"""The command line: one module for each command, and ``shell`` for the interactive one.
+"""Command line: one module per command; the package ``shell`` is the interactive one.
 
 `main` imports a command's module when it is called, so that ``hiveacid --help`` loads neither PySpark nor SQLAlchemy. For
 the same reason the modules import what they need inside the functions. Commands that only look at the store or at files

@@ -1,4 +1,4 @@
-"""``hiveacid check``: is a table as it should be, and what to do where it is not."""
+"""``hiveacid check``: findings about a table's files and rows, each with advice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(
 ) -> None:
     """Check a table's names, files and rows; print each finding with what to do.
 
-    Changes nothing. Exit code 1 where something is damaged; warnings and notes do not count.
+    Changes nothing. Exit code 1 if something is damaged; warnings and notes do not count.
     """
     wanted = partition_spec(partition)
     with exit_on_errors():

@@ -1,4 +1,4 @@
-"""``hiveacid compact``."""
+"""``hiveacid compact``: compaction of a table in the foreground."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hiveacid.cli.options import (
     type=click.Choice(["minor", "major", "rebalance"]),
     default="major",
     show_default=True,
-    help="What kind.",
+    help="Kind of compaction.",
 )
 @click.option("--minor", "kind", flag_value="minor", help="The same as --kind minor.")
 @click.option("--major", "kind", flag_value="major", help="The same as --kind major.")
@@ -32,10 +32,10 @@ from hiveacid.cli.options import (
 def compact(
     *, connection: ConnectionOptions, name: str, kind: str, partition: str | None, output: str
 ) -> None:
-    """Compact a table, or the partitions of it that have something to do, and remove what no reader needs.
+    """Compact a table, or those of its partitions that need it, and remove directories that no reader needs.
 
-    Minor: deltas become one. Major: everything becomes a base. Rebalance: the same, in evenly filled files. Ends
-    with an error where there is nothing to do.
+    Minor: deltas become one delta. Major: everything becomes a base. Rebalance: a base of evenly filled files. Ends
+    with an error if there is nothing to do.
     """
     with exit_on_errors(), connection.session() as session:
         reports = session.table(name).compact(kind, partition_spec(partition))

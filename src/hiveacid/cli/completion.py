@@ -1,4 +1,4 @@
-"""``hiveacid completion``: what makes Tab complete commands and options in bash, zsh and fish."""
+"""``hiveacid completion``: completion scripts for bash, zsh and fish."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     fish > ~/.config/fish/completions/hiveacid.fish
     """
     kind = get_completion_class(shell)
-    assert kind is not None  # noqa: S101 - the choices are those that click has
+    assert kind is not None  # noqa: S101 - click supports all of _SHELLS
     click.echo(kind(ctx.find_root().command, {}, "hiveacid", "_HIVEACID_COMPLETE").source())

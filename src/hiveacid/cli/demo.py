@@ -14,7 +14,7 @@ from rich.console import Console
 from hiveacid.cli.options import exit_on_errors, output_option
 
 MONTHS = 2
-# Hundreds of short jobs: a JVM that optimises hard would spend most of its time on what runs once.
+# The demo runs hundreds of short jobs, for which the JVM's second compiler costs more time than it saves.
 SESSION = MappingProxyType(
     {
         "spark.driver.memory": "2g",
@@ -41,8 +41,8 @@ SESSION = MappingProxyType(
 def demo(warehouse: Path | None, months: int, output: str) -> None:
     """Load, correct, update, delete and compact the flights out of New York in 2013.
 
-    After every step each changed table, and a reader that holds an old snapshot, is compared with what
-    plain Spark computes from the source. Ends with an error where one differs. Needs the extra "demo".
+    After every step, each changed table and a reader with an old snapshot are compared with the result that
+    plain Spark computes from the source. A difference ends the demo with an error. Needs the extra "demo".
     """
     from hiveacid.demo.compare import DifferenceError  # noqa: PLC0415 - Spark only where it is needed
     from hiveacid.demo.run import run  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""``hiveacid doctor``: what is missing on this machine, and how to put it right."""
+"""``hiveacid doctor``: checks of this machine's installation, each with advice."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _JAVA = 17
 _SPARK = ((3, 5), (5, 0))  # from, below
 _PYTHON = (3, 11)
-_ROOM = 1 << 30  # bytes that should be free
-_SKEW = 2.0  # seconds that the file system's clock may differ
-_PATIENCE = 30  # seconds for another program to answer
+_FREE_BYTES = 1 << 30  # that the disk should have
+_MOST_CLOCK_SKEW = 2.0  # seconds that the file system's clock may differ
+_ANSWER_SECONDS = 30  # seconds that another program has to answer
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """Result of one check: its name, whether it passed, what was found, and advice if it failed."""
 
     check: str
     ok: bool
@@ -50,7 +50,7 @@ class Check:
 @output_option("table", "json")
 def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
     """Look at Python, Java, PySpark, and the warehouse and its store; exit code 1 if something is wrong."""
-    checks = [python(), java(), pyspark(), *workers()]
+    checks = [python(), java(), pyspark(), *worker_pythons()]
     if warehouse is not None:
         checks += [*_check_warehouse(warehouse), transaction_store(warehouse, store)]
     for check in (replace(check, advice="") if check.ok else check for check in checks):
@@ -66,13 +66,13 @@ def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
 
 
 def python() -> Check:
-    """Look at the Python that runs us."""
+    """Check the version of the running Python."""
     found = f"{sys.version.split()[0]} ({sys.executable})"
     return Check("python", sys.version_info >= _PYTHON, found, "Python 3.11 or newer is needed")
 
 
 def java() -> Check:
-    """Look for the Java that Spark will use."""
+    """Check the version of the Java that Spark will use."""
     home = os.environ.get("JAVA_HOME")
     path = f"{home}/bin/java" if home else shutil.which("java")
     advice = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
@@ -80,24 +80,24 @@ def java() -> Check:
         return Check(
             "java", ok=False, found="not found" if path is None else f"{path} does not exist", advice=advice
         )
-    answer = _answer([path, "-version"])
+    answer = _program_output([path, "-version"])
     version = re.search(r'version "(?:1\.)?(\d+)', answer)
     if version is None:
         return Check("java", ok=False, found=f"{path} does not answer", advice=advice)
     return Check("java", int(version[1]) >= _JAVA, f"{version[1]} ({path})", advice)
 
 
-def _answer(command: list[str]) -> str:
-    """Return what a program prints, '' if it does not run."""
+def _program_output(command: list[str]) -> str:
+    """Return the output of a program, '' if it does not run."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout + done.stderr
 
 
 def pyspark() -> Check:
-    """Look at the PySpark that is installed, without starting it."""
+    """Check the version of the installed PySpark, without starting it."""
     advice = "pip install 'hiveacid[spark]' (PySpark 3.5 to 4.x)"
     try:
         found = metadata.version("pyspark")
@@ -108,13 +108,13 @@ def pyspark() -> Check:
     return Check("pyspark", low <= (major, minor) < high, found, advice)
 
 
-def workers() -> Iterator[Check]:
-    """Look at the Python of Spark's workers: the same version as ours, or Python functions in queries fail."""
+def worker_pythons() -> Iterator[Check]:
+    """Check the Python of Spark's workers: Python functions in queries need the same version as the driver's."""
     for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         path = os.environ.get(variable)
         if path is None:
             continue
-        answer = _answer([path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
+        answer = _program_output([path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
         ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
         found = f"{path}: {answer or 'does not run'}"
         yield Check(variable, answer == ours, found, f"unset {variable}, or give it a Python {ours}")
@@ -123,25 +123,27 @@ def workers() -> Iterator[Check]:
 def _check_warehouse(warehouse: str) -> Iterator[Check]:
     from hiveacid.storage.paths import is_local  # noqa: PLC0415 - --help needs none of it
 
-    return directory(Path(warehouse)) if is_local(warehouse) else remote(warehouse)
+    return local_warehouse(Path(warehouse)) if is_local(warehouse) else remote_warehouse(warehouse)
 
 
-def remote(warehouse: str) -> Iterator[Check]:
-    """Look at a warehouse in an object store or HDFS: can it be reached with what this environment says."""
+def remote_warehouse(warehouse: str) -> Iterator[Check]:
+    """Check whether a warehouse in an object store or HDFS can be reached with the environment's credentials."""
     from hiveacid.storage.paths import absolute  # noqa: PLC0415
     from hiveacid.storage.routing import AnyFileSystem  # noqa: PLC0415 - imports Arrow
 
     try:
         there = AnyFileSystem().exists(absolute(warehouse))
     except HiveAcidError as error:
-        advice = "credentials come from AWS_… variables and the like here: see the page on object stores"
+        advice = (
+            "this command takes credentials from AWS_… and similar variables: see the page on object stores"
+        )
         yield Check("warehouse", ok=False, found=str(error), advice=advice)
         return
     yield Check("warehouse", ok=True, found=warehouse if there else f"{warehouse} (nothing there yet)")
 
 
-def directory(warehouse: Path) -> Iterator[Check]:
-    """Look at the warehouse: can we write there, does its clock agree, is there space."""
+def local_warehouse(warehouse: Path) -> Iterator[Check]:
+    """Check a local warehouse: write permission, difference of clocks, free space."""
     place = next(path for path in (warehouse.absolute(), *warehouse.absolute().parents) if path.exists())
     try:
         with tempfile.NamedTemporaryFile(dir=place, prefix=".hiveacid-doctor-") as file:
@@ -159,18 +161,20 @@ def directory(warehouse: Path) -> Iterator[Check]:
     )
     yield Check("warehouse", ok=True, found=shown)
     advice = "let the file server and this machine keep the same time (NTP)"
-    yield Check("clock", skew <= _SKEW, f"differs by {skew:.1f} s from that of the warehouse", advice)
+    yield Check(
+        "clock", skew <= _MOST_CLOCK_SKEW, f"differs by {skew:.1f} s from that of the warehouse", advice
+    )
     free = shutil.disk_usage(place).free
     yield Check(
         "disk",
-        free >= _ROOM,
+        free >= _FREE_BYTES,
         f"{free / (1 << 30):.1f} GiB free",
-        "make room: a compaction needs the table's size again",
+        "free some space: a compaction needs as many bytes as the table has",
     )
 
 
 def transaction_store(warehouse: str, store: str | None) -> Check:
-    """Open the store, if there is one, and ask it something."""
+    """Check whether the store, if it exists, can be opened and answers a query."""
     from hiveacid.config import Settings, keys  # noqa: PLC0415 - --help needs none of it
     from hiveacid.storage.paths import is_local  # noqa: PLC0415
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
@@ -180,9 +184,7 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     if store is None and not is_local(warehouse):
-        advice = (
-            "a warehouse that is no local directory needs --store: PostgreSQL, MariaDB or a Hive Metastore"
-        )
+        advice = "a warehouse outside of local disks needs --store: PostgreSQL, MariaDB or a Hive Metastore"
         return Check("store", ok=False, found="none was named", advice=advice)
     file = Path(warehouse).absolute() / ".hiveacid" / "store.db"
     if store is None and not file.exists():
@@ -190,7 +192,7 @@ def transaction_store(warehouse: str, store: str | None) -> Check:
             require_well_placed(file)
         except HiveAcidError as error:
             return _store_failed(error)
-        return Check("store", ok=True, found="not there yet; it comes with the first statement")
+        return Check("store", ok=True, found="not there yet; the first statement creates it")
     try:
         timeout = Settings().get(keys.TXN_TIMEOUT)
         opened: WarehouseStore

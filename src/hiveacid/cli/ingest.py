@@ -1,4 +1,4 @@
-"""``hiveacid ingest``: lines of files or of a pipe into a table, without Spark."""
+"""``hiveacid ingest``: writes lines of files or of a pipe into a table, without Spark."""
 
 from __future__ import annotations
 
@@ -31,18 +31,16 @@ if TYPE_CHECKING:
     help="What a line is: a JSON object, delimited fields, or what --regex matches.",
 )  # fmt: skip
 @click.option("--regex", metavar="PATTERN", help="Groups are the columns, by position or by name (RE2).")
-@click.option("--delimiter", default=",", show_default=True, help="Between fields (csv).")
-@click.option("--quote", default='"', show_default=True, help="Around fields (csv); empty: none.")
-@click.option("--null", default="\\N", show_default=True, help="What stands for NULL (csv).")
-@click.option("--header", is_flag=True, help="Pass over the first line of each file (csv).")
-@click.option("--ignore-unknown", is_flag=True, help="Pass over JSON keys that are no columns.")
-@click.option(
-    "--partition", metavar="P=1/Q=2", help="Static partition columns; others come with the records."
-)
+@click.option("--delimiter", default=",", show_default=True, help="Separator of fields (csv).")
+@click.option("--quote", default='"', show_default=True, help="Quote around fields (csv); empty: none.")
+@click.option("--null", default="\\N", show_default=True, help="Text of NULL (csv).")
+@click.option("--header", is_flag=True, help="Skip the first line of each file (csv).")
+@click.option("--ignore-unknown", is_flag=True, help="Ignore JSON keys that are no columns.")
+@click.option("--partition", metavar="P=1/Q=2", help="Static partition columns; the records hold the others.")
 @click.option(
     "--rejects",
     metavar="FILE",
-    help="Write bad records there, one JSON object a line; else the first ends it all.",
+    help="Write bad records there, one JSON object a line; without it the first one ends the command.",
 )
 @click.option(
     "--batch-rows", type=click.IntRange(min=1), default=1_000_000, show_default=True,
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--batch-seconds", type=click.FloatRange(min=0.1), default=10, show_default=True,
-    help="How long a transaction stays open while lines come.",
+    help="Seconds after which a transaction is committed while lines still come.",
 )  # fmt: skip
 @click.option(
     "--batch-size", type=click.IntRange(min=1), default=1, show_default=True,
@@ -76,7 +74,7 @@ def ingest(
 ) -> None:
     """Write lines of files, or of standard input (-), into a transactional ORC table.
 
-    What was committed before an error stays. Exit code 0 also where bad records went to --rejects.
+    Rows committed before an error stay in the table. The exit code is 0 even if bad records went to --rejects.
     """
     if (kind == "regex") != (regex is not None):
         raise click.UsageError("--regex PATTERN goes with --format regex")
@@ -141,7 +139,7 @@ def _opened(path: str) -> Iterator[int]:
 
 @contextmanager
 def _rejects(path: str | None) -> Iterator[Callable[[Reject], object] | None]:
-    """Yield what notes bad records in a file, None where they are errors."""
+    """Yield a function that appends a bad record to the file ``path``, None if bad records are errors."""
     from hiveacid.errors import StorageError  # noqa: PLC0415
 
     if path is None:
@@ -162,7 +160,7 @@ def _write_reject(file: IO[str], reject: Reject) -> None:
 
 
 def _progress(began: int, now: Callable[[], int]) -> Callable[[Statistics], None]:
-    """Return what shows rows and rate on a terminal after every commit."""
+    """Return a function that shows rows and rate on a terminal, to be called after every commit."""
 
     def show(stats: Statistics) -> None:
         if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""``hiveacid``: the group of all commands. Each is imported when it is called, so that --help is quick."""
+"""``hiveacid``: the table of all commands. A command is imported when it is called, so that --help is quick."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import hiveacid
 _COMMANDS = {
     "sql": ("hiveacid.cli.sql:sql", "Run SQL statements."),
     "shell": ("hiveacid.cli.shell.command:shell", "Type SQL statements, with history and completion."),
-    "table": ("hiveacid.cli.table:table", "List and look into tables."),
+    "table": ("hiveacid.cli.table:table", "List and inspect tables."),
     "ingest": ("hiveacid.cli.ingest:ingest", "Write lines of files or of a pipe into a table."),
     "txn": ("hiveacid.cli.txn:txn", "List and abort transactions."),
     "locks": ("hiveacid.cli.txn:locks", "List locks."),
-    "check": ("hiveacid.cli.check:check", "Check a table: is anything damaged."),
+    "check": ("hiveacid.cli.check:check", "Check a table for damage."),
     "compact": ("hiveacid.cli.compact:compact", "Compact a table or partition."),
-    "services": ("hiveacid.cli.services:services", "Compact and clean by itself, until stopped."),
+    "services": ("hiveacid.cli.services:services", "Compact and clean in the background, until stopped."),
     "completion": ("hiveacid.cli.completion:completion", "Let Tab complete in bash, zsh or fish."),
     "migrate": ("hiveacid.cli.migrate:migrate", "Move tables from one store to another."),
-    "doctor": ("hiveacid.cli.doctor:doctor", "Say what is missing on this machine."),
+    "doctor": ("hiveacid.cli.doctor:doctor", "Check the installation on this machine."),
     "demo": ("hiveacid.cli.demo:demo", "Run the main job on the real flights of 2013."),
 }
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is asked for."""
+    """Group of commands that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the help page."""
@@ -44,7 +44,7 @@ class LazyGroup(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list without importing anything."""
+        """Write the list of commands without importing them."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])

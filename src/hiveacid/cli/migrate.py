@@ -1,4 +1,4 @@
-"""``hiveacid migrate``: tables from one store to another, without touching their files."""
+"""``hiveacid migrate``: moves tables from one store to another, without touching their files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     help="The warehouse of that store (default: the same; a metastore knows its own).",
 )
 @click.option("--all", "every", is_flag=True, help="All tables.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be moved, and what could not.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be moved, and what could not.")
 @connection_options
 def migrate(
     *,
@@ -49,11 +49,12 @@ def migrate(
 ) -> None:
     """Move tables to another store: definitions, partitions, write ids. Their files stay as and where they are.
 
-    The views of their databases go, too, if all that they read is in the new store; else it says why they stay.
+    Views of their databases move, too, if everything that they read is in the new store. Otherwise the command prints why
+    they stay.
 
-    From a Hive Metastore to a store of hiveacid's own, back, or between two of the latter. A table is in one store at
-    any time: it leaves the old one when it is in the new one, and who asks for it there is told that it does not
-    exist. Refused while transactions are open. May be repeated: what was interrupted is brought to its end.
+    Tables move from a Hive Metastore to a store of hiveacid's own, back, or between two of the latter. A table is usable
+    in one store at any time: as soon as it is in the new store, the old one reports that it does not exist. Refused while
+    transactions are open. A repeated call completes a move that was interrupted.
     """
     if every == bool(names):
         raise click.UsageError("name tables or databases (sales.*), or say --all")
@@ -83,7 +84,7 @@ def migrate(
 def _move(
     connection: ConnectionOptions, names: Sequence[str], to: ConnectionOptions, *, dry_run: bool
 ) -> tuple[list[MigratedTable | str], int]:
-    """Return the tables and the names of the views that were moved, and how many tables were not."""
+    """Return the moved tables and the names of the moved views, and the number of tables that failed."""
     from hiveacid.catalog.migrate import Migration, MigrationStore  # noqa: PLC0415 - not before --help had its say
     from hiveacid.storage.local_file_system import LocalFileSystem  # noqa: PLC0415
     from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
@@ -118,9 +119,9 @@ def _move(
 def _move_views(
     work: Migration, views: Sequence[TableName], there: Collection[TableName], *, dry_run: bool
 ) -> list[str]:
-    """Move the views whose tables are all in the target, views on such views, too; say of the others why they stay.
+    """Move the views that read only tables and views of the target; print why the others stay.
 
-    ``there``: tables that count as moved (with ``dry_run`` they are not).
+    ``there``: tables that count as moved; with ``dry_run`` those that would be.
     """
     known, left = set(there), dict.fromkeys(views, "")
     moved: list[str] = []
@@ -143,7 +144,7 @@ def _move_views(
                 waiting = True
     for view, why in left.items():
         click.echo(
-            f"{view}: a view, which stays ({why}): make it anew by what SHOW CREATE TABLE says", err=True
+            f"{view}: a view, which stays ({why}): create it again from its SHOW CREATE TABLE", err=True
         )
     return moved
 
@@ -155,7 +156,7 @@ def _databases(work: Migration, names: Sequence[str]) -> set[str]:
 
 
 def _find_obstacle(work: Migration, view: TableName, known: Collection[TableName]) -> str:
-    """Return what of a view keeps it from the target, an empty text if nothing does."""
+    """Return the reason why a view cannot move to the target, an empty text if it can."""
     from hiveacid.core.model import TableName  # noqa: PLC0415 - not before --help had its say
     from hiveacid.sql.binding.change_functions import tables_of_change_calls  # noqa: PLC0415
     from hiveacid.sql.binding.table_mentions import find_table_mentions  # noqa: PLC0415 - needs an extra
@@ -167,7 +168,7 @@ def _find_obstacle(work: Migration, view: TableName, known: Collection[TableName
         return "it was dropped"
     query = Slice(definition.text)
     if list(tables_of_change_calls(query)):
-        return "it calls a function for changes"
+        return "it calls a change function"
     target = work.target.store
     for relation in find_table_mentions(without_clauses(query)[0]):
         database, name = (
@@ -180,7 +181,7 @@ def _find_obstacle(work: Migration, view: TableName, known: Collection[TableName
 
 
 def _display_name(connection: ConnectionOptions) -> str:
-    """Return what a store is called in messages and marks: no user and no password."""
+    """Return the name of a store for messages and table properties, without user and password."""
     if connection.store is None:
         where = connection.warehouse or ""
         return f"the store of {where if '://' in where else Path(where).resolve()}"

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how errors end a command."""
+"""Options that several commands share, and the exit of a command on errors."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., object])
 FORMATS = ("table", "json", "csv", "tsv")
-"""Of rows on standard output (`hiveacid.cli.show`)."""
+"""Formats of rows on standard output (`hiveacid.cli.show`)."""
 
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """Options of -w, --store, --conf and --verbose: how a command reaches the store, the files and Spark."""
+    """Values of -w, --store, --conf and --verbose, which open the store, the files and Spark."""
 
     warehouse: str | None
     store: str | None = field(repr=False)  # may hold a password
@@ -37,7 +37,7 @@ class ConnectionOptions:
     def session(self, *, new: bool = False) -> Iterator[AcidSession]:
         """Yield a connection on a local Spark session; both end with the block.
 
-        ``new``: a warehouse that is not there is made; else that is a ConfigError (a misspelt path).
+        ``new``: create a missing warehouse. Without it, a missing warehouse is a ConfigError (a misspelt path).
         """
         self._require_warehouse()
         if not new:
@@ -53,7 +53,7 @@ class ConnectionOptions:
 
     @contextmanager
     def opened_store(self) -> Iterator[WarehouseStore]:
-        """Yield the store and catalog alone: what needs no Spark answers at once."""
+        """Yield only the store and catalog, for commands that need no Spark."""
         self._require_warehouse()
         self._require_existing()
         from hiveacid.catalog.opening import open_store  # noqa: PLC0415 - imports SQLAlchemy
@@ -68,7 +68,7 @@ class ConnectionOptions:
 
     @contextmanager
     def shelf(self) -> Iterator[StandaloneAccess]:
-        """Yield what looking into tables needs: store, catalog and files, no Spark."""
+        """Yield store, catalog and files, for commands that inspect tables without Spark."""
         from hiveacid.storage.routing import AnyFileSystem  # noqa: PLC0415 - not before --help had its say
         from hiveacid.table.read.inventory import StandaloneAccess  # noqa: PLC0415
 
@@ -99,20 +99,20 @@ class ConnectionOptions:
 def connection_options(command: F) -> F:
     """Add -w, --store, --conf and --verbose; the command gets a `ConnectionOptions` as ``connection``."""
 
-    def together(
+    def wrapper(
         *, warehouse: str | None, store: str | None, conf: tuple[str, ...], verbose: bool, **more: object
     ) -> object:
         return command(connection=ConnectionOptions(warehouse, store, conf, verbose), **more)
 
-    together.__name__, together.__doc__ = command.__name__, command.__doc__
-    together.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in reversed(_PLACE):
-        together = option(together)
-    return together  # type: ignore[return-value]
+    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    wrapper.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in reversed(_CONNECTION_OPTIONS):
+        wrapper = option(wrapper)
+    return wrapper  # type: ignore[return-value]
 
 
 def without_password(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Refuse a password among the arguments, where every user of the machine who lists processes could read it."""
+    """Refuse a password among the arguments, because every user of the machine can list them."""
     if value is None or context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE:
         return value
     from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - not before --help had its say
@@ -124,7 +124,7 @@ def without_password(context: click.Context, parameter: click.Parameter, value: 
     with exit_on_errors():
         if has_password(value):
             raise click.UsageError(
-                "a password on the command line can be read by everybody on this machine: leave it out of --store "
+                "a password on the command line can be read by every user of this machine: leave it out of --store "
                 f"and set {PASSWORD_VARIABLE} (or use ~/.pgpass), or put the whole URL into HIVEACID_STORE"
             )
     return value
@@ -134,11 +134,11 @@ def store_option(text: str) -> Callable[[F], F]:
     """Add --store."""
     return click.option(
         "--store", envvar="HIVEACID_STORE", metavar="URL", callback=without_password,
-        help=f"{text} Also from $HIVEACID_STORE; a password never among the arguments.",
+        help=f"{text} Also from $HIVEACID_STORE. Must not contain a password on the command line.",
     )  # fmt: skip
 
 
-_PLACE = (
+_CONNECTION_OPTIONS = (
     click.option(
         "-w",
         "--warehouse",
@@ -147,7 +147,7 @@ _PLACE = (
         help="The warehouse directory (default: $HIVEACID_WAREHOUSE).",
     ),
     store_option("The transaction store (default: SQLite in the warehouse)."),
-    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
     click.option("--verbose", is_flag=True, help="Let Spark print its log on standard error."),
 )
 
@@ -165,7 +165,7 @@ def output_option(*formats: str) -> Callable[[F], F]:
 
 
 def partition_spec(text: str | None) -> dict[str, str | None] | None:
-    """Return the columns and values of ``p=1/q=2``, escapes undone."""
+    """Parse ``p=1/q=2`` into columns and unescaped values."""
     if text is None:
         return None
     names = [part.partition("=")[0] for part in text.strip("/").split("/")]
@@ -175,13 +175,13 @@ def partition_spec(text: str | None) -> dict[str, str | None] | None:
 
 
 def warn_if_open(session: AcidSession) -> None:
-    """Warn of a transaction without COMMIT. It is rolled back, although the script ends with exit code 0."""
+    """Warn of a transaction without COMMIT, which is rolled back although the script ends with exit code 0."""
     if session.joined is not None and session.by_statement:
         click.echo("warning: START TRANSACTION was not followed by COMMIT: it is rolled back", err=True)
 
 
 def is_expected(error: Exception) -> bool:
-    """Tell whether a message explains an error (a HiveAcidError, or one that Spark raised); others are bugs."""
+    """Tell whether an error's message is meant for users (HiveAcidError, errors of Spark); others are bugs."""
     return isinstance(error, HiveAcidError) or type(error).__module__.startswith(("pyspark.", "py4j."))
 
 

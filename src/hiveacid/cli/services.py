@@ -1,4 +1,4 @@
-"""``hiveacid services``: a process that compacts, cleans and keeps house until it is told to stop."""
+"""``hiveacid services``: a process that runs initiator, workers, cleaner and housekeeper until it is stopped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def _check_pool_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Refuse what no pool can be called."""
+    """Return a valid pool name; print an error and exit for an invalid one."""
     del context, parameter
     from hiveacid.stores.checks import pool_name  # noqa: PLC0415 - not before --help had its say
 
@@ -39,23 +39,23 @@ def _check_pool_name(context: click.Context, parameter: click.Parameter, value: 
 
 
 @click.command()
-@click.option("--initiator", is_flag=True, help="Look for what has to be compacted.")
+@click.option("--initiator", is_flag=True, help="Queue due compactions.")
 @click.option(
     "--workers", type=click.IntRange(min=0), default=None, metavar="N", help="Compact, N at a time."
 )
-@click.option("--cleaner", is_flag=True, help="Remove what nobody reads any more.")
-@click.option("--housekeeper", is_flag=True, help="End silent transactions, drop old rows of the store.")
+@click.option("--cleaner", is_flag=True, help="Delete directories that no reader needs any more.")
+@click.option("--housekeeper", is_flag=True, help="Abort silent transactions, drop old rows of the store.")
 @click.option(
     "--pool", default="default", show_default=True, callback=_check_pool_name, help="The pool of the workers."
 )
-@click.option("--once", is_flag=True, help="Do one turn of each and end; prints what was done.")
+@click.option("--once", is_flag=True, help="Do one turn of each, print the results and end.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Answer /health and /metrics on this port.")
 @click.option(
     "--listen",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Where; addresses that other machines reach need --token-file and --certificate.",
+    help="Address of --port; one that other machines reach needs --token-file and --certificate.",
 )
 @click.option(
     "--host-name",
@@ -68,12 +68,16 @@ def _check_pool_name(context: click.Context, parameter: click.Parameter, value: 
     "--token-file", type=_FILE, help="Clients must send this file's text: Authorization: Bearer TEXT."
 )
 @click.option("--certificate", type=_FILE, help="Answer over TLS with this certificate chain (PEM).")
-@click.option("--private-key", type=_FILE, help="Its private key, where the certificate's file lacks it.")
+@click.option(
+    "--private-key", type=_FILE, help="Private key of the certificate, if its file does not contain it."
+)
 @click.option(
     "--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, metavar="SECONDS",
-    help="When told to stop: how long a compaction at work may go on before it is put back.",
+    help="After a stop signal: time for a running compaction to end before it goes back into the queue.",
 )  # fmt: skip
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; may be repeated.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A hiveacid setting; may be repeated."
+)
 @click.option("--log", "style", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -99,11 +103,11 @@ def services(
     style: str,
     log_level: str,
 ) -> None:
-    """Compact and clean by itself, until SIGTERM or SIGINT.
+    """Compact and clean in the background, until SIGTERM or SIGINT.
 
-    Without --initiator, --workers, --cleaner or --housekeeper: all of them, with one worker; with a Hive
-    Metastore a worker alone, for the rest is Hive's. Several such processes, on several machines, may share a store: no two of them take the same job. The log goes to
-    standard error.
+    Without --initiator, --workers, --cleaner or --housekeeper, the process runs all of them, with one worker. With a Hive
+    Metastore it runs a worker only, because the other services are Hive's. Several processes, on several machines, may
+    share a store: no two of them take the same job. The log goes to standard error.
     """
     from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
     from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
@@ -114,7 +118,7 @@ def services(
     if not (every or initiator or cleaner or housekeeper or workers):
         raise click.UsageError("--workers 0 alone leaves nothing to do")
     if once and port is not None:
-        raise click.UsageError("--port is for a process that goes on: leave out --once")
+        raise click.UsageError("--port is for a process that keeps running: leave out --once")
     pairs = _parse_settings(settings)
     log_to(sys.stderr, style, log_level)
     with exit_on_errors(), ExitStack() as stack:
@@ -143,7 +147,7 @@ def services(
 
 
 def _parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
-    """Split NAME=VALUE; refuse what is no setting, before Spark starts."""
+    """Split NAME=VALUE; refuse unknown settings before Spark starts."""
     from hiveacid.config import Settings  # noqa: PLC0415 - not before --help had its say
 
     found = []
@@ -158,7 +162,7 @@ def _parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _run(made: Services, endpoint: Endpoint | None, grace: float) -> None:
-    """Run until a signal comes; a second one does not wait for compactions at work."""
+    """Run until a signal comes; a second signal ends the process without waiting for running compactions."""
     from hiveacid.services.runner import Runner  # noqa: PLC0415 - imports PySpark
 
     runner = Runner(made)
@@ -174,7 +178,7 @@ def _run(made: Services, endpoint: Endpoint | None, grace: float) -> None:
 
 
 class _Signals:
-    """Notes SIGTERM and SIGINT."""
+    """Receiver of SIGTERM and SIGINT; the second signal raises KeyboardInterrupt."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -195,7 +199,7 @@ class _Signals:
 
 
 def _print_turn(turn: Turn) -> None:
-    """Print one JSON object a thing done."""
+    """Print the results of a turn, one JSON object a line."""
     for txn_id in turn.aborted:
         click.echo(json.dumps({"aborted_transaction": int(txn_id)}))
     for finding in turn.findings:

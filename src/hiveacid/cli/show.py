@@ -1,4 +1,4 @@
-"""Rows on standard output: as a table for people, as JSON lines, CSV or TSV for programs."""
+"""Rows on standard output: a table for people; JSON lines, CSV or TSV for programs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rich.text import Text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_WIDEST = 100_000  # of a table that goes to a file or pipe: nothing is cut or wrapped
+_WIDEST = 100_000  # characters of a table's line in a file or pipe: nothing is cut or wrapped
 _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 _RIGHT = ("int", "bigint", "smallint", "tinyint", "float", "double", "decimal")
 
 
 def show(frame: DataFrame, output: str) -> None:
-    """Print a DataFrame; one without columns (of a definition) prints nothing.
+    """Print a DataFrame; one without columns (the result of a definition) prints nothing.
 
-    Raises this project's errors for what goes wrong while it runs.
+    Errors of Spark while it runs become this project's errors.
     """
     from hiveacid.spark.session.error_translation import translate_errors  # noqa: PLC0415 - imports PySpark
 
@@ -35,7 +35,7 @@ def show(frame: DataFrame, output: str) -> None:
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str | int | None]], output: str) -> None:
-    """Print rows of texts and whole numbers that no DataFrame holds."""
+    """Print rows of texts and whole numbers that do not come from a DataFrame."""
     if output == "json":
         for row in rows:
             click.echo(
@@ -49,16 +49,17 @@ def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str | int | None]]
 
 def _print_frame(frame: DataFrame, output: str) -> None:
     if output == "json":
-        for (line,) in _rows(frame.toDF(*_numbered_names(frame)).selectExpr(_as_json(frame.columns))):
+        for (line,) in _rows(frame.toDF(*_numbered_names(frame)).selectExpr(_json_expression(frame.columns))):
             click.echo(line)
         return
     _print_rows(frame.columns, _rows(as_texts(frame)), aligned_right(frame), output)
 
 
 def as_texts(frame: DataFrame) -> DataFrame:
-    """Return all values as texts, binary ones in hexadecimal digits; columns are named c0, c1 ..."""
+    """Return all values as texts (binary ones in hexadecimal), in columns named c0, c1 and so on."""
     casts = [
-        _as_text(name, kind) for name, (_, kind) in zip(_numbered_names(frame), frame.dtypes, strict=True)
+        _text_expression(name, kind)
+        for name, (_, kind) in zip(_numbered_names(frame), frame.dtypes, strict=True)
     ]
     return frame.toDF(*_numbered_names(frame)).selectExpr(*casts)
 
@@ -78,13 +79,13 @@ def _print_rows(
         writer.writerow(columns)
         writer.writerows(rows)
     else:
-        click.echo("\t".join(_escaped(name) for name in columns))
+        click.echo("\t".join(_escape_tsv(name) for name in columns))
         for row in rows:
-            click.echo("\t".join("NULL" if cell is None else _escaped(cell) for cell in row))
+            click.echo("\t".join("NULL" if cell is None else _escape_tsv(cell) for cell in row))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], right: Sequence[bool]) -> None:
-    """Print rows as a table; on a terminal in its width, elsewhere as wide as they are."""
+    """Print rows as a table, wrapped to the width of a terminal; elsewhere the lines are as wide as the rows."""
     terminal = sys.stdout.isatty()
     table = Table(box=ROUNDED if terminal else ASCII2)
     for name, is_right in zip(columns, right, strict=True):
@@ -94,8 +95,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], ri
     Console(width=None if terminal else _WIDEST, file=sys.stdout).print(table)
 
 
-def _as_text(name: str, kind: str) -> str:
-    """Return the expression of a value's text; binary ones in hexadecimal digits."""
+def _text_expression(name: str, kind: str) -> str:
+    """Return the SQL expression for a column's text; binary values become hexadecimal digits."""
     return f"hex({name}) AS {name}" if kind == "binary" else f"CAST({name} AS STRING) AS {name}"
 
 
@@ -107,25 +108,25 @@ def _rows(frame: DataFrame) -> Iterator[Sequence[str | None]]:
     return iter(frame.collect())
 
 
-def _as_json(columns: Sequence[str]) -> str:
-    """Return the expression of a JSON object; a name that comes again gets a number."""
+def _json_expression(columns: Sequence[str]) -> str:
+    """Return the SQL expression for a row as a JSON object; a repeated column name gets a number."""
     pairs, taken = [], set()
     for place, name in enumerate(columns):
         key, count = name, 2
         while key in taken:
             key, count = f"{name}_{count}", count + 1
         taken.add(key)
-        pairs.append(f"{_quoted(key)}, c{place}")
+        pairs.append(f"{_string_literal(key)}, c{place}")
     return (
         f"to_json(named_struct({', '.join(pairs)}), "
         "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')) AS line"
     )
 
 
-def _quoted(text: str) -> str:
-    """Return a string literal that needs no escapes but of code points: the same whatever the session's parser settings."""
+def _string_literal(text: str) -> str:
+    """Return a string literal with code point escapes only, which every parser setting of the session reads alike."""
     return "'" + "".join(c if c.isalnum() or c in " _-()" else f"\\u{ord(c):04x}" for c in text) + "'"
 
 
-def _escaped(text: str) -> str:
+def _escape_tsv(text: str) -> str:
     return text.translate(_TSV_ESCAPES)

@@ -1,4 +1,4 @@
-"""``hiveacid sql``: statements from the command line, a file or standard input."""
+"""``hiveacid sql``: runs statements from the command line, a file or standard input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 )
 @click.argument("source", required=False, metavar="[-]")
 @click.option(
-    "-k", "--keep-going", is_flag=True, help="Go on behind a statement that fails (exit code 1 at the end)."
+    "-k", "--keep-going", is_flag=True, help="Go on after a failed statement (exit code 1 at the end)."
 )
 @output_option(*FORMATS)
 @connection_options
@@ -77,7 +77,10 @@ def _script(text: str | None, file: Path | None, source: str | None) -> str:
 
 
 def _statements(script: str) -> Iterator[tuple[str, int]]:
-    """Cut a script; each statement is indented as it was, so that columns in messages are those of the script."""
+    """Yield the statements of a script and their line numbers.
+
+    Each statement keeps its indentation, so that column numbers in messages are those of the script.
+    """
     from hiveacid.spark.parser.lexer import split  # noqa: PLC0415 - not before --help had its say
 
     behind = 0

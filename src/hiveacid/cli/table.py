@@ -1,4 +1,4 @@
-"""``hiveacid table``: what tables there are, and what they are made of."""
+"""``hiveacid table``: lists tables, and shows a table's files, directories and history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def table() -> None:
-    """List and look into tables."""
+    """List and inspect tables."""
 
 
 @table.command("list")
@@ -68,11 +68,11 @@ def deltas(*, connection: ConnectionOptions, name: str, output: str) -> None:
 
 @table.command()
 @click.argument("name", metavar="TABLE")
-@click.option("-n", "--limit", type=click.IntRange(min=1), help="Only the newest so many.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), help="Show only the newest N.")
 @output_option(*FORMATS)
 @connection_options
 def history(*, connection: ConnectionOptions, name: str, limit: int | None, output: str) -> None:
-    """Tell who committed what and when, newest first."""
+    """List the table's commits with user, time and operation, newest first."""
     from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
     from hiveacid.table.read.history import HISTORY, format_times, history_rows  # noqa: PLC0415
 
@@ -88,7 +88,7 @@ def _print_inventory(
     columns: Sequence[tuple[str, str]],
     rows_of: Callable[[TableInventory], Iterable[Row]],
 ) -> None:
-    """Print what lies in a table's directories; needs no Spark."""
+    """Print rows made from the inventory of a table's directories; needs no Spark."""
     from hiveacid.cli.show import show_rows  # noqa: PLC0415 - see above
     from hiveacid.table.read.inventory import inventory_of  # noqa: PLC0415
 

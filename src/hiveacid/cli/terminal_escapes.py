@@ -9,10 +9,10 @@ _VISIBLE = _ESCAPES | {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
 
 
 def escape_controls(text: str) -> str:
-    r"""Return a text whose control characters are written as escapes such as ``\x1b``."""
+    r"""Replace control characters by visible escapes such as ``\x1b``."""
     return text.translate(_VISIBLE)
 
 
 def escape_controls_of_lines(text: str) -> str:
-    """Return a text of several lines, each as `escape_controls` returns it."""
+    """Replace control characters in each line, as `escape_controls` does, and keep the line breaks."""
     return "\n".join(map(escape_controls, text.split("\n")))

@@ -1,4 +1,4 @@
-"""``hiveacid txn`` and ``hiveacid locks``: who is at work, and how to stop it."""
+"""``hiveacid txn`` and ``hiveacid locks``: list and abort transactions, list locks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def list_transactions(*, connection: ConnectionOptions, output: str) -> None:
 @click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1), metavar="ID...")
 @connection_options
 def abort(*, connection: ConnectionOptions, ids: tuple[int, ...]) -> None:
-    """Abort open transactions; none of them, if one is unknown or has committed."""
+    """Abort open transactions; if one of them is unknown or committed, none is aborted."""
     from hiveacid.sql.execute.store_rows import abort_transactions  # noqa: PLC0415 - see above
 
     with exit_on_errors(), connection.opened_store() as store:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.cli.doctor import remote, transaction_store
+from hiveacid.cli.doctor import remote_warehouse, transaction_store
 from support.servers.absent import skip_without
 from support.servers.object_store import WHY_NOT, s3_server
 
@@ -21,12 +21,14 @@ def test_a_bucket_is_reached_with_what_the_environment_says(monkeypatch: pytest.
         }.items():
             monkeypatch.setenv(name, value)
         server.file_system().write_bytes(f"{bucket}/wh/f", b"1")
-        assert [(one.ok, one.found) for one in remote(f"{bucket}/wh")] == [(True, f"{bucket}/wh")]
-        assert [one.found for one in remote(f"{bucket}/new")] == [f"{bucket}/new (nothing there yet)"]
+        assert [(one.ok, one.found) for one in remote_warehouse(f"{bucket}/wh")] == [(True, f"{bucket}/wh")]
+        assert [one.found for one in remote_warehouse(f"{bucket}/new")] == [
+            f"{bucket}/new (nothing there yet)"
+        ]
 
 
 def test_what_cannot_be_reached_is_wrong_and_a_store_has_to_be_named() -> None:
-    (found,) = remote("ftp://host/wh")
+    (found,) = remote_warehouse("ftp://host/wh")
     assert not found.ok
     assert "no file system ftp://" in found.found
     store = transaction_store("s3a://lake/wh", None)

@@ -1,6 +1,6 @@
-r"""``hiveacid shell``: statements typed by a person, or read from a pipe, one after the other.
+r"""``hiveacid shell``: runs statements that a person types, or that come from a pipe.
 
-The loop (`loop`) reads lines (`editor`, or a pipe), cuts them into entries (`entries`), and runs each of them.
+The loop (`loop`) reads lines (`editor`, or a pipe), splits them into entries (`entries`), and runs each of them.
 Statements run in a thread of their own, so that Ctrl-C can cancel their Spark jobs and lock waits (`cancel`). The
 \-commands run at once (`commands`). Results are fetched up to a limit (`rows`) and printed (`screen`).
 

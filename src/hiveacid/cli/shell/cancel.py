@@ -1,4 +1,4 @@
-"""Running a statement so that Ctrl-C can stop it: its Spark jobs, its waits for locks, its transactions."""
+"""Statements that Ctrl-C can cancel: their Spark jobs, waits for locks, and transactions."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
 
 T = TypeVar("T")
-_LOOK = 0.1  # seconds between two looks at a statement at work
+_POLL_INTERVAL = 0.1  # seconds between two checks of a running statement
 
 
 class CancellableClock(SystemClock):
-    """The machine's clock; statements can be woken from their sleep, which raises StatementCancelledError.
+    """The machine's clock, whose sleeps end with StatementCancelledError when the statement is cancelled.
 
-    Others, that compact in the background, sleep on.
+    Only sleeps for the statement's thread are interrupted; compactions in the background sleep on.
     """
 
     def __init__(self) -> None:
         """Begin with no statement cancelled."""
         self.cancelled = threading.Event()
-        self.thread = 0  # of statements
+        self.thread = 0  # ident of the thread that runs statements
 
     def sleep(self, seconds: float) -> None:
-        """Wait. Raises StatementCancelledError as soon as the statement is cancelled."""
+        """Sleep. Raises StatementCancelledError as soon as the statement is cancelled."""
         if owner_thread() != self.thread:
             super().sleep(seconds)
         elif self.cancelled.wait(seconds):
@@ -50,11 +50,11 @@ class CancellableClock(SystemClock):
 
 @dataclass
 class StatementRunner:
-    """Runs statements one by one in a thread of their own, while this one listens to Ctrl-C.
+    """Runs statements one by one in a second thread, while the main thread waits for Ctrl-C.
 
-    The thread is never interrupted itself: half a conversation with the JVM would spoil the next one. Jobs are
-    cancelled, sleepers woken, and the store is told that the statement's transactions are aborted, so that its
-    locks are gone at once and a commit that still comes fails.
+    The second thread is never interrupted, because a call to the JVM that stops half-way would break the next one.
+    Instead, Ctrl-C cancels the Spark jobs, ends sleeps, and aborts the statement's transactions in the store. Their locks
+    are released at once, and a later commit fails.
     """
 
     session: AcidSession
@@ -65,15 +65,15 @@ class StatementRunner:
     _numbers: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
-        """Put the clock where verbs of the session look for it."""
+        """Make the session's operations use this clock."""
         context = self.session.context
         context.clock = self.clock
         context.transactions = replace(context.transactions, clock=self.clock)
 
     def run(self, work: Callable[[], T], watch: Callable[[], None]) -> T:
-        """Return what ``work`` returns; ``watch`` is called while it runs.
+        """Run ``work`` and return its result; ``watch`` is called every 0.1 seconds meanwhile.
 
-        Raises what it raises; StatementCancelledError where Ctrl-C was pressed and the statement had not finished. A
+        Raises the errors of ``work``. Raises StatementCancelledError if Ctrl-C was pressed before the statement ended; a
         transaction begun by START TRANSACTION is then rolled back.
         """
         tag = f"hiveacid-shell-{next(self._numbers)}"
@@ -81,7 +81,7 @@ class StatementRunner:
         self.clock.cancelled.clear()
         with _catch_interrupts() as pressed:
             future = self._pool.submit(self._tagged, tag, work)
-            while not wait((future,), timeout=_LOOK).done:
+            while not wait((future,), timeout=_POLL_INTERVAL).done:
                 if pressed.is_set():
                     self._cancel(tag, before)
                 else:
@@ -98,7 +98,7 @@ class StatementRunner:
             return work()
 
     def _cancel(self, tag: str, before: frozenset[TxnId]) -> None:
-        """Stop what runs; called again and again, because a statement may start one job after the other."""
+        """Cancel jobs and transactions; called repeatedly, because a statement may start further jobs."""
         self.clock.cancelled.set()
         context = self.session.context
         cancel_tagged(context.facts, tag)
@@ -107,13 +107,13 @@ class StatementRunner:
             return
         try:
             context.store.abort_txns(sorted(own), "cancelled by Ctrl-C")
-        except HiveAcidError:  # ended just now; or no store, and they time out
-            time.sleep(_LOOK)
+        except HiveAcidError:  # they have just ended; or the store is out of reach, and they time out
+            time.sleep(_POLL_INTERVAL)
 
     def _outcome(self, future: Future[T], pressed: threading.Event) -> T:
         try:
             return future.result()
-        except CommitStateUnknownError:  # it may be visible all the same
+        except CommitStateUnknownError:  # the rows may be visible: do not report a cancelled statement
             raise
         except Exception as error:
             if not pressed.is_set():
@@ -127,17 +127,17 @@ class StatementRunner:
 
 @contextmanager
 def _catch_interrupts() -> Iterator[threading.Event]:
-    """Let Ctrl-C set an event instead of raising: an exception in the midst of a call to the JVM would spoil it."""
+    """Let Ctrl-C set an event instead of raising, because an exception during a call to the JVM would break the connection."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed
         return
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def set_pressed(number: int, frame: FrameType | None) -> None:
         del number, frame
         pressed.set()
 
-    before = signal.signal(signal.SIGINT, note)
+    before = signal.signal(signal.SIGINT, set_pressed)
     try:
         yield pressed
     finally:
@@ -145,10 +145,10 @@ def _catch_interrupts() -> Iterator[threading.Event]:
 
 
 class ProgressLine:
-    """One line at the bottom of a terminal that says how far the running stages are."""
+    """A line at the bottom of a terminal with the progress of the running stages."""
 
     def __init__(self, facts: SparkFacts, write: Callable[[str], object], *, wanted: bool) -> None:
-        """``write``: to the terminal. ``wanted``: else nothing is ever written."""
+        """``write``: writes to the terminal. ``wanted``: False if nothing may be written."""
         self._facts = facts
         self._write = write
         self._wanted = wanted
@@ -156,9 +156,9 @@ class ProgressLine:
         self._shown = False
 
     def watch(self) -> None:
-        """Show how far the running stages are, after a first half second."""
+        """Show the progress of the running stages, from half a second on."""
         seconds = time.monotonic() - self._started
-        if self._wanted and seconds > 0.5:  # noqa: PLR2004 - what is over sooner needs no line
+        if self._wanted and seconds > 0.5:  # noqa: PLR2004 - shorter statements need no line
             self._write("\r" + progress_text(progress(self._facts), seconds) + "\x1b[K")
             self._shown = True
 
@@ -170,7 +170,7 @@ class ProgressLine:
 
 
 def progress_text(at: Progress, seconds: float) -> str:
-    """Return a bar with the tasks of the running stages; without stages only the time."""
+    """Format a bar with the tasks of the running stages; without stages, only the time."""
     if not at.total:
         return f"working, {seconds:.0f} s; Ctrl-C cancels"
     width = 20

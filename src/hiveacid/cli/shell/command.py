@@ -1,4 +1,4 @@
-"""``hiveacid shell``: opens the connection and starts the loop."""
+"""Command ``hiveacid shell``: opens the connection and starts the loop."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from hiveacid.cli.shell.screen import Screen
     from hiveacid.sql.session import AcidSession
 
-_MOST_ROWS = 1000  # for a person, unless told otherwise
+_MOST_ROWS = 1000  # shown on a terminal without --limit
 
 
 @click.command()
 @click.option(
     "--plain",
     is_flag=True,
-    help="No drawing, no colours, no editor, no moving cursor: for screen readers. Also with TERM=dumb.",
+    help="No frames, colours, editor or cursor movement: for screen readers. Also with TERM=dumb.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
-    help=f"Show at most so many rows of a table (0: all; default: {_MOST_ROWS} on a terminal, else all).",
+    help=f"Show at most this many rows of a table (0: all; default: {_MOST_ROWS} on a terminal, else all).",
 )
-@click.option("-k", "--keep-going", is_flag=True, help="From a pipe: go on behind a statement that fails.")
+@click.option("-k", "--keep-going", is_flag=True, help="From a pipe: go on after a failed statement.")
 @output_option(*FORMATS)
 @connection_options
 def shell(
@@ -50,9 +50,9 @@ def shell(
 ) -> None:
     r"""Type SQL statements; each ends with a semicolon and may have several lines.
 
-    Tab completes keywords, tables and columns. Ctrl-C cancels a statement: its transaction is aborted, and no
-    lock stays. Ctrl-D ends. \help lists the other commands. What was typed is kept in
-    ~/.local/state/hiveacid/history, but for statements that may hold a password.
+    Tab completes keywords, tables and columns. Ctrl-C cancels a statement: its transaction is aborted, and its
+    locks are released. Ctrl-D ends the shell. \help lists the other commands. The history of statements, except
+    those that may hold a password, is kept in ~/.local/state/hiveacid/history.
 
     From a pipe, statements run as with "hiveacid sql": the first error ends the run with exit code 1.
     """
@@ -74,7 +74,7 @@ def shell(
 
 
 def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *, keep_going: bool) -> bool:
-    """Read and run until the end; tell whether a piped run failed."""
+    """Run the shell until it ends; tell whether a statement from a pipe failed."""
     from hiveacid.cli.shell.cancel import StatementRunner  # noqa: PLC0415 - see above
     from hiveacid.cli.shell.commands import DisplayOptions  # noqa: PLC0415
     from hiveacid.cli.shell.loop import Shell  # noqa: PLC0415
@@ -100,7 +100,7 @@ def _run(session: AcidSession, screen: Screen, limit: int | None, output: str, *
 
 
 def _typed_lines(made: Shell) -> Iterator[str | None]:
-    """Yield lines of a terminal that moves no cursor; None for Ctrl-C. Ctrl-D ends."""
+    """Yield lines typed without the editor; None for Ctrl-C. Ctrl-D ends."""
     while True:
         try:
             click.echo(made.prompt(), nl=False)
@@ -116,7 +116,7 @@ def _typed_lines(made: Shell) -> Iterator[str | None]:
 
 @contextmanager
 def _plain_interrupts() -> Iterator[None]:
-    """Let Ctrl-C be Python's own again: a Spark session has put a handler of its own there."""
+    """Restore Python's handler of Ctrl-C, which PySpark has replaced by its own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

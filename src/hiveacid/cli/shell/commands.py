@@ -1,4 +1,4 @@
-r"""The \-commands: few, because most of what one asks is a statement."""
+r"""The \-commands of the shell: few, because statements cover most requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HELP = r"""A statement ends with ; and may have several lines. Tab completes, Ct
   \tables [DATABASE]    list tables (\dt)
   \databases            list databases (\l)
   \describe TABLE       columns, partitions, properties of a table (\d)
-  \timing [on|off]      say how long a statement took
+  \timing [on|off]      show how long a statement took
   \vertical [on|off|auto]  each value on a line of its own (\x)
   \limit N              show N rows at most; 0: all
   \help                 this text (\?)
@@ -34,7 +34,7 @@ COMMANDS = ("\\databases", "\\describe", "\\help", "\\limit", "\\quit", "\\table
 
 @dataclass(frozen=True)
 class DisplayOptions:
-    """Display of results. ``vertical``: None where it depends on how many columns there are."""
+    """Display of results. ``vertical``: None if the number of columns decides."""
 
     timing: bool
     limit: int | None
@@ -43,7 +43,7 @@ class DisplayOptions:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """Result of a command: a statement to run, a text to show, other display options, or the end of the shell."""
+    r"""Effect of a \-command: a statement to run, a text to show, new display options, or the end of the shell."""
 
     statement: str = ""
     text: str = ""

@@ -1,4 +1,4 @@
-r"""Completion at the cursor: keywords, databases, tables, columns, \-commands. Asks only the catalog."""
+r"""Completion at the cursor: keywords, databases, tables, columns, \-commands. It reads only the catalog."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Candidate:
 
 @dataclass
 class CatalogNames:
-    """The names of a catalog, each asked for once; a store that does not answer has none."""
+    """Names in a catalog, read once; a store that does not answer counts as empty."""
 
     catalog: Catalog
     database: str = "default"
@@ -103,10 +103,10 @@ class CatalogNames:
 
 
 def candidates(text: str, cursor: int, names: CatalogNames, commands: Sequence[str] = ()) -> list[Candidate]:
-    """Return the candidates at the cursor, in order; none inside of strings and comments."""
+    """Return the ordered candidates at the cursor; none inside of strings and comments."""
     before = text[:cursor]
     if before.lstrip().startswith("\\"):
-        return _of_command(before.lstrip(), names, commands)
+        return _command_candidates(before.lstrip(), names, commands)
     try:
         tokens = tokenize(before)[:-1]
     except ParseError:
@@ -121,7 +121,7 @@ def candidates(text: str, cursor: int, names: CatalogNames, commands: Sequence[s
 
 
 def _at_cursor(tokens: list[Token], cursor: int) -> tuple[str, list[str], list[Token]]:
-    """Return the word that is being typed, what qualifies it (``db.`` or ``alias.``), and the tokens before."""
+    """Return the word at the cursor, its qualifier (``db.`` or ``alias.``), and the tokens before both."""
     rest = list(tokens)
     typed = ""
     if rest and rest[-1].end == cursor and rest[-1].kind is TokenKind.WORD:
@@ -145,32 +145,32 @@ def _choices(
     last = rest[-1].keyword if rest else ""
     wants_table = last in _BEFORE_TABLES
     if qualifier:
-        yield from _of_qualifier(text, qualifier, names, wants_table=wants_table)
+        yield from _qualified_names(text, qualifier, names, wants_table=wants_table)
     elif last in _BEFORE_DATABASES:
         yield from ((name, "database") for name in names.databases())
     elif wants_table:
         yield from ((name, "table") for name in names.tables(names.database))
         yield from ((name, "database") for name in names.databases())
     else:
-        columns = [one for table in _tables_named(text, names).values() for one in names.columns(table)]
+        columns = [one for table in _mentioned_tables(text, names).values() for one in names.columns(table)]
         yield from ((name, "column") for name in dict.fromkeys(columns))
         if last == ",":  # FROM a, b
             yield from ((name, "table") for name in names.tables(names.database))
 
 
-def _of_qualifier(
+def _qualified_names(
     text: str, qualifier: list[str], names: CatalogNames, *, wants_table: bool
 ) -> Iterator[tuple[str, str]]:
     if len(qualifier) == 1 and (wants_table or qualifier[0] in names.databases()):
         yield from ((name, "table") for name in names.tables(qualifier[0]))
     if not wants_table:
-        table = _tables_named(text, names).get(".".join(qualifier))
+        table = _mentioned_tables(text, names).get(".".join(qualifier))
         if table is not None:
             yield from ((name, "column") for name in names.columns(table))
 
 
-def _tables_named(text: str, names: CatalogNames) -> Mapping[str, TableName]:
-    """Return the tables that a statement names so far, by each name that columns may have in front."""
+def _mentioned_tables(text: str, names: CatalogNames) -> Mapping[str, TableName]:
+    """Return the tables named in a statement, by every name that may qualify their columns (name or alias)."""
     try:
         tokens = tokenize(text)
     except ParseError:
@@ -199,7 +199,7 @@ def _matching(choices: Iterable[tuple[str, str]], typed: str) -> Iterator[Candid
 
 
 def _keywords(typed: str, rest: Sequence[Token]) -> Iterator[Candidate]:
-    """Yield keywords, in the case in which the word was begun."""
+    """Yield keywords, in lower case if the typed beginning is."""
     if rest and rest[-1].keyword in _ALWAYS_A_NAME:
         return
     for word in KEYWORDS:
@@ -207,7 +207,7 @@ def _keywords(typed: str, rest: Sequence[Token]) -> Iterator[Candidate]:
             yield Candidate(word.lower() if typed.islower() else word, len(typed), "keyword")
 
 
-def _of_command(text: str, names: CatalogNames, commands: Sequence[str]) -> list[Candidate]:
+def _command_candidates(text: str, names: CatalogNames, commands: Sequence[str]) -> list[Candidate]:
     command, space, typed = text.partition(" ")
     if not space:
         return [Candidate(one, len(command), "command") for one in commands if one.startswith(command)]

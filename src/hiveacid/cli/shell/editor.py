@@ -39,7 +39,7 @@ class Editor:
     """Edits one entry of several lines at a time, with history (arrow up, Ctrl-R) and completion (Tab)."""
 
     def __init__(self, complete: Complete, say: Callable[[str], None]) -> None:
-        """``complete``: candidates for a position in a text. ``say`` tells where no history can be kept."""
+        """``complete`` returns candidates for a position in a text. ``say`` prints why no history can be kept."""
         history, trouble = open_history(history_path(dict(os.environ)))
         if trouble:
             say(trouble)
@@ -58,7 +58,7 @@ class Editor:
 
 
 def continued(prompt: str) -> str:
-    """Return what stands before the second and later lines of a statement."""
+    """Return the prompt of the second and later lines of a statement."""
     return "-> ".rjust(len(prompt))
 
 
@@ -66,7 +66,7 @@ def _bindings() -> KeyBindings:
     bindings = KeyBindings()
 
     def enter(event: KeyPressEvent) -> None:
-        """Run what is whole; else begin a new line. In the menu of completions: take the chosen one."""
+        """Run a complete entry; otherwise begin a new line. In the completion menu, take the selected candidate."""
         buffer = event.current_buffer
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
             buffer.complete_state = None
@@ -80,7 +80,7 @@ def _bindings() -> KeyBindings:
 
 
 def edited(editor: Editor, prompt: Callable[[], str]) -> Iterator[str | None]:
-    """Yield what is typed, entry by entry; None for Ctrl-C, which gives a begun entry up. Ctrl-D ends."""
+    """Yield typed entries; None for Ctrl-C, which discards the current one. Ctrl-D ends."""
     while True:
         try:
             yield editor.read(prompt())

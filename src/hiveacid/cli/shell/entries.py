@@ -1,4 +1,4 @@
-r"""Cut typed lines into statements and \-commands. Lines go in, whole entries come out."""
+r"""Splitting of typed lines into complete entries: statements and \-commands."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hiveacid.spark.parser.lexer import Token, TokenKind, tokenize
 class Entry:
     r"""A statement or a \-command as it was typed.
 
-    ``text``: a statement without its semicolon, indented as it was, so that columns in messages are those of the
-    input. ``line``: the number of its first line, from 1.
+    ``text``: a statement without its semicolon. It keeps its indentation, so that column numbers in messages are those of
+    the input. ``line``: the number of its first line, from 1.
     """
 
     text: str
@@ -26,20 +26,20 @@ class Entry:
 
 
 class Entries:
-    """Gathers lines until a statement is whole: a ``;`` outside of quotes and comments ends one."""
+    """Collects lines until a statement is complete: a ``;`` outside of quotes and comments ends it."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Begin without lines."""
         self._held = ""
         self._line = 1  # of the first line held
 
     @property
     def begun(self) -> bool:
-        """Tell whether a statement has begun that is not complete."""
+        """Tell whether an incomplete statement has begun."""
         return self._is_begun(self._held)
 
     def feed(self, line: str) -> list[Entry]:
-        """Take one line without its end; return what is whole now, which is forgotten here."""
+        """Add one line without its line break; remove and return the entries that are now complete."""
         if line.lstrip().startswith("\\") and not self.begun:
             self._skip()
             self._line += 1
@@ -49,21 +49,21 @@ class Entries:
             return []
         try:
             tokens = tokenize(self._held)
-        except ParseError:  # inside of quotes or of a comment: its end is still to come
+        except ParseError:  # inside of quotes or a comment, which a later line ends
             return []
-        return self._taken(tokens)
+        return self._take_complete(tokens)
 
     def finish(self) -> list[Entry]:
-        """Return a last statement that no ``;`` ended. Raises ParseError for quotes or a comment without end."""
-        found = self._taken(tokenize(self._held, self._line), at_end=True)
+        """Return a last statement without ``;``. Raises ParseError for quotes or a comment without end."""
+        found = self._take_complete(tokenize(self._held, self._line), at_end=True)
         self._skip()
         return found
 
     def drop(self) -> None:
-        """Forget what was begun."""
+        """Discard the incomplete statement."""
         self._held, self._line = "", 1
 
-    def _taken(self, tokens: list[Token], *, at_end: bool = False) -> list[Entry]:
+    def _take_complete(self, tokens: list[Token], *, at_end: bool = False) -> list[Entry]:
         held, found = self._held, list[Entry]()
         first: Token | None = None
         cut, end = 0, 0
@@ -78,7 +78,7 @@ class Entries:
             first, cut = None, token.end
         self._line += held.count("\n", 0, cut)
         rest = held[cut:]
-        # what follows on the line of a semicolon keeps its column
+        # text after a semicolon keeps its column
         self._held = " " * (cut - held.rfind("\n", 0, cut) - 1) + rest if rest.strip() else rest
         return found
 
@@ -95,12 +95,12 @@ class Entries:
 
 
 def ends_shell(text: str) -> bool:
-    """Tell whether a text is the word that ends a shell, as people type it."""
+    """Tell whether a text is ``exit`` or ``quit``, in any case, with or without a semicolon."""
     return text.strip().rstrip(";").rstrip().lower() in {"exit", "quit"}
 
 
 def is_whole(text: str) -> bool:
-    r"""Tell whether Enter should run a text: a \-command, ``quit``, what ends with ``;``, or nothing."""
+    r"""Tell whether Enter should run a text: a \-command, ``quit``, a text that ends with ``;``, or an empty one."""
     if text.lstrip().startswith("\\") or ends_shell(text):
         return True
     try:

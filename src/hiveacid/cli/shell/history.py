@@ -1,4 +1,4 @@
-"""History of typed statements: a file that only its owner may read, without secrets."""
+"""History of typed statements: a file without secrets that only its owner may read."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def is_secret(text: str) -> bool:
 
 
 def history_path(environment: dict[str, str]) -> Path:
-    """Return where the history is kept: ``$XDG_STATE_HOME/hiveacid/history``, by default in ``~/.local/state``."""
+    """Return the path of the history: ``$XDG_STATE_HOME/hiveacid/history``, by default in ``~/.local/state``."""
     state = environment.get("XDG_STATE_HOME", "")
-    # the XDG specification: a relative path there is to be ignored
+    # XDG specification: a relative path in the variable must be ignored
     base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
     return base / "hiveacid" / "history"
 
 
 class PrivateHistory(FileHistory):
-    """A file of mode 0600; statements that may hold a password are recalled in this session, but not written."""
+    """History in a file of mode 0600; statements that may hold a password stay in memory only."""
 
     def store_string(self, string: str) -> None:
         """Write one entry, unless it may hold a secret."""
@@ -39,7 +39,7 @@ class PrivateHistory(FileHistory):
 
 
 def open_history(path: Path) -> tuple[History, str]:
-    """Return the history in a file, and '' - or one in memory, and why."""
+    """Open the history file. If that fails, return a history in memory, and the reason as second value (else '')."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, _OWNER_ONLY)

@@ -1,4 +1,4 @@
-"""The loop: read an entry, run it, show what came of it."""
+"""Main loop of the shell: read an entry, run it, show the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Shell:
-    """One connection and its person (or pipe). ``failed``: an entry has failed."""
+    """State of a running shell. ``failed``: an entry has failed."""
 
     session: AcidSession
     screen: Screen
@@ -37,18 +37,18 @@ class Shell:
     failed: bool = False
 
     def prompt(self) -> str:
-        """Return what stands before what is typed; a star says that a transaction is open."""
+        """Return the prompt; ``*`` marks an open transaction, ``!`` one that can only be rolled back."""
         txn = self.session.joined
         star = "" if txn is None else "!" if txn.failed else "*"
         return f"hiveacid:{self.session.context.database}{star}> "
 
     def complete(self, text: str, cursor: int) -> list[Candidate]:
-        """Return the candidates for a position in a text; Spark is not asked."""
+        """Return the candidates for a position in a text, without a call to Spark."""
         context = self.session.context
         return candidates(text, cursor, CatalogNames(context.catalog, context.database), COMMANDS)
 
     def run_typed(self, texts: Iterator[str | None]) -> None:
-        """Run what is typed in an editor: whole entries; None where one was given up."""
+        """Run texts from the editor, each with complete entries; None means Ctrl-C."""
         for text in texts:
             if text is None:
                 continue
@@ -65,7 +65,7 @@ class Shell:
                 return
 
     def run_lines(self, lines: Iterator[str | None]) -> None:
-        """Run what comes line by line; None gives a begun statement up. Without a person the first error ends it all."""
+        """Run single lines. None (Ctrl-C) discards the current statement. From a pipe, the first error ends the run."""
         entries = Entries()
         for line in lines:
             if line is None:
@@ -81,7 +81,7 @@ class Shell:
                 self._failed(error, Entry("", 1))
 
     def _run_all(self, entries: Sequence[Entry]) -> bool:
-        """Run entries; return False where the shell ends."""
+        """Run entries; return False if the shell must end."""
         for entry in entries:
             try:
                 if not (self._command(entry) if entry.is_command else self._statement(entry)):
@@ -93,7 +93,7 @@ class Shell:
                 if not (self.screen.typed or self.keep_going):
                     return False
                 if self.screen.typed:
-                    return True  # what was typed behind it may rest on it
+                    return True  # skip the rest, which may depend on the failed entry
         return True
 
     def _failed(self, error: Exception, entry: Entry) -> None:
@@ -126,14 +126,14 @@ class Shell:
         if result is not None and result.columns:
             try:
                 self.screen.rows(result, self.view)
-            except KeyboardInterrupt:  # Ctrl-C while rows go by
+            except KeyboardInterrupt:  # Ctrl-C while rows are printed
                 if not self.screen.typed:
                     raise
         self._footer(result, seconds)
         return True
 
     def _result(self, entry: Entry) -> Result | None:
-        """Run a statement, in the runner's thread; other formats than tables are printed there."""
+        """Run a statement in the runner's thread, which also prints formats other than tables."""
         with self.session.statement(entry.text):  # reading its rows is part of it
             frame = self.session.sql(entry.text, first_line=entry.line)
             if not frame.columns:

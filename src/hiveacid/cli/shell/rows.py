@@ -1,4 +1,4 @@
-"""Rows for a person: as a table that fits the terminal, value by value, or in plain columns."""
+"""Formats of rows for people: a table that fits the terminal, one value per line, or plain columns."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from hiveacid.spark.session.error_translation import translate_errors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_NARROWEST = 6  # characters: a table of narrower columns tells nothing
+_NARROWEST = 6  # characters of a column; narrower ones are not readable
 _FRAME = 3  # characters around a column of a table
 
 
 @dataclass(frozen=True)
 class Result:
-    """Rows as texts (None: NULL); ``right``: columns of numbers; ``more``: there are rows beyond these."""
+    """Rows as texts (None: NULL). ``right``: columns of numbers. ``more``: the query has more rows than these."""
 
     columns: tuple[str, ...]
     right: tuple[bool, ...]
@@ -34,7 +34,7 @@ class Result:
 
 
 def fetch(frame: DataFrame, limit: int | None) -> Result:
-    """Run a query as far as its first ``limit`` rows (None: all). Raises this project's errors."""
+    """Run a query and return its first ``limit`` rows (None: all). Raises this project's errors."""
     with translate_errors():
         texts = as_texts(frame)
         rows = texts.collect() if limit is None else texts.take(limit + 1)
@@ -43,7 +43,7 @@ def fetch(frame: DataFrame, limit: int | None) -> Result:
 
 
 def plain_table(result: Result) -> Iterator[str]:
-    """Yield lines of aligned columns, without any drawing; nothing is cut."""
+    """Yield lines of aligned columns without frames; nothing is cut."""
     cells = [[escape_controls(name) for name in result.columns]]
     cells += [["NULL" if cell is None else escape_controls(cell) for cell in row] for row in result.rows]
     widths = [max(cell_len(row[place]) for row in cells) for place in range(len(result.columns))]
@@ -64,7 +64,7 @@ def vertical(result: Result) -> Iterator[str]:
 
 
 def widest(result: Result) -> int:
-    """Return how many characters a table needs in which nothing is cut."""
+    """Return the width in characters of a table in which nothing is cut."""
     lines = [result.columns, *result.rows]
     widths = [
         max(cell_len("NULL" if row[place] is None else escape_controls(row[place] or "")) for row in lines)
@@ -74,12 +74,12 @@ def widest(result: Result) -> int:
 
 
 def is_crowded(columns: int, width: int) -> bool:
-    """Tell whether so many columns are better shown one below the other."""
+    """Tell whether a table of ``columns`` columns would be too narrow to read at ``width`` characters."""
     return columns * (_NARROWEST + _FRAME) + 1 > width
 
 
 def print_boxed(console: Console, columns: Sequence[str], result: Result) -> None:
-    """Print a table as wide as the terminal at most; longer values are cut, with an ellipsis at the end."""
+    """Print a table that fits the terminal; longer values are cut and end with an ellipsis."""
     table = Table(box=ROUNDED)
     for name, right in zip(columns, result.right, strict=True):
         justify = "right" if right else "left"

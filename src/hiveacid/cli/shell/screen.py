@@ -1,4 +1,4 @@
-"""Output of the shell: rows on standard output, all else on standard error, drawn or plain."""
+"""Output of the shell: rows on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -33,39 +33,39 @@ _POSITION = re.compile(r"\(line (\d+), column (\d+)\)\Z")
 
 @dataclass(frozen=True)
 class Screen:
-    """Properties of standard input and output. ``typed``: a person types; ``plain``: no drawing, no colours, no cursor movement."""
+    """Standard input and output. ``typed``: a person types. ``plain``: no frames, no colours, no cursor movement."""
 
     typed: bool
     plain: bool
 
     @classmethod
     def here(cls, *, plain: bool) -> Screen:
-        """Return what standard input and output are; a dumb terminal, or none, is plain."""
+        """Detect the properties of standard input and output; a dumb terminal, or none, is plain."""
         dumb = os.environ.get("TERM", "dumb") in {"", "dumb"}
         return cls(sys.stdin.isatty(), plain or dumb or not sys.stdout.isatty())
 
     @property
     def edits(self) -> bool:
-        """Tell whether lines are edited, with history and completion."""
+        """Tell whether lines are typed in the editor, with history and completion."""
         return self.typed and not self.plain
 
     @property
     def shows_progress(self) -> bool:
-        """Tell whether a progress line may come and go."""
+        """Tell whether a progress line may be shown."""
         return self.typed and not self.plain and sys.stderr.isatty()
 
     def note(self, text: str) -> None:
-        """Say something that is no row; only to a person."""
+        """Print a message to a person; from a pipe, nothing."""
         if self.typed:
             click.echo(text, err=True)
 
     def raw(self, text: str) -> None:
-        """Write something on standard error as it is."""
+        """Write a text to standard error unchanged."""
         sys.stderr.write(text)
         sys.stderr.flush()
 
     def rows(self, result: Result, view: DisplayOptions) -> None:
-        """Print rows, and say where they are cut."""
+        """Print rows, with a note if values are cut."""
         console = None if self.plain else Console(file=sys.stdout)
         below = view.vertical
         if below is None:
@@ -84,7 +84,7 @@ class Screen:
             click.echo(line)
 
     def error(self, error: Exception, entry: Entry) -> None:
-        """Say what is wrong, and show the position in the statement if it is known."""
+        """Print an error, and its position in the statement if it is known."""
         print_error(error)
         position = error_position(error)
         lines = entry.text.split("\n")
@@ -100,7 +100,7 @@ class Screen:
 
 
 def error_position(error: Exception) -> tuple[int, int] | None:
-    """Return line and column that an error speaks of, both from 1."""
+    """Return the line and column of an error, both from 1; None if it has no position."""
     if isinstance(error, StatementError) and error.line is not None and error.column is not None:
         return error.line, error.column
     found = _POSITION.search(str(error))
