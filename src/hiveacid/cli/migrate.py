@@ -168,7 +168,7 @@ def _find_obstacle(work: Migration, view: TableName, known: Collection[TableName
         return "it was dropped"
     query = Slice(definition.text)
     if list(tables_of_change_calls(query)):
-        return "it calls a change function"
+        return "it calls a function for changes"
     target = work.target.store
     for relation in find_table_mentions(without_clauses(query)[0]):
         database, name = (
