@@ -15,9 +15,8 @@ import click
 from hiveacid import errors
 from hiveacid.cli.main import main as command_line
 from hiveacid.config import keys, table_properties
-from hiveacid.config.keys import Section
-from hiveacid.config.table_properties import PropertySection, TableProperty
-from hiveacid.config.values import AnySetting
+from hiveacid.config.table_properties import TableProperty
+from hiveacid.config.values import AnySetting, Section
 from hiveacid.core.snapshot.findings import FindingKind
 from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Machine, draw
 from hiveacid.errors import HiveAcidError
@@ -123,9 +122,9 @@ def setting_row(setting: AnySetting) -> str:
     return f"| `{setting.name}` | {kind} | `{setting.default}` | {setting.doc}{relation} |"
 
 
-def section_text(section: Section) -> str:
+def section_text(section: Section[AnySetting]) -> str:
     """Return a section of the settings page."""
-    rows = "\n".join(setting_row(setting) for setting in section.settings)
+    rows = "\n".join(setting_row(setting) for setting in section.entries)
     return f"\n## {section.title}\n\n| name | type | default | meaning |\n|---|---|---|---|\n{rows}\n"
 
 
@@ -135,9 +134,9 @@ def property_row(one: TableProperty) -> str:
     return f"| `{one.name}` | {kind} | {one.default} | {one.doc} | {one.origin} |"
 
 
-def property_section(section: PropertySection) -> str:
+def property_section(section: Section[TableProperty]) -> str:
     """Return a section of the page of table properties."""
-    rows = "\n".join(map(property_row, section.properties))
+    rows = "\n".join(map(property_row, section.entries))
     head = "| name | type | without it | meaning | of |\n|---|---|---|---|---|"
     return f"\n## {section.title}\n\n{head}\n{rows}\n"
 

@@ -170,5 +170,6 @@ def test_changes_that_make_no_sense_are_refused(acid: AcidSession) -> None:
         acid.table("plain").changes().to_df()
     with pytest.raises(UnsupportedFeatureError, match="_write_id"):
         acid.table("odd").changes().to_df()
-    with pytest.raises(ConfigError, match="retention"):
-        acid.sql("ALTER TABLE t SET TBLPROPERTIES ('hiveacid.history.retention'='soon')")
+    for retention in ("soon", "-1d"):
+        with pytest.raises(ConfigError, match="retention"):
+            acid.sql(f"ALTER TABLE t SET TBLPROPERTIES ('hiveacid.history.retention'='{retention}')")

@@ -85,12 +85,11 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
         kind = target_kind(table, changes)
         _require_one_step(context, table, kind)
         made = _converted(table, kind, changes)
+        check_definition(made)
         txn.add_summary(name, OperationSummary("CONVERT", context.statement))
         if table.kind is kind:
             txn.alter_at_commit(made)
-            return
-        check_definition(made)
-        if kind is TableKind.INSERT_ONLY:
+        elif kind is TableKind.INSERT_ONLY:
             _to_insert_only(context, table, made, txn)
         elif table.kind is TableKind.INSERT_ONLY:
             _require_single_writes(context, table, txn)

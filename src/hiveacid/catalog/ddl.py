@@ -53,6 +53,7 @@ from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.write.column_casts import empty_rows
 from hiveacid.storage.locations import list_layout
 from hiveacid.storage.paths import absolute
+from hiveacid.table.cleaning.location import record_history_start
 from hiveacid.table.cleaning.removal import (
     first_foreign_entry,
     locations_to_remove,
@@ -60,7 +61,6 @@ from hiveacid.table.cleaning.removal import (
     remove_table,
     require_listable,
 )
-from hiveacid.table.cleaning.retention import record_history_start
 from hiveacid.table.context import all_tables
 from hiveacid.table.definition import alter, check_definition, exclusively
 from hiveacid.table.partitions import partition_name, partitions_of, partitions_on_disk, static_values

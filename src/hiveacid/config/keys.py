@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from hiveacid.config.values import (
     AnySetting,
+    Section,
     Setting,
     choice,
     count,
+    divide_into_sections,
     duration,
     flag,
     parse_int,
@@ -337,97 +338,16 @@ UNSORTED_FILE_SIZE = size(
     "and large deltas on top of it). For a file that is most of its bucket an eighth of the size is enough.",
 )
 
-
-@dataclass(frozen=True)
-class Section:
-    """A group of settings under its heading in the documentation."""
-
-    title: str
-    settings: tuple[AnySetting, ...]
-
-
-SECTIONS: tuple[Section, ...] = (
-    Section(
-        "Transactions and locks",
-        (
-            TXN_TIMEOUT,
-            MAX_OPEN_TXNS,
-            TXN_MAX_OPEN_BATCH,
-            DML_EVENTS,
-            LOCK_NUMRETRIES,
-            LOCK_SLEEP,
-            XLOCK_WRITE,
-            XLOCK_OVERWRITE,
-            XLOCK_MERGE_INSERT,
-            XLOCK_CTAS,
-            RETRY_SNAPSHOT,
-        ),
-    ),
-    Section(
-        "Statements",
-        (
-            MERGE_CARDINALITY_CHECK,
-            DYNAMIC_PARTITION,
-            DYNAMIC_PARTITION_MODE,
-            CREATE_AS_ACID,
-            CREATE_AS_INSERT_ONLY,
-            DEFAULT_FILE_FORMAT,
-            DEFAULT_FILE_FORMAT_MANAGED,
-        ),
-    ),
-    Section(
-        "Files",
-        (
-            ORC_COMPRESS,
-            ORC_STRIPE_SIZE,
-            ORC_ROW_INDEX_STRIDE,
-            LAYOUT_LEVEL,
-            SINGLE_BUCKET,
-        ),
-    ),
-    Section("Reading", (EVENTS_IN_MEMORY, BROADCAST_DELETE_EVENTS, SNAPSHOT_LEASE)),
-    Section(
-        "Compaction",
-        (
-            INITIATOR_ON,
-            CLEANER_ON,
-            WORKER_THREADS,
-            WORKER_TIMEOUT,
-            WORKER_POOL,
-            WORKER_POOL_TIMEOUT,
-            WORKER_SLEEP,
-            WORKER_MAX_SLEEP,
-            HOUSEKEEPER_INTERVAL,
-            CHECK_INTERVAL,
-            DELTA_NUM_THRESHOLD,
-            DELTA_PCT_THRESHOLD,
-            ABORTED_TXN_THRESHOLD,
-            ABORTED_TXN_TIME_THRESHOLD,
-            FAILED_COMPACTS_THRESHOLD,
-            FAILED_RETRY_TIME,
-            COMPACT_INSERT_ONLY,
-            WAIT_TIMEOUT,
-            CLEANER_RUN_INTERVAL,
-            DELAYED_CLEANUP,
-            CLEANER_RETENTION,
-            CLEANER_MAX_RETRIES,
-            CLEANER_RETRY_RETENTION,
-            HISTORY_SUCCEEDED,
-            HISTORY_FAILED,
-            HISTORY_DID_NOT_INITIATE,
-            HISTORY_REFUSED,
-            HISTORY_TIMEOUT,
-            COMMITS_RETENTION,
-            AUTO_COMPACT,
-            PRIORITY,
-            COMPACT_HERE,
-            COMPACT_THREADS,
-            TARGET_FILE_SIZE,
-            UNSORTED_FILE_SIZE,
-        ),
+SECTIONS: tuple[Section[AnySetting], ...] = divide_into_sections(
+    tuple(globals().values()),
+    (
+        ("Transactions and locks", TXN_TIMEOUT),
+        ("Statements", MERGE_CARDINALITY_CHECK),
+        ("Files", ORC_COMPRESS),
+        ("Reading", EVENTS_IN_MEMORY),
+        ("Compaction", INITIATOR_ON),
     ),
 )
-
 REGISTRY: Mapping[str, AnySetting] = MappingProxyType(
-    {setting.name: setting for section in SECTIONS for setting in section.settings}
+    {setting.name: setting for section in SECTIONS for setting in section.entries}
 )

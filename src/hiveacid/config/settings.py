@@ -57,8 +57,7 @@ class Settings:
             return found
         known = REGISTRY.get(name)
         if known is None:
-            message = f"{name} is not a setting; hiveacid knows those of docs/settings.md"
-            raise ConfigError(message)
+            raise ConfigError(f"{name} is not a setting; hiveacid knows those of docs/settings.md")
         return known.default
 
     def with_value(self, name: str, text: str) -> Settings:
@@ -72,11 +71,9 @@ class Settings:
             try:
                 known.parse(text)
             except ConfigError as error:
-                message = f"{name}: {error}"
-                raise ConfigError(message) from error
+                raise ConfigError(f"{name}: {error}") from error
         elif not name or name.startswith("hiveacid."):
-            message = f"{name!r} is not a setting; the settings are listed in docs/settings.md"
-            raise ConfigError(message)
+            raise ConfigError(f"{name!r} is not a setting; the settings are listed in docs/settings.md")
         else:
             logger.warning("setting %s means nothing to hiveacid; it is kept and ignored", name)
         return Settings(tuple(sorted((dict(self.changed) | {name: text.strip()}).items())))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from hiveacid.config import keys
+from hiveacid.config.values import Section, divide_into_sections
 from hiveacid.core import model
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema import evolution, storage_formats
@@ -259,59 +260,16 @@ RESERVED_PROPERTIES = frozenset(
 )
 """Names of the properties that users cannot set."""
 
-
-@dataclass(frozen=True)
-class PropertySection:
-    """A group of table properties under its heading in the documentation."""
-
-    title: str
-    properties: tuple[TableProperty, ...]
-
-
-SECTIONS: tuple[PropertySection, ...] = (
-    PropertySection("Kind of the table", (TRANSACTIONAL, TRANSACTIONAL_PROPERTIES, BUCKETING_VERSION)),
-    PropertySection(
-        "Files", (LAYOUT_LEVEL, SINGLE_BUCKET, ORC_COMPRESS, ORC_POSITIONAL, PARQUET_COMPRESSION)
-    ),
-    PropertySection(
-        "Compaction, cleaning and history",
-        (
-            NO_AUTO_COMPACTION,
-            NO_CLEANUP,
-            COMPACTOR_THRESHOLD,
-            COMPACTOR,
-            WORKER_POOL,
-            PRIORITY,
-            HISTORY_RETENTION,
-        ),
-    ),
-    PropertySection(
-        "Text files (also as SERDEPROPERTIES)",
-        (
-            FIELD_DELIMITER,
-            SERIALIZATION_FORMAT,
-            ESCAPE_DELIMITER,
-            COLLECTION_DELIMITER,
-            COLLECTION_DELIMITER_HIVE2,
-            MAP_KEY_DELIMITER,
-            LINE_DELIMITER,
-            NULL_FORMAT,
-            LAST_COLUMN_TAKES_REST,
-            NESTING_LEVELS,
-            MORE_NESTING_LEVELS,
-            ENCODING,
-            TIMESTAMP_FORMATS,
-            RECORD_DELIMITER,
-            SKIP_HEADER_LINES,
-            SKIP_FOOTER_LINES,
-        ),
-    ),
-    PropertySection(
-        "Kept by hiveacid and other engines",
-        (ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION, MIGRATION, LAST_DDL_TIME, SPARK_PROVIDER),
+SECTIONS: tuple[Section[TableProperty], ...] = divide_into_sections(
+    tuple(globals().values()),
+    (
+        ("Kind of the table", TRANSACTIONAL),
+        ("Files", LAYOUT_LEVEL),
+        ("Compaction, cleaning and history", NO_AUTO_COMPACTION),
+        ("Text files (also as SERDEPROPERTIES)", FIELD_DELIMITER),
+        ("Kept by hiveacid and other engines", ADOPTED_TXN),
     ),
 )
-
 TABLE_PROPERTIES: Mapping[str, TableProperty] = MappingProxyType(
-    {one.name: one for section in SECTIONS for one in section.properties}
+    {one.name: one for section in SECTIONS for one in section.entries}
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
@@ -48,8 +48,7 @@ def parse_bool(text: str) -> bool:
     """Read ``true`` or ``false``, in any case."""
     lowered = text.strip().lower()
     if lowered not in {"true", "false"}:
-        message = f"expected true or false, got {text!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"expected true or false, got {text!r}")
     return lowered == "true"
 
 
@@ -58,8 +57,7 @@ def parse_int(text: str) -> int:
     try:
         return int(text.strip())
     except ValueError as error:
-        message = f"expected a whole number, got {text!r}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"expected a whole number, got {text!r}") from error
 
 
 def parse_float(text: str) -> float:
@@ -67,8 +65,7 @@ def parse_float(text: str) -> float:
     try:
         return float(text.strip())
     except ValueError as error:
-        message = f"expected a number, got {text!r}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"expected a number, got {text!r}") from error
 
 
 def parse_text(text: str) -> str:
@@ -84,8 +81,7 @@ def parse_duration(text: str, bare_unit: str = "s") -> float:
     match = _AMOUNT.fullmatch(text.lower())
     seconds = None if match is None else _SECONDS.get(match[2] or bare_unit)
     if match is None or seconds is None:
-        message = f"expected a duration such as 300s, 5min or 12h, got {text!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"expected a duration such as 300s, 5min or 12h, got {text!r}")
     return int(match[1]) * seconds
 
 
@@ -94,8 +90,7 @@ def parse_size(text: str) -> int:
     match = _AMOUNT.fullmatch(text.lower())
     unit = None if match is None else _BYTES.get(match[2])
     if match is None or unit is None or int(match[1]) < 0:
-        message = f"expected a size such as 67108864 or 64mb, got {text!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"expected a size such as 67108864 or 64mb, got {text!r}")
     return int(match[1]) * unit
 
 
@@ -112,8 +107,7 @@ def count(
     def parse(text: str) -> int:
         value = parse_int(text)
         if minimum is not None and value < minimum:
-            message = f"must be at least {minimum}, got {value}"
-            raise ConfigError(message)
+            raise ConfigError(f"must be at least {minimum}, got {value}")
         return value
 
     return Setting(name, default, doc, "int", parse, hive)
@@ -148,11 +142,36 @@ def choice(name: str, choices: tuple[str, ...], doc: str, hive: str | None = Non
     def parse(text: str) -> str:
         found = by_lower.get(text.strip().lower())
         if found is None:
-            message = f"expected one of {', '.join(choices)}, got {text!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"expected one of {', '.join(choices)}, got {text!r}")
         return found
 
     return Setting(name, choices[0], doc, " | ".join(choices), parse, hive)
 
 
 AnySetting = Setting[bool] | Setting[int] | Setting[float] | Setting[str]
+
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True)
+class Section(Generic[Entry]):
+    """A group of settings or table properties under its heading in the documentation."""
+
+    title: str
+    entries: tuple[Entry, ...]
+
+
+def divide_into_sections(
+    constants: Iterable[object], firsts: Sequence[tuple[str, Entry]]
+) -> tuple[Section[Entry], ...]:
+    """Divide the constants of a registry, in their order, into sections.
+
+    ``firsts``: the title of each section and the entry that it begins with. Constants of other types are left out.
+    """
+    entries = [one for one in constants if isinstance(one, type(firsts[0][1]))]
+    starts = [entries.index(first) for _, first in firsts]
+    ends = [*starts[1:], len(entries)]
+    return tuple(
+        Section(title, tuple(entries[start:end]))
+        for (title, _), start, end in zip(firsts, starts, ends, strict=True)
+    )

@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from hiveacid.config.table_properties import HISTORY_RETENTION
+from hiveacid.config.values import parse_duration
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.errors import AlreadyExistsError, CatalogError, SchemaMismatchError, UnsupportedFeatureError
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    ConfigError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
 from hiveacid.spark.formats.types import column_type
-from hiveacid.table.cleaning.retention import history_retention
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
@@ -81,6 +88,23 @@ def _check_bucketing(table: TableDefinition) -> None:
     for column in table.bucketing.columns:
         if column not in names:
             raise SchemaMismatchError(f"{table.name}: CLUSTERED BY {column}: no such column")
+
+
+def history_retention(table: TableDefinition | None) -> float:
+    """Return for how many seconds a table keeps what compactions replaced; 0 where it does not say.
+
+    Raises ConfigError for a negative duration or a text that is none: then nothing may be removed.
+    """
+    text = None if table is None else HISTORY_RETENTION.of(table)
+    if text is None:
+        return 0.0
+    try:
+        seconds = parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(f"table property {HISTORY_RETENTION.name}: {error}") from error
+    if seconds < 0:
+        raise ConfigError(f"table property {HISTORY_RETENTION.name}: must not be negative, got {text!r}")
+    return seconds
 
 
 def exclusively(

@@ -37,7 +37,7 @@ def test_every_default_fits_its_own_type(name: str) -> None:
 
 def test_every_constant_is_in_one_section() -> None:
     constants = [value for value in vars(keys).values() if hasattr(value, "parse") and hasattr(value, "kind")]
-    listed = [setting for section in keys.SECTIONS for setting in section.settings]
+    listed = [setting for section in keys.SECTIONS for setting in section.entries]
     assert sorted(setting.name for setting in constants) == sorted(setting.name for setting in listed)
     assert len(keys.REGISTRY) == len(listed)
 

@@ -25,7 +25,7 @@ def constants() -> dict[str, TableProperty]:
 
 
 def test_every_constant_is_in_one_section() -> None:
-    listed = [one for section in SECTIONS for one in section.properties]
+    listed = [one for section in SECTIONS for one in section.entries]
     assert sorted(one.name for one in constants().values()) == sorted(one.name for one in listed)
     assert len(TABLE_PROPERTIES) == len(listed)
     assert all(one.doc.endswith(".") for one in listed)

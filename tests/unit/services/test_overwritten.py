@@ -10,10 +10,13 @@ from scene import Scene, T
 
 from hiveacid.config.table_properties import HISTORY_FROM
 from hiveacid.core.format.names import BaseName
+from hiveacid.core.model import Partition, TableName
 from hiveacid.errors import StorageError
+from hiveacid.ports.file_system import FileEntry
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem
+from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.table.cleaning.cleaner import clean
 from support.samples import CLIENT
 
@@ -89,6 +92,40 @@ def test_history_retention_begins_with_the_last_overwrite(scene: Scene) -> None:
         "base_0000002",
         "delta_0000001_0000001_0000",
     ]
+
+
+def test_history_retention_begins_with_the_last_overwrite_though_another_listing_fails(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The overwrite comes between the question what has changed and the listing, which then fails at p=2."""
+    scene.table(partitions=("1", "2"), **{"hiveacid.history.retention": "7d"})
+    scene.write(T, "p=1")
+    for partition in ("p=1", "p=2"):
+        overwrite(scene, partition)
+    scene.clock.advance(120)
+    list_partitions, list_tree = MemoryStore.list_partitions, LocalFileSystem.list_tree
+
+    def overwrite_first(store: MemoryStore, name: TableName) -> tuple[Partition, ...]:
+        monkeypatch.setattr(MemoryStore, "list_partitions", list_partitions)
+        scene.clock.advance(86_400)
+        overwrite(scene, "p=1")
+        return list_partitions(store, name)
+
+    def fail_at_second(fs: LocalFileSystem, root: str) -> tuple[FileEntry, ...]:
+        if root.endswith("p=2"):
+            raise StorageError(f"{root} is on fire")
+        return list_tree(fs, root)
+
+    service = cleaner(scene)
+    monkeypatch.setattr(MemoryStore, "list_partitions", overwrite_first)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFileSystem, "list_tree", fail_at_second)
+        (error,) = service.step().errors
+    assert error.endswith("p=2 is on fire")
+    scene.clock.advance(7 * 86_400 - 1)
+    assert service.step().removed == ()
+    scene.clock.advance(2)
+    assert service.step().removed != ()
 
 
 def test_the_service_waits_for_readers_from_before(scene: Scene) -> None:

@@ -42,11 +42,9 @@ class BucketProperty:
                 raise ConfigError(msg)
             return self.bucket
         if self.version != 1:
-            msg = f"no such version of the bucket codec: {self.version}"
-            raise ConfigError(msg)
+            raise ConfigError(f"no such version of the bucket codec: {self.version}")
         if not 0 <= self.statement_id <= MAX_STATEMENT_ID:
-            msg = f"statement id {self.statement_id} is not between 0 and {MAX_STATEMENT_ID}"
-            raise ConfigError(msg)
+            raise ConfigError(f"statement id {self.statement_id} is not between 0 and {MAX_STATEMENT_ID}")
         low = self._statement_part(MAX_STATEMENT_ID if max_statement_id is None else max_statement_id)
         return 1 << _VERSION_SHIFT | (self.bucket & MAX_BUCKET) << _BUCKET_SHIFT | low
 
@@ -70,5 +68,4 @@ def decode(bucket_property: int) -> BucketProperty:
     if version == 1:
         bucket = bucket_property >> _BUCKET_SHIFT & MAX_BUCKET
         return BucketProperty(1, bucket, bucket_property & MAX_STATEMENT_ID)
-    msg = f"bucket property {bucket_property} has codec version {version}; only 0 and 1 exist"
-    raise BadFileError(msg)
+    raise BadFileError(f"bucket property {bucket_property} has codec version {version}; only 0 and 1 exist")

@@ -73,8 +73,7 @@ def parse_key_index(text: str) -> tuple[RecordKey, ...]:
     for part in text.removesuffix(";").split(";") if text else ():
         match = _KEY.fullmatch(part)
         if match is None:
-            msg = f"not a {KEY_INDEX} (write id,bucket,row id;...): {text[:200]!r}"
-            raise BadFileError(msg)
+            raise BadFileError(f"not a {KEY_INDEX} (write id,bucket,row id;...): {text[:200]!r}")
         keys.append(RecordKey(WriteId(int(match[1])), int(match[2]), int(match[3])))
     return tuple(keys)
 
@@ -83,6 +82,5 @@ def parse_statistics(text: str) -> AcidStatistics:
     """Read ``inserts,updates,deletes``. Raises BadFileError."""
     match = _STATISTICS.fullmatch(text)
     if match is None:
-        msg = f"not {STATISTICS} (inserts,updates,deletes): {text[:200]!r}"
-        raise BadFileError(msg)
+        raise BadFileError(f"not {STATISTICS} (inserts,updates,deletes): {text[:200]!r}")
     return AcidStatistics(int(match[1]), int(match[2]), int(match[3]))

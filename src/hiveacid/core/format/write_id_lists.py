@@ -237,8 +237,7 @@ def parse_txn_list(text: str) -> ValidTxnList:
     """Read ``hwm:minOpen:open:aborted``; runs ``a-b`` or single ids. Raises ConfigError."""
     parts = text.strip().split(":")
     if len(parts) not in (2, 3, 4):
-        msg = f"not a valid txn list (hwm:minOpen:open:aborted): {text!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"not a valid txn list (hwm:minOpen:open:aborted): {text!r}")
     open_ids, aborted = _sections(parts[2:], text)
     _parse_id(parts[1], text, NO_OPEN_ID)
     return ValidTxnList(
@@ -252,8 +251,7 @@ def parse_write_id_list(text: str) -> ValidWriteIdList:
     """Read ``db.tbl:hwm:minOpen:open,..:aborted,..`` (table ``null``: no name). Raises ConfigError."""
     parts = text.strip().split(":")
     if len(parts) not in (3, 4, 5):
-        msg = f"not a valid write-id list (db.table:hwm:minOpen:open:aborted): {text!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"not a valid write-id list (db.table:hwm:minOpen:open:aborted): {text!r}")
     open_ids, aborted = _sections(parts[3:], text)
     min_open = _parse_id(parts[2], text, NO_OPEN_ID)
     return ValidWriteIdList(
@@ -270,8 +268,7 @@ def _parse_table(text: str, whole: str) -> TableName | None:
         return None
     database, dot, name = text.rpartition(".")
     if not (database and dot and name):
-        msg = f"the write-id list does not begin with db.table: {whole!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"the write-id list does not begin with db.table: {whole!r}")
     return TableName(database.lower(), name.lower())
 
 
@@ -287,11 +284,9 @@ def _parse_ids(text: str, whole: str) -> list[int]:
         low = _parse_id(first, whole)
         high = _parse_id(last, whole) if dash else low
         if high < low:
-            msg = f"run {part!r} ends before it begins: {whole!r}"
-            raise ConfigError(msg)
+            raise ConfigError(f"run {part!r} ends before it begins: {whole!r}")
         if len(ids) + high - low >= _MOST_IDS:
-            msg = f"a list of more than {_MOST_IDS} open or aborted ids: {whole[:200]!r}"
-            raise ConfigError(msg)
+            raise ConfigError(f"a list of more than {_MOST_IDS} open or aborted ids: {whole[:200]!r}")
         ids.extend(range(low, high + 1))
     return ids
 
@@ -299,8 +294,7 @@ def _parse_ids(text: str, whole: str) -> list[int]:
 def _parse_id(text: str, whole: str, highest: int = LAST_ID) -> int:
     number = parse_number(text, highest) if text.isascii() and text.isdigit() else None
     if number is None:
-        msg = f"{text[:40]!r} is not an id from 0 to {highest}: {whole[:200]!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{text[:40]!r} is not an id from 0 to {highest}: {whole[:200]!r}")
     return number
 
 
@@ -325,8 +319,7 @@ def _ascending(ids: Iterable[_Id]) -> tuple[_Id, ...]:
 def _refuse_overlap(open_ids: Sequence[int], aborted: Sequence[int]) -> None:
     both = set(open_ids).intersection(aborted)
     if both:
-        msg = f"ids are given as open and as aborted: {_format_ids(sorted(both))}"
-        raise ConfigError(msg)
+        raise ConfigError(f"ids are given as open and as aborted: {_format_ids(sorted(both))}")
 
 
 def _contains(ids: Sequence[int], one: int) -> bool:

@@ -37,8 +37,7 @@ def format_partition(columns: Sequence[str], values: Sequence[str | None]) -> st
     there are not as many values as columns.
     """
     if not columns or len(columns) != len(values):
-        msg = f"partition columns ({', '.join(columns)}) and values ({len(values)}) do not match"
-        raise ConfigError(msg)
+        raise ConfigError(f"partition columns ({', '.join(columns)}) and values ({len(values)}) do not match")
     return "/".join(
         f"{escape(column.lower())}={escape(value or DEFAULT_PARTITION)}"
         for column, value in zip(columns, values, strict=True)
@@ -67,8 +66,7 @@ def parse_partition_values(columns: Sequence[str], name: str) -> tuple[str | Non
     """
     pairs = parse_partition(name)
     if [column for column, _ in pairs] != [column.lower() for column in columns]:
-        msg = f"not a partition by ({', '.join(columns)})"
-        raise BadDirectoryNameError(msg, path=name)
+        raise BadDirectoryNameError(f"not a partition by ({', '.join(columns)})", path=name)
     return tuple(value for _, value in pairs)
 
 

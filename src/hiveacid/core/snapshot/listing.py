@@ -185,16 +185,13 @@ def is_compacted(directory: ListedDirectory, metadata: Mapping[str, str]) -> boo
     path = f"{directory.path}/{METADATA_FILE}"
     text = metadata.get(directory.path)
     if text is None:
-        msg = "the text of this file is needed to know what the base is"
-        raise BadFileError(msg, path=path)
+        raise BadFileError("the text of this file is needed to know what the base is", path=path)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:  # brackets in brackets
-        msg = "not the JSON text that Hive writes"
-        raise BadFileError(msg, path=path) from error
+        raise BadFileError("not the JSON text that Hive writes", path=path) from error
     if not isinstance(content, dict) or content.get("dataFormat") not in list(DataFormat):
-        msg = f"dataFormat is none of {', '.join(DataFormat)}"
-        raise BadFileError(msg, path=path)
+        raise BadFileError(f"dataFormat is none of {', '.join(DataFormat)}", path=path)
     return bool(content["dataFormat"] == DataFormat.COMPACTED)
 
 

@@ -124,8 +124,7 @@ def fire(machine: Machine, state: str, event: str) -> str:
     for one in machine.transitions:
         if (one.source, one.event) == (state, event):
             return one.target
-    msg = f"a {machine.noun} that is {state} does not allow {event!r}"
-    raise TransactionStateError(msg)
+    raise TransactionStateError(f"a {machine.noun} that is {state} does not allow {event!r}")
 
 
 def event_between(machine: Machine, state: str, target: str) -> str:
@@ -133,8 +132,7 @@ def event_between(machine: Machine, state: str, target: str) -> str:
     for one in machine.transitions:
         if (one.source, one.target) == (state, target):
             return one.event
-    msg = f"a {machine.noun} that is {state} cannot become {target}"
-    raise TransactionStateError(msg)
+    raise TransactionStateError(f"a {machine.noun} that is {state} cannot become {target}")
 
 
 def end_compaction(state: str, target: str) -> str:
@@ -144,8 +142,7 @@ def end_compaction(state: str, target: str) -> str:
     """
     event = event_between(COMPACTION, state, target)
     if event in ("claim", "revoke"):
-        msg = f"a compaction that is {state} does not end as {target}"
-        raise TransactionStateError(msg)
+        raise TransactionStateError(f"a compaction that is {state} does not end as {target}")
     return fire(COMPACTION, state, event)
 
 

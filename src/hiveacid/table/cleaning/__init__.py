@@ -2,8 +2,7 @@
 
 ``cleaner`` removes the sources of finished compactions and the files of aborted transactions; ``overwritten`` removes
 what INSERT OVERWRITE and TRUNCATE replaced. ``location`` plans and carries out one location
-(``core.compaction.cleaning`` decides). ``removal`` deletes the files of dropped tables. ``retention`` says for how long
-history is kept.
+(``core.compaction.cleaning`` decides). ``removal`` deletes the files of dropped tables.
 
 Invariants: a directory is deleted only if no open transaction can read it. The end of the history is noted before
 anything is deleted. Entries that hiveacid or Hive did not create stay.

@@ -37,7 +37,7 @@ from hiveacid.table.cleaning.location import (
 )
 from hiveacid.table.cleaning.overwritten import clean_overwritten
 from hiveacid.table.cleaning.removal import remove_entries
-from hiveacid.table.cleaning.retention import history_retention
+from hiveacid.table.definition import history_retention
 from hiveacid.table.partitions import partitions_of, partitions_on_disk
 from hiveacid.table.read.flushed_files import delete_copies
 

@@ -8,16 +8,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
-from hiveacid.config.table_properties import NO_CLEANUP
+from hiveacid.config.table_properties import HISTORY_FROM, NO_CLEANUP
 from hiveacid.core.compaction.cleaning import CleaningPlan, plan_cleaning
 from hiveacid.core.format.names import PAIR_FILE, parse_number
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import StorageError
-from hiveacid.storage.locations import adopted_txn_id, list_adopted, read_metadata
+from hiveacid.storage.locations import adopted_txn_id, id_property, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
-from hiveacid.table.cleaning.retention import record_history_start
 from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:
@@ -157,3 +156,15 @@ def delete_planned(context: Context, table: TableDefinition, root: str, plan: Cl
     if unexplained and not table.partition_columns:
         logger.info("left alone in %s, not of the ACID layout: %s", root, ", ".join(unexplained))
     return removed
+
+
+def record_history_start(context: Context, name: TableName, earliest: WriteId) -> None:
+    """Remember, before anything is deleted, from which write id on the table's history is whole.
+
+    Hive's cleaner leaves no such note: with a metastore it is not relied upon (``core.snapshot.changes``). The caller
+    holds a lock that ALTER TABLE waits for, so neither undoes the other's change of the definition.
+    """
+    table = context.catalog.get_table(name)
+    if table is None or id_property(table, HISTORY_FROM) >= earliest:
+        return
+    context.catalog.alter_table(name, table.with_properties({HISTORY_FROM.name: str(int(earliest))}))

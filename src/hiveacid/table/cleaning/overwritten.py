@@ -27,7 +27,7 @@ from hiveacid.table.cleaning.location import (
     ready_jobs,
     unsettled_txns,
 )
-from hiveacid.table.cleaning.retention import history_retention
+from hiveacid.table.definition import history_retention
 from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ _PAUSE = 60_000  # ms between two looks at one place, however often it is writte
 _Attempt = Callable[[str, Callable[[], list[str]]], None]
 _Place = tuple[TableName, str | None]
 _Files = frozenset[tuple[str, int, int]]
-_Found = tuple[TableDefinition, str, bool]
-"""A transactional table, its or its partition's location, and whether anything may be removed there."""
 
 
 @dataclass(frozen=True)
@@ -110,20 +108,22 @@ class OverwrittenCleaner:
             attempt(str(name), partial(self._clean, name, partitions, min_open))
 
     def _look(self, name: TableName, partitions: Mapping[str | None, int]) -> list[str]:
-        places = _locations(self.context, name)
-        if places is None:
+        listed = _locations(self.context, name)
+        if listed is None:
             return []
-        table, known = places
-        for partition, written in partitions.items():
-            root, allowed = known.get(partition, (None, True))
-            if root is None:
-                continue
-            sighting, again = _sighting(self.context, table, root, written) if allowed else (None, True)
-            if sighting is not None:
-                self._sightings[name, partition] = sighting
-            elif again:
-                self._changed.setdefault((name, partition), written)
-        self._note_later_writes(name, min(partitions.values()))
+        table, locations = listed
+        try:
+            for partition, written in partitions.items():
+                root, allowed = locations.get(partition, (None, True))
+                if root is None:
+                    continue
+                sighting, again = _sighting(self.context, table, root, written) if allowed else (None, True)
+                if sighting is not None:
+                    self._sightings[name, partition] = sighting
+                elif again:
+                    self._changed.setdefault((name, partition), written)
+        finally:  # the sightings from before an error stay
+            self._note_later_writes(name, min(partitions.values()))
         return []
 
     def _note_later_writes(self, name: TableName, since: int) -> None:
@@ -138,15 +138,15 @@ class OverwrittenCleaner:
             if not kept:
                 return []  # somebody has it: the next turn
             seen = {partition: self._sightings.pop((name, partition)) for partition in partitions}
-            places = _locations(self.context, name)
-            if places is None:
+            listed = _locations(self.context, name)
+            if listed is None:
                 return []
-            table, known = places
+            table, locations = listed
             unsettled = unsettled_txns(ready_jobs(self.context), min_open)
             removed: list[str] = []
             retention, now = history_retention(table), self.context.store.now()
             for partition, sighting in seen.items():
-                root, allowed = known.get(partition, (None, True))
+                root, allowed = locations.get(partition, (None, True))
                 if sighting.is_kept(now, retention):  # longer than when the location was listed
                     self._sightings[name, partition] = replace(sighting, retention=retention)
                 elif root is not None and allowed:
