@@ -13,8 +13,8 @@ import pytest
 from hiveacid.config.table_properties import HISTORY_FROM
 from hiveacid.core.format.owned_entries import split_by_owner
 from hiveacid.core.model import TableKind
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import CatalogError, InvalidPathError, StorageError
-from hiveacid.ports.file_system import FileEntry
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.table.cleaning.removal import delete_plain_files
 

@@ -21,8 +21,8 @@ from hiveacid.core.format.write_id_lists import (
 )
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.schema.partitions import escape, format_partition, parse_partition, unescape
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.snapshot.selection import select
-from hiveacid.ports.file_system import FileEntry
 
 IDS = st.integers(0, 10**10).map(WriteId)
 TXN_IDS = st.integers(0, 10**10).map(TxnId)

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from hiveacid.core.format.write_id_lists import RangeResponse
 from hiveacid.core.model import TableKind
 from hiveacid.core.snapshot.inventory import ItemState, Snapshot, take_inventory
-from hiveacid.core.snapshot.listing import DataFile, metadata_paths
+from hiveacid.core.snapshot.listing import DataFile, FileEntry, metadata_paths
 from hiveacid.core.snapshot.originals import number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import BadDirectoryNameError, BadFileError, FormatError, NotEnoughHistoryError
-from hiveacid.ports.file_system import FileEntry
 from hiveacid.storage.staging import staging_txn_id
 from support.directories.maker import make_location
 from support.directories.model import AcidRows, Event, Ids, Junk, Location, PlainRows, make_ids

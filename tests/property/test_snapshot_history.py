@@ -21,10 +21,9 @@ from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, plan_c
 from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel
 from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.snapshot.listing import metadata_paths
+from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import NotEnoughHistoryError
-from hiveacid.ports.file_system import FileEntry
 
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 ENDS = (*[COMMITTED] * 6, ABORTED, OPEN)

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-
-@dataclass(frozen=True)
-class FileEntry:
-    """A file or directory of a listing; ``path`` is relative to the root asked for, with '/'.
-
-    ``is_special``: a named pipe, socket or device. It holds no rows, and opening a pipe can block for ever.
-    """
-
-    path: str
-    is_dir: bool
-    size: int = 0  # bytes
-    modified: int = 0  # ms
-    is_special: bool = False
+if TYPE_CHECKING:
+    from hiveacid.core.snapshot.listing import FileEntry
 
 
 class FileSystem(Protocol):

@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
-from hiveacid.ports.file_system import FileEntry, FileSystem
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.paths import spark_path
 
 BLOCK = 16 << 20

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import InvalidPathError, MissingDirectoryError
-from hiveacid.ports.file_system import FileEntry, FileSystem
+from hiveacid.ports.file_system import FileSystem
 
 _PATTERN = re.compile(r"[*?\[{]")
 

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError
-from hiveacid.ports.file_system import FileEntry
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/[^/]|/$))?", re.IGNORECASE)
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})

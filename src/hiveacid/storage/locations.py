@@ -11,10 +11,17 @@ from hiveacid.config.table_properties import ADOPTED_INVALID, ADOPTED_TXN, CONVE
 from hiveacid.core.format.names import DeltaName, is_hidden, parse_directory, parse_number
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TxnId, WriteId
-from hiveacid.core.snapshot.listing import MOST_METADATA, DataFile, Listing, metadata_paths, read_listing
+from hiveacid.core.snapshot.listing import (
+    MOST_METADATA,
+    DataFile,
+    FileEntry,
+    Listing,
+    metadata_paths,
+    read_listing,
+)
 from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.errors import CatalogError, FormatError
-from hiveacid.ports.file_system import FileEntry, FileSystem
+from hiveacid.ports.file_system import FileSystem
 
 _THREADS = 16
 _COPYING = "._COPYING_"

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import StorageError
-from hiveacid.ports.file_system import FileEntry, FileSystem
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.arrow_file_system import blocks
 from hiveacid.storage.arrow_opening import from_environment, open_arrow
 from hiveacid.storage.local_file_system import LocalFileSystem

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from hiveacid.core.format.names import parse_number
 from hiveacid.core.format.owned_entries import OWN_PREFIX
 from hiveacid.core.model import TxnId
-from hiveacid.ports.file_system import FileEntry
+from hiveacid.core.snapshot.listing import FileEntry
 
 WRITE_PREFIX = f"{OWN_PREFIX}write-"
 """Staging prefix of ``df.write.format("hiveacid")``, before a transaction begins: one directory per job."""

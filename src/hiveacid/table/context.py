@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hiveacid.config import keys
 from hiveacid.config.table_properties import (
@@ -27,8 +27,8 @@ from hiveacid.errors import (
     NotTransactionalError,
     UnsupportedFeatureError,
 )
+from hiveacid.orc.lru_cache import LruCache
 from hiveacid.orc.summary import SummaryCache
-from hiveacid.table.delete_cache import DeleteEventCache
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hiveacid.ports.clock import Clock
     from hiveacid.ports.file_system import FileSystem
     from hiveacid.ports.store import TransactionStore
+    from hiveacid.spark.read.delete_bitmap import BitmapLookup
     from hiveacid.spark.session.capabilities import SparkFacts
     from hiveacid.transactions.read_leases import ReadLeases
     from hiveacid.transactions.transaction import Transactions
@@ -43,6 +44,21 @@ if TYPE_CHECKING:
 
 STORE_DIRECTORY = ".hiveacid"
 """Directory of the connection's own files, inside the warehouse."""
+_MOST_EVENTS, _MOST_FILES = 2_000_000, 20_000
+_MOST_BYTES, _MOST_SNAPSHOTS = 1 << 26, 100
+
+
+@dataclass
+class DeleteEventCache:
+    """Delete events by file, and delete bitmaps by snapshot, of one connection; bounded by memory.
+
+    Not beside the code that reads them: a command that only asks the store must not wait for the import of Arrow.
+    """
+
+    files: LruCache[Any] = field(default_factory=lambda: LruCache(_MOST_EVENTS, _MOST_FILES))
+    bits: LruCache[BitmapLookup | None] = field(
+        default_factory=lambda: LruCache(_MOST_BYTES, _MOST_SNAPSHOTS)
+    )
 
 
 @dataclass

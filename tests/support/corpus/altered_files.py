@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiveacid.ports.file_system import FileEntry, FileSystem
+    from hiveacid.core.snapshot.listing import FileEntry
+    from hiveacid.ports.file_system import FileSystem
 
 
 class Altered:

@@ -18,8 +18,8 @@ from typing import Any
 from hiveacid.core.format.names import DeltaName
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import WriteId
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.snapshot.selection import AcidDirectory, select
-from hiveacid.ports.file_system import FileEntry
 from support.history.records import Element, Key, Kind
 
 RowId = tuple[int, int, int]  # write id, statement, number

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
-from hiveacid.ports.file_system import FileEntry
 
 
 class MemoryFileSystem:

@@ -12,10 +12,9 @@ from typing import Any
 from hiveacid.config import Settings, keys
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition, TableName, TxnId
-from hiveacid.core.snapshot.listing import metadata_paths
+from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.errors import HiveAcidError
-from hiveacid.ports.file_system import FileEntry
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.memory.store import MemoryStore

@@ -11,8 +11,8 @@ from scene import Scene, T
 from hiveacid.config.table_properties import HISTORY_FROM
 from hiveacid.core.format.names import BaseName
 from hiveacid.core.model import Partition, TableName
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import StorageError
-from hiveacid.ports.file_system import FileEntry
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem

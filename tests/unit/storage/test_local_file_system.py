@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
-from hiveacid.ports.file_system import FileEntry, FileSystem
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage import local_file_system
 from hiveacid.storage.local_file_system import LocalFileSystem, local_path
 from hiveacid.storage.paths import absolute, is_local, real_path, spark_path

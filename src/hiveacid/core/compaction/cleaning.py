@@ -15,7 +15,7 @@ from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName, parse
 from hiveacid.core.format.owned_entries import split_by_owner
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableKind, TxnId, WriteId
-from hiveacid.core.snapshot.listing import ListedEntry
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.snapshot.selection import AcidState, select
 
 
@@ -57,7 +57,7 @@ class CleaningPlan:
 
 
 def plan_cleaning(
-    entries: Iterable[ListedEntry],
+    entries: Iterable[FileEntry],
     write_ids: ValidWriteIdList,
     txns: ValidTxnList,
     metadata: Mapping[str, str] | None = None,
@@ -160,7 +160,7 @@ def _history_from(state: AcidState, *, row_ids: bool) -> WriteId | None:
 
 
 def _forgettable_up_to(
-    entries: Iterable[ListedEntry], write_ids: ValidWriteIdList, deleted: AbstractSet[str], top: WriteId
+    entries: Iterable[FileEntry], write_ids: ValidWriteIdList, deleted: AbstractSet[str], top: WriteId
 ) -> WriteId:
     """Return the write id up to which no row of an aborted write id stays on disk (HIVE-24481).
 

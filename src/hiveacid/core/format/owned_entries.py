@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hiveacid.core.format.names import is_layout, parse_original_file
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.partitions import unescape
-from hiveacid.core.snapshot.listing import ListedEntry
+from hiveacid.core.snapshot.listing import FileEntry
 
 OWN_PREFIX = ".hiveacid-"
 """Name prefix of everything that hiveacid stages in a location."""
@@ -37,7 +37,7 @@ class OwnedEntries:
 
 
 def split_by_owner(
-    entries: Iterable[ListedEntry], kind: TableKind, partition_columns: Sequence[str] = ()
+    entries: Iterable[FileEntry], kind: TableKind, partition_columns: Sequence[str] = ()
 ) -> OwnedEntries:
     """Divide a listing into owned and foreign entries.
 
@@ -66,7 +66,7 @@ def is_own_staging(name: str) -> bool:
     return name.startswith(OWN_PREFIX)
 
 
-def _is_own(entry: ListedEntry, kind: TableKind, columns: Sequence[str]) -> bool:
+def _is_own(entry: FileEntry, kind: TableKind, columns: Sequence[str]) -> bool:
     parts = entry.path.split("/")
     depth = _partition_depth(parts, columns)
     rest = parts[depth:]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from hiveacid.core.format.names import NO_VISIBILITY, BaseName, DeltaName
 from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId, WriteId
-from hiveacid.core.snapshot.listing import ListedDirectory, ListedEntry, is_compacted, read_listing
+from hiveacid.core.snapshot.listing import FileEntry, ListedDirectory, is_compacted, read_listing
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, read_directory, select
 from hiveacid.errors import ConfigError, NotEnoughHistoryError
 
@@ -118,7 +118,7 @@ class ChangedState:
 
 
 def select_changes(
-    entries: Iterable[ListedEntry],
+    entries: Iterable[FileEntry],
     span: ChangeSpan,
     txns: ValidTxnList | None,
     metadata: Mapping[str, str] | None = None,

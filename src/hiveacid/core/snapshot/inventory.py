@@ -28,7 +28,7 @@ from hiveacid.core.format.names import (
 )
 from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableKind, TxnId
-from hiveacid.core.snapshot.listing import DataFile, ListedEntry
+from hiveacid.core.snapshot.listing import DataFile, FileEntry
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import BadDirectoryNameError, FormatError
 
@@ -104,7 +104,7 @@ class Snapshot:
 
 
 def take_inventory(
-    entries: Sequence[ListedEntry],
+    entries: Sequence[FileEntry],
     snapshot: Snapshot,
     metadata: Mapping[str, str],
     kind: TableKind,

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from hiveacid.core.format.names import (
     ACID_VERSION_FILE,
@@ -41,28 +40,18 @@ class DataFormat(StrEnum):
     DROPPED = "dropped"
 
 
-class ListedEntry(Protocol):
-    """A file or directory of a listing: ``ports.FileEntry`` fits."""
+@dataclass(frozen=True)
+class FileEntry:
+    """A file or directory of a listing; ``path`` is relative to the root asked for, with '/'.
 
-    @property
-    def path(self) -> str:
-        """Path relative to the location, with '/'."""
+    ``is_special``: a named pipe, socket or device. It holds no rows, and opening a pipe can block for ever.
+    """
 
-    @property
-    def is_dir(self) -> bool:
-        """True for a directory."""
-
-    @property
-    def size(self) -> int:
-        """Bytes; 0 for a directory."""
-
-    @property
-    def modified(self) -> int:
-        """Milliseconds since the epoch; 0 if unknown."""
-
-    @property
-    def is_special(self) -> bool:
-        """True for a named pipe, socket or device."""
+    path: str
+    is_dir: bool
+    size: int = 0  # bytes; 0 for a directory
+    modified: int = 0  # ms since the epoch; 0 if unknown
+    is_special: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +99,7 @@ class Listing:
     foreign: tuple[str, ...]
 
 
-def read_listing(entries: Iterable[ListedEntry]) -> Listing:
+def read_listing(entries: Iterable[FileEntry]) -> Listing:
     """Group the entries below a location. Directories need no entry of their own (object stores).
 
     Raises BadDirectoryNameError for a directory that begins like one of the layout and does not parse.
@@ -143,7 +132,7 @@ def read_listing(entries: Iterable[ListedEntry]) -> Listing:
     )
 
 
-def _holds_originals(top: str, inside: list[ListedEntry]) -> bool:
+def _holds_originals(top: str, inside: list[FileEntry]) -> bool:
     """Tell whether a directory of the root holds original files: that of a UNION ALL, or one with files named so.
 
     Hive looks for original files at any depth. Here a directory such as ``p=1`` counts as a partition.
@@ -155,7 +144,7 @@ def _holds_originals(top: str, inside: list[ListedEntry]) -> bool:
     return any(parse_original_file(file.name) is not None for file in _data_files(inside))
 
 
-def metadata_paths(entries: Iterable[ListedEntry]) -> tuple[str, ...]:
+def metadata_paths(entries: Iterable[FileEntry]) -> tuple[str, ...]:
     """Return the ``_metadata_acid`` files whose text ``select`` needs: those of bases without ``_v``."""
     found: list[str] = []
     for entry in entries:
@@ -210,9 +199,9 @@ def format_metadata(data_format: DataFormat) -> str:
     return f'{{"thisFileVersion":"0","dataFormat":"{data_format}"}}'
 
 
-def _by_top(entries: Iterable[ListedEntry]) -> tuple[dict[str, list[ListedEntry]], list[ListedEntry]]:
-    tops: dict[str, list[ListedEntry]] = {}
-    root_files: list[ListedEntry] = []
+def _by_top(entries: Iterable[FileEntry]) -> tuple[dict[str, list[FileEntry]], list[FileEntry]]:
+    tops: dict[str, list[FileEntry]] = {}
+    root_files: list[FileEntry] = []
     for entry in entries:
         top, slash, _ = entry.path.partition("/")
         if entry.is_dir:
@@ -224,7 +213,7 @@ def _by_top(entries: Iterable[ListedEntry]) -> tuple[dict[str, list[ListedEntry]
     return tops, root_files
 
 
-def _directory(top: str, name: BaseName | DeltaName, inside: list[ListedEntry]) -> ListedDirectory:
+def _directory(top: str, name: BaseName | DeltaName, inside: list[FileEntry]) -> ListedDirectory:
     paths = {entry.path for entry in inside}
     return ListedDirectory(
         top,
@@ -246,7 +235,7 @@ def _is_streamed(name: BaseName | DeltaName) -> bool:
     )
 
 
-def _data_files(inside: list[ListedEntry], *, flush_lengths: bool = False) -> list[DataFile]:
+def _data_files(inside: list[FileEntry], *, flush_lengths: bool = False) -> list[DataFile]:
     paths = {entry.path for entry in inside} if flush_lengths else set()
     files: list[DataFile] = []
     for entry in sorted(inside, key=lambda one: one.path):

@@ -24,7 +24,7 @@ from hiveacid.core.format.names import (
 )
 from hiveacid.core.format.write_id_lists import NO_OPEN_ID, RangeResponse, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TxnId
-from hiveacid.core.snapshot.listing import DataFile, ListedDirectory, ListedEntry, is_compacted, read_listing
+from hiveacid.core.snapshot.listing import DataFile, FileEntry, ListedDirectory, is_compacted, read_listing
 from hiveacid.errors import NotEnoughHistoryError
 
 __all__ = ["AcidDirectory", "AcidState", "DataFile", "read_directory", "select"]
@@ -111,7 +111,7 @@ def applies_to(delete_delta: DeltaName, data: BaseName | DeltaName) -> bool:
 
 
 def select(
-    entries: Iterable[ListedEntry],
+    entries: Iterable[FileEntry],
     write_ids: ValidWriteIdList,
     txns: ValidTxnList | None,
     metadata: Mapping[str, str] | None = None,

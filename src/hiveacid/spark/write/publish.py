@@ -26,7 +26,8 @@ from hiveacid.storage.publishing import FinalNames
 
 if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition
-    from hiveacid.ports.file_system import FileEntry, FileSystem
+    from hiveacid.core.snapshot.listing import FileEntry
+    from hiveacid.ports.file_system import FileSystem
     from hiveacid.spark.session.capabilities import SparkFacts
     from hiveacid.spark.write.task_reports import TaskReport
 

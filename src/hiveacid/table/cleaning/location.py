@@ -21,7 +21,7 @@ from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:
     from hiveacid.core.compaction.queue import Compaction
-    from hiveacid.ports.file_system import FileEntry
+    from hiveacid.core.snapshot.listing import FileEntry
     from hiveacid.table.context import Context
 
 logger = logging.getLogger(__name__)

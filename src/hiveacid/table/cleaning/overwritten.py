@@ -31,7 +31,7 @@ from hiveacid.table.definition import history_retention
 from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:
-    from hiveacid.ports.file_system import FileEntry
+    from hiveacid.core.snapshot.listing import FileEntry
     from hiveacid.table.context import Context
 
 _OVERLAP = 60_000  # ms: a commit is timed a little before others see it

@@ -1,4 +1,4 @@
-"""Delete events of a snapshot as bits, read once: their files never change. ``table.delete_cache`` caches them."""
+"""Delete events of a snapshot as bits, read once: their files never change."""
 
 from __future__ import annotations
 

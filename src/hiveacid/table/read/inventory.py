@@ -18,10 +18,10 @@ from hiveacid.core.snapshot.inventory import (
     Snapshot,
     take_inventory,
 )
-from hiveacid.core.snapshot.listing import metadata_paths
+from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
 from hiveacid.errors import BadDirectoryNameError, MissingDirectoryError
 from hiveacid.ports.catalog import Catalog
-from hiveacid.ports.file_system import FileEntry, FileSystem
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.storage.locations import adopted_txn_id, uncommitted_txn_ids
 from hiveacid.storage.staging import staging_txn_id

@@ -31,12 +31,12 @@ from hiveacid.table.write.constraints import constrain_insert
 from hiveacid.table.write.locking import appending_lock, overwriting_lock
 from hiveacid.table.write.output_directories import (
     OutputDirectories,
+    PlainFileNames,
     known_partitions,
     new_files,
     staging,
     written_partitions,
 )
-from hiveacid.table.write.plain_names import PlainFileNames
 from hiveacid.table.write.report import WriteReport
 
 if TYPE_CHECKING:

@@ -54,8 +54,7 @@ from hiveacid.table.write.insert import (
     require_writable,
     write_rows,
 )
-from hiveacid.table.write.output_directories import known_partitions
-from hiveacid.table.write.plain_names import existing_names, free_name
+from hiveacid.table.write.output_directories import existing_names, free_name, known_partitions
 from hiveacid.table.write.report import WriteReport
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from hiveacid.core.compaction.policy import (
 )
 from hiveacid.core.format.write_id_lists import parse_write_id_list
 from hiveacid.core.model import TableKind
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.snapshot.selection import select
-from hiveacid.ports.file_system import FileEntry
 
 DEFAULTS = Thresholds()
 ACID = CompactionCandidate(TableKind.FULL_ACID)

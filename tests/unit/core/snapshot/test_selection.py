@@ -5,10 +5,9 @@ import pytest
 from hiveacid.core.format.names import parse_directory
 from hiveacid.core.format.write_id_lists import RangeResponse, parse_txn_list, parse_write_id_list
 from hiveacid.core.model import TxnId
-from hiveacid.core.snapshot.listing import metadata_paths
+from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidState, applies_to, select
 from hiveacid.errors import BadDirectoryNameError, BadFileError, NotEnoughHistoryError
-from hiveacid.ports.file_system import FileEntry
 from support.cost import assert_quick
 
 ALL_10 = "10:9223372036854775807::"

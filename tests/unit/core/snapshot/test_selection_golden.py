@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hiveacid.core.format.write_id_lists import parse_txn_list, parse_write_id_list
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.snapshot.selection import select
-from hiveacid.ports.file_system import FileEntry
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "listings.json"
 SNAPSHOTS = json.loads(GOLDEN.read_text(encoding="utf-8"))["snapshots"]
