@@ -1,4 +1,4 @@
-"""Rows into transactional tables without Spark: Hive's Streaming Ingest API (version 2) in Python.
+"""Streaming into and out of transactional tables without Spark jobs (Hive's Streaming Ingest API, version 2).
 
 Writing: a `Connection` opens a batch of transactions (`transaction_batch`). A `RecordWriter` parses records into Arrow
 batches (`records`, `arrow_casts`), which are split by partition and bucket (`bucket_rows`, `bucketing`). Each bucket is one

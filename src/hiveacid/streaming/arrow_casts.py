@@ -1,4 +1,4 @@
-"""Casts of Arrow batches to a table's columns: in its order, each of its type, without loss."""
+"""Casts of Arrow batches to a table's columns: the table's order and types, without loss."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _TEXTS = frozenset({"string", "varchar", "char"})
 
 
 def cast_columns(given: Any, columns: tuple[Column, ...]) -> Any:
-    """Return a batch or table with the columns by their names (compared without case), cast to their types.
+    """Select the columns of a batch or table by name (compared without case) and cast them to their types.
 
-    Raises SchemaMismatchError for missing, unknown or doubled columns and for types that never fit, and
-    Arrow's own ArrowInvalid for a value that does not fit.
+    Raises SchemaMismatchError for missing, unknown or duplicate columns and for types that can never be cast, and
+    Arrow's ArrowInvalid for a value that does not fit.
     """
     names = [name.lower() for name in given.schema.names]
     wanted = [column.name for column in columns]
@@ -59,7 +59,7 @@ def _cast(values: Any, field: Any) -> Any:
 
 
 def _family(of: Any) -> str:
-    """Return which types are cast into one another: numbers, texts, bytes, times, days; nested ones by kind."""
+    """Return the family of a type (number, text, bytes, list, …); types of one family are cast into one another."""
     types = pa.types
     if types.is_integer(of) or types.is_floating(of) or types.is_decimal(of):
         return "number"
@@ -73,7 +73,7 @@ def _family(of: Any) -> str:
 
 
 def parse_texts(texts: Any, columns: tuple[Column, ...]) -> Any:
-    """Return a batch of texts (one column each) as values; an empty text is NULL where the column is no text.
+    """Parse a batch of text columns into values; an empty text is NULL unless the column itself is a text.
 
     Days are ``2024-02-29``, times ``2024-02-29 12:00:00[.ffffff]``, binary is the text in UTF-8. Raises
     ArrowInvalid (a ValueError) for a text that is no value of its column.
@@ -94,10 +94,10 @@ def parse_texts(texts: Any, columns: tuple[Column, ...]) -> Any:
 
 
 def cast(values: Any, of: Any) -> Any:
-    """Cast an array and what it holds; nothing is lost. Raises ArrowInvalid, SchemaMismatchError.
+    """Cast an array and its nested values without loss. Raises ArrowInvalid, SchemaMismatchError.
 
-    Texts of times may have nine digits of a fraction if the last three are zeros (Hive prints so). What lies
-    below a null struct or beside a slice is not looked at.
+    A time as text may have nine digits of a fraction if the last three are zeros, as Hive prints them. Values below a
+    null struct or outside of a slice are ignored.
     """
     have = values.type
     if have == of:
@@ -117,7 +117,7 @@ def cast(values: Any, of: Any) -> Any:
     if not types.is_timestamp(of):
         return values.cast(of)
     if types.is_timestamp(have) and bool(have.tz) != bool(of.tz):
-        raise SchemaMismatchError(  # Arrow would take the wall clock for UTC's
+        raise SchemaMismatchError(  # Arrow would read the local time as UTC
             f"times {'with' if have.tz else 'without'} a zone don't fit where the table's are "
             f"{'with' if of.tz else 'without'} one: convert them before"
         )

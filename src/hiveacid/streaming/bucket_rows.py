@@ -1,4 +1,4 @@
-"""Split of a batch of records by partition and bucket; rows keep their order."""
+"""Split of record batches by partition and bucket; rows keep their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Values = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class BucketRows:
-    """Rows of one partition and bucket; ``values``: of the dynamic partition columns."""
+    """Rows of one partition and bucket; ``values``: the values of the dynamic partition columns."""
 
     values: Values
     bucket: int
@@ -28,9 +28,9 @@ class BucketRows:
 
 
 def split_by_bucket(table: TableDefinition, dynamic: Sequence[Column], batch: Any) -> Iterator[BucketRows]:
-    """Yield the parts of a batch that has the table's columns and then the dynamic partition columns.
+    """Split a batch (the table's columns, then the dynamic partition columns) by partition and bucket.
 
-    Raises UnsupportedFeatureError for a partition value that Hive would write in another way.
+    Raises UnsupportedFeatureError for a partition value that Hive would format differently.
     """
     rows = batch.select([column.name for column in table.columns])
     codes = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
@@ -44,7 +44,7 @@ def split_by_bucket(table: TableDefinition, dynamic: Sequence[Column], batch: An
     count = table.bucketing.count if table.bucketing else 1
     if table.bucketing:
         codes = pc.add(pc.multiply(codes, count), bucket_numbers(table, batch).cast(pa.int64()))
-    for code, part in _runs(codes, rows):
+    for code, part in _rows_by_code(codes, rows):
         rest, bucket = divmod(code, count)
         values: list[str | None] = []
         for known in reversed(texts):
@@ -53,7 +53,7 @@ def split_by_bucket(table: TableDefinition, dynamic: Sequence[Column], batch: An
         yield BucketRows(tuple(values), bucket, part)
 
 
-def _runs(codes: Any, rows: Any) -> Iterator[tuple[int, Any]]:
+def _rows_by_code(codes: Any, rows: Any) -> Iterator[tuple[int, Any]]:
     """Yield the rows of each code."""
     counts = {one["values"]: one["counts"] for one in pc.value_counts(codes).to_pylist()}
     if len(counts) == 1:
@@ -68,9 +68,9 @@ def _runs(codes: Any, rows: Any) -> Iterator[tuple[int, Any]]:
 
 
 def partition_texts(values: Any, column: Column) -> Any:
-    """Return partition values as Hive writes them into names; the empty text is the default partition (NULL).
+    """Format partition values as Hive does in directory names; the empty text becomes the default partition (NULL).
 
-    Raises UnsupportedFeatureError where that is not known for a value.
+    Raises UnsupportedFeatureError for a value whose format in Hive is not known.
     """
     hive = parse_type(column.type)
     kind = hive.name if isinstance(hive, Primitive) else ""
@@ -90,5 +90,5 @@ def partition_texts(values: Any, column: Column) -> Any:
 
 
 def _short_fraction(texts: Any) -> Any:
-    """Cut zeros off the end of a fraction, and a fraction of nothing else with its point."""
+    """Remove trailing zeros of a fraction, and the point if no digit is left."""
     return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1"), r"\.$", "")

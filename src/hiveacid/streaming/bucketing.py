@@ -1,7 +1,7 @@
-"""Hive's bucket of every row of an Arrow batch.
+"""Bucket numbers of the rows of an Arrow batch, as Hive computes them.
 
-The rules are those of `hiveacid.core.schema.bucket_hash`. Whole numbers and days are hashed by Arrow's own kernels, whose
-32-bit arithmetic wraps as Java's does; of other types each distinct value of a batch is hashed once.
+The rules are those of `hiveacid.core.schema.bucket_hash`. Integers and dates are hashed by Arrow kernels, whose 32-bit
+arithmetic wraps as in Java. For other types, each distinct value of a batch is hashed once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hiveacid.errors import UnsupportedFeatureError
 
 _SEED, _C1, _C2 = 104729, 0xCC9E2D51, 0x1B873593
 _POSITIVE = 0x7FFFFFFF
-_SMALL = frozenset({"boolean", "tinyint"})
-_DIRECT = frozenset({"int", "date", "smallint"})
+_HASHED_AS_INT = frozenset({"boolean", "tinyint"})
+_HASHED_AS_INT_IN_V1 = frozenset({"int", "date", "smallint"})
 
 
 def check_bucketing(table: TableDefinition) -> None:
-    """Raise UnsupportedFeatureError where rows can't be given their buckets here."""
-    for _, hive in _columns(table):
+    """Raise UnsupportedFeatureError if the bucket of a row cannot be computed without Spark."""
+    for _, hive in _bucket_columns(table):
         if not isinstance(hive, Primitive):
             raise UnsupportedFeatureError(
                 f"{table.name} is bucketed by {hive}: rows can be written by Spark, not by a stream"
@@ -34,10 +34,10 @@ def check_bucketing(table: TableDefinition) -> None:
 
 
 def bucket_numbers(table: TableDefinition, batch: Any) -> Any:
-    """Return each row's bucket (int32), 0 to the count less one, for a bucketed table."""
+    """Return each row's bucket number (int32, from 0) in a bucketed table."""
     assert table.bucketing is not None  # noqa: S101 - the caller's condition
     total = None
-    for column, hive in _columns(table):
+    for column, hive in _bucket_columns(table):
         hashed = pc.fill_null(_hash(batch.column(column.name), hive, table.bucketing_version), 0)
         total = hashed if total is None else pc.add(pc.multiply(total, _constant(31)), hashed)
     positive = pc.bit_wise_and(total, _constant(_POSITIVE))
@@ -45,7 +45,7 @@ def bucket_numbers(table: TableDefinition, batch: Any) -> Any:
     return pc.subtract(positive, pc.multiply(pc.divide(positive, count), count)).cast(pa.int32())
 
 
-def _columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]:
+def _bucket_columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]:
     by_name = {column.name: column for column in table.columns}
     names = table.bucketing.columns if table.bucketing else ()
     return [(by_name[name], parse_type(by_name[name].type)) for name in names]
@@ -58,21 +58,25 @@ def _constant(value: int) -> Any:
 def _hash(values: Any, hive: HiveType, version: int) -> Any:
     """Return the hash of each value as 32 bits without a sign."""
     name = hive.name if isinstance(hive, Primitive) else ""
-    if name in _SMALL:
-        return _bits(values.cast(pa.int32()))
-    if name in _DIRECT and version == 1:
-        return _bits(values.cast(pa.int32()))
+    if name in _HASHED_AS_INT:
+        return _as_uint32(values.cast(pa.int32()))
+    if name in _HASHED_AS_INT_IN_V1 and version == 1:
+        return _as_uint32(values.cast(pa.int32()))
     if name in {"int", "date"}:
-        return _murmur([_swap(_bits(values.cast(pa.int32())))], 4)
+        return _murmur([_reverse_bytes(_as_uint32(values.cast(pa.int32())))], 4)
     if name == "bigint":
         wide = values.view(pa.uint64())
         high = pc.shift_right(wide, pa.scalar(32, pa.uint64())).cast(pa.uint32())
         low = pc.bit_wise_and(wide, pa.scalar(0xFFFFFFFF, pa.uint64())).cast(pa.uint32())
-        return pc.bit_wise_xor(high, low) if version == 1 else _murmur([_swap(high), _swap(low)], 8)
-    return _of_distinct(values, hive, version)
+        return (
+            pc.bit_wise_xor(high, low)
+            if version == 1
+            else _murmur([_reverse_bytes(high), _reverse_bytes(low)], 8)
+        )
+    return _hash_distinct(values, hive, version)
 
 
-def _of_distinct(values: Any, hive: HiveType, version: int) -> Any:
+def _hash_distinct(values: Any, hive: HiveType, version: int) -> Any:
     coded = pc.dictionary_encode(values)
     hashes = [
         bucket_hash([one], [hive], version) & 0xFFFFFFFF if one is not None else 0
@@ -81,12 +85,12 @@ def _of_distinct(values: Any, hive: HiveType, version: int) -> Any:
     return pa.array(hashes, pa.uint32()).take(coded.indices)
 
 
-def _bits(values: Any) -> Any:
+def _as_uint32(values: Any) -> Any:
     return values.view(pa.uint32())
 
 
-def _swap(values: Any) -> Any:
-    """Turn the bytes of each number round: Hive hashes big-endian bytes, murmur reads little-endian words."""
+def _reverse_bytes(values: Any) -> Any:
+    """Reverse the bytes of each number: Hive hashes big-endian bytes, murmur reads little-endian words."""
     parts = [
         pc.shift_left(
             pc.bit_wise_and(pc.shift_right(values, _constant(right)), _constant(0xFF)), _constant(left)

@@ -1,6 +1,6 @@
-"""Changes in one file, read with pyarrow stripe by stripe in the tasks of a streaming query.
+"""Reader of the changes in one file, with pyarrow and stripe by stripe, for the tasks of a streaming query.
 
-The keys of a stripe are read first; its other columns only where a row was inserted or deleted. Values that pyarrow
+It reads the row ids of a stripe first, and the other columns only if a row was inserted or deleted. Values that pyarrow
 reads differently from Hive are refused with the column's name. These are days before the Gregorian calendar, fractions of
 seconds within a day of 1970-01-01, times before 1677 or after 2262, and zoned times.
 """
@@ -43,19 +43,19 @@ from hiveacid.streaming.arrow_casts import cast
 
 _KEY = ("originalTransaction", "bucket", "rowId")
 _CURRENT = "currentTransaction"
-_V1 = 1 << 29  # bucket properties below are of codec version 0: the bucket alone
+_V1 = 1 << 29  # smaller bucket properties are of codec version 0, which holds only the bucket number
 _GREGORIAN = -141_418  # days: 1582-10-25, ten days after the calendar began
 _DAY = 86_400_000_000  # microseconds
 _SECOND = 1_000_000
-_WIDER = ("tinyint", "smallint", "int", "bigint")
+_WIDENING = ("tinyint", "smallint", "int", "bigint")
 _TEXTS = frozenset({"string", "varchar", "char"})
-_PLAIN = frozenset({"boolean", *_WIDER, "float", "double", "string", "binary", "decimal"})
+_PLAIN = frozenset({"boolean", *_WIDENING, "float", "double", "string", "binary", "decimal"})
 _ROWS = 65_536  # of one batch
 
 
 @dataclass(frozen=True)
 class DeleteEventFiles:
-    """Delete events of a location: their files, and the write ids of overwrites, ascending."""
+    """Delete events of a location: their files, and the ascending write ids of overwrites."""
 
     files: tuple[str, ...] = ()
     overwrites: tuple[int, ...] = ()
@@ -63,11 +63,11 @@ class DeleteEventFiles:
 
 @dataclass(frozen=True)
 class FileChanges:
-    """One file of a span, for one task. ``length``: how much of it counts.
+    """One file with changes of a span, for one task. ``length``: its committed bytes.
 
-    ``write_id``: of all its rows, where they have no ids (insert-only tables); ``raw``: the ids of its rows, where it
-    has no ACID columns. ``after``, ``until``: the span (``after`` None: all rows that are live at ``until``).
-    ``tell_deletes``: give them, too.
+    ``write_id``: the write id of all rows, if they have no row ids (insert-only tables). ``raw``: the row ids, if the file
+    has no ACID columns. ``after``, ``until``: the span; without ``after``, all rows that are live at ``until``.
+    ``tell_deletes``: yield deleted rows, too. ``with_type``: add the change columns.
     """
 
     path: str
@@ -93,15 +93,15 @@ class FilePrefix(io.RawIOBase):
         self._length = length
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tell that it can be read anywhere."""
+        """Return True: any offset can be read."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to an offset; the end is that of the prefix."""
+        """Move to an offset; SEEK_END is the end of the prefix."""
         return self._file.seek(*((self._length + offset,) if whence == io.SEEK_END else (offset, whence)))
 
     def tell(self) -> int:
@@ -109,7 +109,7 @@ class FilePrefix(io.RawIOBase):
         return self._file.tell()
 
     def read(self, size: int = -1) -> bytes:
-        """Read the rest of the prefix, ``size`` bytes at most."""
+        """Read at most ``size`` bytes, up to the end of the prefix."""
         left = max(0, self._length - self._file.tell())
         return self._file.read(left if size < 0 else min(size, left))
 
@@ -126,7 +126,7 @@ class FilePrefix(io.RawIOBase):
 def read_file_changes(file: FileChanges) -> Iterator[Any]:
     """Yield record batches: the table's columns and, with ``with_type``, ``_change_type`` and ``_write_id``.
 
-    Raises UnsupportedFeatureError for what can't be read right, BadFileError.
+    Raises UnsupportedFeatureError for values that pyarrow cannot read correctly, BadFileError.
     """
     source = FilePrefix(file.path, file.length)
     try:
@@ -136,14 +136,14 @@ def read_file_changes(file: FileChanges) -> Iterator[Any]:
         events = _read_events(file)
         first = 0
         for stripe in range(reader.nstripes):
-            keys = _keys(file, reader, stripe, tail.stripes[stripe].rows, first)
+            keys = _read_keys(file, reader, stripe, tail.stripes[stripe].rows, first)
             first += len(keys.write_ids)
             inserted, deleted, ended = _classify_rows(file, keys, events)
             if pc.any(pc.or_(inserted, deleted)).as_py():
                 yield from _batches(file, columns, reader, stripe, keys, inserted, deleted, ended)
     except pa.ArrowInvalid as error:
         raise UnsupportedFeatureError(
-            f"{file.path} holds what can't be read without Spark ({error}): read changes by t.changes()"
+            f"{file.path} holds values that can't be read without Spark ({error}): read changes by t.changes()"
         ) from error
     except OSError as error:
         raise BadFileError(
@@ -157,10 +157,10 @@ def read_file_changes(file: FileChanges) -> Iterator[Any]:
 @dataclass(frozen=True)
 class _Keys:
     write_ids: Any
-    ids: Any  # a table of the three parts of the key, None where rows have none
+    ids: Any  # table of row ids (three columns), None if rows have none
 
 
-def _keys(file: FileChanges, reader: Any, stripe: int, rows: int, first: int) -> _Keys:
+def _read_keys(file: FileChanges, reader: Any, stripe: int, rows: int, first: int) -> _Keys:
     if file.write_id is not None:
         return _Keys(_repeat(file.write_id, rows), None)
     if file.raw is not None:
@@ -188,13 +188,13 @@ def _key_table(found: Any) -> tuple[Any, Any]:
 
 
 def _read_events(file: FileChanges) -> Any:
-    """Return one row for each key: the first new write id that ends it, and whether it was ended before."""
+    """Return one row per deleted row id: the first deleting write id in the span, and whether one came before it."""
     found = []
     for path in file.events.files:
         reader = orc.ORCFile(path)
         for stripe in range(reader.nstripes):
             ids, current = _key_table(reader.read_stripe(stripe, columns=[*_KEY, _CURRENT]))
-            before = _before(file, current)
+            before = _existed_before(file, current)
             events = ids.append_column("ended", pc.if_else(before, pa.scalar(None, pa.int64()), current))
             events = events.append_column("before", before.cast(pa.int8()))
             found.append(events.filter(are_valid(file.until, current)))
@@ -203,14 +203,14 @@ def _read_events(file: FileChanges) -> Any:
     return pa.concat_tables(found).group_by(list(_KEY)).aggregate([("ended", "min"), ("before", "max")])
 
 
-def _before(file: FileChanges, values: Any) -> Any:
+def _existed_before(file: FileChanges, values: Any) -> Any:
     if file.after is None:
         return pa.repeat(pa.scalar(False), len(values))  # noqa: FBT003 - a value
     return are_valid(file.after, values)
 
 
 def _classify_rows(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, Any, Any]:
-    """Return which rows were inserted, which were deleted, and by which write id (NULL: none)."""
+    """Return masks of inserted and of deleted rows, and the deleting write id of each row (NULL: none)."""
     rows = len(keys.write_ids)
     never, seen = pa.nulls(rows, pa.int64()), are_valid(file.until, keys.write_ids)
     ended = never
@@ -233,7 +233,7 @@ def _classify_rows(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, An
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns of the table in a file: name in the file or None, type in the file, column of the table."""
+    """Mapping of the table's columns to a file: name (None if absent) and type in the file, column of the table."""
 
     found: tuple[tuple[str | None, HiveType, Column], ...]
 
@@ -246,12 +246,14 @@ class _Columns:
             )
         if summary.is_acid == (file.write_id is not None or file.raw is not None):
             raise BadFileError(
-                "a file with row ids under the name of one without, or the other way round", path=file.path
+                "a file with row ids has a name for files without, or the other way round", path=file.path
             )
         table, fields = file.table, summary.schema.fields
         names = [field.name for field in fields]
         if len({name.lower() for name in names}) < len(names):
-            raise UnsupportedFeatureError(f"{file.path} has columns of one name: read changes by t.changes()")
+            raise UnsupportedFeatureError(
+                f"{file.path} has two columns of one name: read changes by t.changes()"
+            )
         wanted = recipe(table.columns, summary.schema, matching(table, file.level))
         places = {name.lower(): field for name, field in zip(names, fields, strict=True)}
         found: list[tuple[str | None, HiveType, Column]] = []
@@ -274,7 +276,7 @@ def _field(
 
 
 def require_readable(table: TableDefinition) -> None:
-    """Raise UnsupportedFeatureError, naming the column, for types that can't be read right without Spark."""
+    """Raise UnsupportedFeatureError with the column's name for types that cannot be read correctly without Spark."""
     for column in table.columns:
         _require_readable(str(table.name), column, parse_type(column.type))
 
@@ -303,7 +305,11 @@ def _is_convertible(have: HiveType, want: HiveType) -> bool:
         return False
     if have.name in _TEXTS and want.name in _TEXTS:
         return True
-    return have.name in _WIDER and want.name in _WIDER and _WIDER.index(have.name) <= _WIDER.index(want.name)
+    return (
+        have.name in _WIDENING
+        and want.name in _WIDENING
+        and _WIDENING.index(have.name) <= _WIDENING.index(want.name)
+    )
 
 
 def _batches(
@@ -339,7 +345,7 @@ def _batch(file: FileChanges, columns: _Columns, rows: Any, kind: str, write_ids
             values = pa.nulls(count, arrow_type(want))
         else:
             stored = row.field(name) if row is not None else rows.column(rows.schema.get_field_index(name))
-            values = _converted(file.path, column, stored, have, want)
+            values = _convert(file.path, column, stored, have, want)
         names.append(column.name)
         arrays.append(values)
     for column, text in zip(file.table.partition_columns, file.partition, strict=True):
@@ -360,7 +366,7 @@ def _constant(column: Column, text: str | None, count: int) -> Any:
     return pa.repeat(one[0], count)
 
 
-def _converted(path: str, column: Column, values: Any, have: HiveType, want: HiveType) -> Any:
+def _convert(path: str, column: Column, values: Any, have: HiveType, want: HiveType) -> Any:
     of = arrow_type(want)
     if isinstance(want, Primitive) and want.name == "timestamp":
         micros = pc.floor_temporal(values, unit="microsecond").cast(of)
@@ -377,7 +383,7 @@ def _converted(path: str, column: Column, values: Any, have: HiveType, want: Hiv
 
 
 def _require_far_from_epoch(path: str, column: Column, micros: Any) -> None:
-    """Refuse fractions near 1970: where the writer's zone lies on the other side of it they are a second off."""
+    """Refuse fractions of a second near 1970-01-01: in some time zones of the writer, pyarrow reads them a second off."""
     near = pc.and_(pc.greater(micros, -_DAY), pc.less(micros, _DAY))
     whole = pc.equal(pc.multiply(pc.divide(micros, _SECOND), _SECOND), micros)
     if pc.any(pc.and_(near, pc.invert(whole))).as_py():

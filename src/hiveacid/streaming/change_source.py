@@ -1,7 +1,8 @@
-"""Offsets and files of a streaming query over a table's changes: the driver's side, without Spark.
+"""Offsets and files of a streaming query over a table's changes, for the driver's process, without Spark.
 
-An offset is a valid write-id list (an empty text: before everything, so that a snapshot comes first) and when the
-table was made. Batches end at lists: a transaction that commits late comes with a later batch, once.
+An offset holds a valid write-id list and the creation time of the table. An empty list means the begin of the table, so
+that a snapshot comes first. Each batch ends at such a list: a transaction that commits late is part of exactly one later
+batch.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class ChangeOptions:
 
 @dataclass
 class ChangeSource:
-    """Finds offsets and files. ``close`` ends what it holds: a store, and the transaction that keeps files."""
+    """Finds offsets and files. `close` closes its store and ends the read transaction that keeps the files."""
 
     options: ChangeOptions
     fs: LocalFileSystem = field(default_factory=LocalFileSystem)
@@ -87,7 +88,7 @@ class ChangeSource:
         if self._store is None:
             if is_metastore(self.options.store):
                 raise UnsupportedFeatureError(
-                    "streams out of tables of a Hive Metastore are not supported yet: read t.changes() from time to time"
+                    "streams out of tables of a Hive Metastore are not supported yet: read t.changes() periodically"
                 )
             clock = SystemClock()
             require_existing_warehouse(self.options.warehouse, self.options.store)
@@ -99,11 +100,14 @@ class ChangeSource:
         return self._store
 
     def definition(self) -> TableDefinition:
-        """Return the table, if its changes can be read here. Raises NoSuchTableError, UnsupportedFeatureError …."""
+        """Return the table's definition after checking that its changes can be read.
+
+        Raises NoSuchTableError, NotTransactionalError, UnsupportedFeatureError.
+        """
         database, _, name = self.options.table.strip().replace("`", "").rpartition(".")
         table = require_table(self.store, TableName((database or "default").lower(), name.lower()))
         if table.kind is TableKind.PLAIN:
-            raise NotTransactionalError(f"{table.name} is not transactional: nobody knows its changes")
+            raise NotTransactionalError(f"{table.name} is not transactional: its changes are not recorded")
         if file_kind(table.storage) is not FileKind.ORC:
             raise UnsupportedFeatureError(f"{table.name} is not stored as ORC: read changes by t.changes()")
         require_readable(table)
@@ -115,12 +119,12 @@ class ChangeSource:
         return table
 
     def present(self, table: TableDefinition) -> ValidWriteIdList:
-        """Return the valid write-id list as of now."""
+        """Return the table's current valid write-id list."""
         store: TransactionStore = self.store
         return store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
 
     def first(self) -> Offset:
-        """Return where a new query begins, as its options say."""
+        """Return the offset at which a new query begins, as its options say."""
         table, options = self.definition(), self.options
         if options.starting_write_id is not None:
             return _offset(table, self.present(table).at(WriteId(max(0, options.starting_write_id - 1))))
@@ -131,22 +135,23 @@ class ChangeSource:
         return _offset(table, self.present(table))
 
     def latest(self, start: Offset | None, target: Offset | None = None) -> Offset:
-        """Return where the next batch ends: at the present (or ``target``), or as far as the limits let it go.
+        """Return the end of the next batch: the current state (or ``target``), or less if the limits require it.
 
-        Spark asks once the last batch is done. Its files are let go here: when a query ends Spark kills this process.
+        Spark calls it when the last batch is done. The files of that batch are released here, not at the end of the query,
+        because Spark then kills this process.
         """
         self.release()
         table = self.definition()
-        end = self.present(table) if target is None else _list_of(table, target)
+        end = self.present(table) if target is None else _write_ids_of_offset(table, target)
         if end is None or start is None or not (self.options.max_write_ids or self.options.max_bytes):
             return _offset(table, end)
-        begin = _list_of(table, start)
+        begin = _write_ids_of_offset(table, start)
         if begin is None:
             return _offset(table, end)
         span = plan_span(begin, end, self.present(table))
-        return _offset(table, self._limited(table, span))
+        return _offset(table, self._limit_span(table, span))
 
-    def _limited(self, table: TableDefinition, span: ChangeSpan) -> ValidWriteIdList:
+    def _limit_span(self, table: TableDefinition, span: ChangeSpan) -> ValidWriteIdList:
         begin, end = span.after, span.until
         new = [
             one
@@ -155,7 +160,7 @@ class ChangeSource:
         ]
         taken = new[: self.options.max_write_ids or len(new)]
         if self.options.max_bytes and taken:
-            taken = taken[: self._fitting(table, taken, self.options.max_bytes)]
+            taken = taken[: self._count_within_bytes(table, taken, self.options.max_bytes)]
         if len(taken) == len(new):
             return end
         top = max(int(begin.high_watermark), taken[-1])
@@ -170,8 +175,8 @@ class ChangeSource:
             tuple(one for one in known if one <= top),
         )
 
-    def _fitting(self, table: TableDefinition, write_ids: Sequence[int], limit: int) -> int:
-        """Return how many write ids make up a batch: one at least, else as many as stay within the limit."""
+    def _count_within_bytes(self, table: TableDefinition, write_ids: Sequence[int], limit: int) -> int:
+        """Return the number of write ids in the next batch: as many as stay within ``limit`` bytes, but at least one."""
         sizes = dict.fromkeys(write_ids, 0)
         for root in self._roots(table):
             for entry in self.fs.list_tree(root):
@@ -180,7 +185,7 @@ class ChangeSource:
                     continue
                 low, high = name.span
                 if isinstance(name, DeltaName) and name.visibility_txn_id and low in sizes and low != high:
-                    continue  # what it was made of is counted, or lies in it: the first write id stands for it
+                    continue  # compacted: its inputs are counted, or its bytes would all count for the first write id
                 if low in sizes:
                     sizes[low] += entry.size
         total = 0
@@ -196,26 +201,26 @@ class ChangeSource:
         return [one.location for one in self.store.list_partitions(table.name)]
 
     def files(self, start: Offset, end: Offset) -> list[FileChanges]:
-        """Return the files that tell what lies between two offsets, and keep the cleaner from those still in use.
+        """Return the files with the changes between two offsets, and keep the cleaner from deleting them.
 
-        Raises NotEnoughHistoryError (unless a snapshot is wanted then), UnsupportedFeatureError where rows went and
-        the query does not say what to do with them.
+        Raises NotEnoughHistoryError (unless the options ask for a snapshot in that case). Raises UnsupportedFeatureError
+        if rows were deleted and the options do not say how to treat that.
         """
         table = self.definition()
-        begin, until = _list_of(table, start), _list_of(table, end)
+        begin, until = _write_ids_of_offset(table, start), _write_ids_of_offset(table, end)
         if until is None:
             raise ConfigError("the offset of a batch's end holds no valid write-id list")
         self.release()
         assert self._transactions is not None  # noqa: S101 - opened by `definition`
         self._held = txn = self._transactions.begin(self._settings, TxnKind.READ_ONLY, start=Start())
         try:
-            return self._found(table, txn, begin, until)
+            return self._files_of_span(table, txn, begin, until)
         except BaseException:
             self.release()
             raise
 
     def snapshot(self, as_of: int | None = None) -> list[FileChanges]:
-        """Return the files of the present snapshot, or of that after a write id, and keep the cleaner from them.
+        """Return the files of the current snapshot, or the one after ``as_of``; keep the cleaner from deleting them.
 
         Raises NotEnoughHistoryError.
         """
@@ -224,13 +229,13 @@ class ChangeSource:
         return self.files(_offset(table, None), _offset(table, until))
 
     def leave(self) -> None:
-        """End everything but the transaction that keeps the files of the last batch: its time-out ends that."""
+        """Close all but the read transaction of the last batch, whose files stay until it times out."""
         held, self._held = self._held, None
         self.close()
         if held is not None:
             logger.debug("read transaction %s is left to its time-out", held.txn_id)
 
-    def _found(
+    def _files_of_span(
         self,
         table: TableDefinition,
         txn: Transaction,
@@ -239,14 +244,14 @@ class ChangeSource:
     ) -> list[FileChanges]:
         if begin is not None:
             try:
-                return self._changed(table, txn, begin, until)
+                return self._changed_files(table, txn, begin, until)
             except NotEnoughHistoryError:
                 if not self.options.snapshot_where_gone:
                     raise
-                logger.warning("%s: changes are gone, the whole table is given again", table.name)
-        return self._snapshot(table, txn, until)
+                logger.warning("%s: the changes were cleaned, so the batch holds the whole table", table.name)
+        return self._snapshot_files(table, txn, until)
 
-    def _changed(
+    def _changed_files(
         self, table: TableDefinition, txn: Transaction, begin: ValidWriteIdList, until: ValidWriteIdList
     ) -> list[FileChanges]:
         span = plan_span(begin, until, txn.valid_write_ids(table.name))
@@ -258,7 +263,7 @@ class ChangeSource:
         if not (options.changes or options.ignore_changes):
             _require_inserts(table, [(one.location, one.changes) for one in changed])
         found: list[FileChanges] = []
-        for one in [self._reached(some, span) for some in changed]:
+        for one in [self._without_unaffected(some, span) for some in changed]:
             events = DeleteEventFiles(
                 self._paths(one.location, one.changes.state.delete_deltas),
                 tuple(map(int, one.changes.overwrites)),
@@ -266,13 +271,13 @@ class ChangeSource:
             base = self._template(table, one.location, span.until, span.after, events, tell=options.changes)
             found += [
                 file
-                for directory, file in self._rows(table, one.location, base)
+                for directory, file in self._row_files(table, one.location, base)
                 if options.changes or (directory is not None and may_be_new(directory, span))
             ]
         return found
 
-    def _reached(self, one: ChangedLocation, span: ChangeSpan) -> ChangedLocation:
-        """Leave out what no event reaches."""
+    def _without_unaffected(self, one: ChangedLocation, span: ChangeSpan) -> ChangedLocation:
+        """Leave out directories that no delete event of the span can match."""
         at, files = one.location, self._files(one.changes.state.delete_deltas)
         known = [summarize(read_tail(self.fs, self._path(at, file), file.size)) for file in files]
         reach = [some.write_id for some in known if some.rows]
@@ -284,7 +289,7 @@ class ChangeSource:
         )
         return ChangedLocation(replace(at, state=changes.state), changes)
 
-    def _snapshot(
+    def _snapshot_files(
         self, table: TableDefinition, txn: Transaction, until: ValidWriteIdList
     ) -> list[FileChanges]:
         present = txn.valid_write_ids(table.name)
@@ -295,7 +300,7 @@ class ChangeSource:
         for at in list_locations(self.fs, table, partitions, span.until, txn.snapshot()):
             events = DeleteEventFiles(self._paths(at, at.state.delete_deltas))
             base = self._template(table, at, span.until, None, events, tell=False)
-            found += [file for _, file in self._rows(table, at, base)]
+            found += [file for _, file in self._row_files(table, at, base)]
         txn.require_protection()
         require_change_history(require_table(self.store, table.name), span)
         return found
@@ -325,7 +330,7 @@ class ChangeSource:
             with_type=self.options.changes,
         )
 
-    def _rows(
+    def _row_files(
         self, table: TableDefinition, at: Location, base: FileChanges
     ) -> list[tuple[AcidDirectory | None, FileChanges]]:
         found: list[tuple[AcidDirectory | None, FileChanges]] = []
@@ -334,7 +339,12 @@ class ChangeSource:
                 found += [
                     (
                         directory,
-                        replace(base, path=self._path(at, one), length=one.size, write_id=_single(directory)),
+                        replace(
+                            base,
+                            path=self._path(at, one),
+                            length=one.size,
+                            write_id=_single_write_id(directory),
+                        ),
                     )
                     for one in directory.files
                 ]
@@ -352,16 +362,19 @@ class ChangeSource:
                 ]
             if directory.raw is not False:
                 found += [
-                    (directory, self._raw(at, base, one))
-                    for one in self._numbered(at, directory.raw_files, directory)
+                    (directory, self._original_file(at, base, one))
+                    for one in self._number_originals(at, directory.raw_files, directory)
                 ]
-        found += [(None, self._raw(at, base, one)) for one in self._numbered(at, at.state.originals, None)]
+        found += [
+            (None, self._original_file(at, base, one))
+            for one in self._number_originals(at, at.state.originals, None)
+        ]
         return found
 
-    def _raw(self, at: Location, base: FileChanges, one: OriginalRows) -> FileChanges:
+    def _original_file(self, at: Location, base: FileChanges, one: OriginalRows) -> FileChanges:
         return replace(base, path=self._path(at, one.file), length=one.file.size, raw=one)
 
-    def _numbered(
+    def _number_originals(
         self, at: Location, files: Sequence[DataFile], directory: AcidDirectory | None
     ) -> Sequence[OriginalRows]:
         if not files:
@@ -386,7 +399,7 @@ class ChangeSource:
         return tuple(self._path(at, one) for one in self._files(directories))
 
     def release(self) -> None:
-        """Let the cleaner have what the last batch read."""
+        """End the read transaction of the last batch, so that the cleaner may delete its files."""
         held, self._held = self._held, None
         if held is not None and not held.ended:
             try:
@@ -395,7 +408,7 @@ class ChangeSource:
                 logger.warning("read transaction %s could not be ended", held.txn_id, exc_info=True)
 
     def close(self) -> None:
-        """End everything; the source may be used again."""
+        """Close everything; a later call opens it again."""
         self.release()
         if self._transactions is not None:
             self._transactions.heartbeats.close()
@@ -408,10 +421,10 @@ def _offset(table: TableDefinition, write_ids: ValidWriteIdList | None) -> Offse
     return {"write_ids": "" if write_ids is None else write_ids.to_string(), "made": table.created_at}
 
 
-def _list_of(table: TableDefinition, offset: Mapping[str, Any]) -> ValidWriteIdList | None:
+def _write_ids_of_offset(table: TableDefinition, offset: Mapping[str, Any]) -> ValidWriteIdList | None:
     if offset.get("made") != table.created_at:
         raise ConfigError(
-            f"{table.name} was dropped and made anew since the query's offset: begin it with a new checkpoint"
+            f"{table.name} was dropped and created again since the query's offset: begin it with a new checkpoint"
         )
     text = str(offset.get("write_ids") or "")
     return parse_write_id_list(text) if text else None
@@ -422,8 +435,8 @@ def _directory_name(path: str) -> BaseName | DeltaName | None:
     return None if not slash or top.startswith((".", "_")) else parse_directory(top)
 
 
-def _single(directory: AcidDirectory) -> int:
-    """Return the write id of an insert-only directory's rows; 0 where compaction joined several (all known before)."""
+def _single_write_id(directory: AcidDirectory) -> int:
+    """Return the write id of an insert-only directory's rows; 0 if a compaction has merged several."""
     name = directory.name
     if isinstance(name, BaseName):
         return int(name.write_id)
@@ -437,5 +450,5 @@ def _require_inserts(table: TableDefinition, changed: Sequence[tuple[Location, C
             raise UnsupportedFeatureError(
                 f"rows of {table.name}{where} were deleted, updated or overwritten, and the query reads inserts only: set "
                 '.option("changes", "true") to read them as changes, or .option("ignore_changes", "true") to read '
-                "inserted rows (those of updates, too) and pass over deletes"
+                "inserted rows (those of updates, too) and skip deletes"
             )

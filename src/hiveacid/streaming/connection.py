@@ -1,4 +1,4 @@
-"""`Connection`: a stream of rows into one table, in the shape of Hive's ``HiveStreamingConnection``."""
+"""`Connection`: writes a stream of rows into one table, with the API of Hive's ``HiveStreamingConnection``."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5
 """Number of attempts at a write whose partitions others overwrite."""
-_ASK_AFTER = 1000  # ms since the store last said that the transaction is alive
-_HARMLESS = (BadRecordError, SchemaMismatchError, ConfigError)  # raised before anything of a call was taken
+_ASK_AFTER = 1000  # ms between two questions to the store whether the transaction is open
+_HARMLESS = (BadRecordError, SchemaMismatchError, ConfigError)  # raised before a call has added any row
 
 
 @dataclass(frozen=True)
 class Statistics:
     """Figures of a connection since it was opened (Hive's ``ConnectionStats``).
 
-    ``records_written``: rows of committed transactions. ``bytes_written``: of their files. Aborted transactions
-    count where they were begun or left over in a batch.
+    ``records_written``: rows of committed transactions. ``bytes_written``: bytes of their files. Aborted transactions
+    include those of a batch that were never begun.
     """
 
     records_written: int = 0
@@ -59,12 +59,11 @@ class Statistics:
 
 
 class Connection:
-    """Rows into one transactional ORC table without a Spark job: begin, write, commit.
+    """Writer of rows into one transactional ORC table without a Spark job: begin, write, commit.
 
-    Several transactions may be opened at once (``batch_size``): they share a directory and its files, and readers
-    see each as it commits. One thread at a time may use a connection; any number of connections may write to a
-    table. Heartbeats go by themselves. Nothing of a transaction is visible before its commit, and nothing at all
-    if the process dies.
+    A batch may hold several transactions (``batch_size``), which share a directory and its files; readers see each one
+    after its commit. One thread at a time may use a connection; any number of connections may write to a table. A
+    background thread sends heartbeats. If the process dies, the rows of its open transaction are never visible.
     """
 
     def __init__(
@@ -84,11 +83,11 @@ class Connection:
         """Connect to a table.
 
         ``warehouse``, ``store``: as `hiveacid.connect` takes them; ``store`` may be an open one, which stays open.
-        ``partition``: values of static partition columns; those of the others come with the records.
-        ``writer``: what the records are (Arrow data and Python dicts tell themselves). ``batch_size``:
-        transactions opened at once. ``rejects``: gets bad records, which are errors otherwise. ``overwrite``: as
-        INSERT OVERWRITE, a transaction's rows replace what their partitions hold, all of a table without any. Raises
-        NoSuchTableError, UnsupportedFeatureError, ConfigError, NoSuchColumnError, SchemaMismatchError.
+        ``partition``: values of static partition columns; the records contain the others. ``writer``: parser of the
+        records (not needed for Arrow data and Python dicts). ``batch_size``: transactions per batch. ``rejects``: receives
+        bad records, which otherwise are errors. ``overwrite``: a transaction's rows replace the rows of their partitions,
+        or of an unpartitioned table, as INSERT OVERWRITE does. Raises NoSuchTableError, UnsupportedFeatureError,
+        ConfigError, NoSuchColumnError, SchemaMismatchError.
         """
         if batch_size < 1:
             raise ConfigError(f"batch_size={batch_size}: a batch has at least one transaction")
@@ -100,27 +99,27 @@ class Connection:
         own = given is None or isinstance(given, str)
         if own:
             require_existing_warehouse(warehouse, given)
-        self._own = open_store(warehouse, given, chosen, clock)[0] if own else None
-        opened: Any = self._own or given
+        self._own_store = open_store(warehouse, given, chosen, clock)[0] if own else None
+        opened: Any = self._own_store or given
         chosen = Settings.of(settings_of_store(opened, settings or {}))
         heartbeats = Heartbeats(opened, chosen.get(keys.TXN_TIMEOUT) / 2)
         transactions = Transactions(opened, heartbeats, clock, this_client(agent))
         self._services = StreamContext(LocalFileSystem(), opened, transactions, chosen)
         self._partition = dict(partition or {})
         self._writer = writer
-        self._size = batch_size
+        self._batch_size = batch_size
         self._overwrite = overwrite
         self._rejects = rejects
         self._batch: TransactionBatch | None = None
         self._open = False
         self._closed = False
-        self._seen = 0  # records given so far
-        self._asked = 0  # ms
+        self._records_read = 0  # records given so far
+        self._asked_at = 0  # ms
         self._busy = threading.Lock()
         self.stats = Statistics()
         try:
             self.table = _name(table)
-            self._target = self._look()
+            self._target = self._look_up_target()
             if writer is not None:
                 writer.check(self._target.columns)
             require_no_old_events(self._services.fs, opened, opened, self._target.table)
@@ -133,67 +132,67 @@ class Connection:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it; a transaction that is open is aborted."""
+        """Close the connection; an open transaction is aborted."""
         self.close()
 
     def begin_transaction(self) -> None:
         """Begin the next transaction of the batch, or open a new batch.
 
-        Raises TransactionStateError (one is open already), LockTimeoutError, NoSuchTableError.
+        Raises TransactionStateError (a transaction is open already), LockTimeoutError, NoSuchTableError.
         """
-        with self._alone():
+        with self._exclusive():
             if self._open:
                 raise TransactionStateError("a transaction is open: commit or abort it before the next")
             for _ in range(ATTEMPTS):
                 if self._batch is None or self._batch.is_used_up:
-                    self._renew()
-                assert self._batch is not None  # noqa: S101 - `_renew`
+                    self._open_batch()
+                assert self._batch is not None  # noqa: S101 - `_open_batch`
                 if self._batch.begin():
                     self._open = True
-                    self._asked = self._now()
+                    self._asked_at = self._now()
                     return
-                # the table is another one by now, or was overwritten: a batch of now
+                # the table was replaced or overwritten meanwhile: open a new batch
                 self._batch.close("the table was changed or overwritten after the batch was opened")
-        raise WriteConflictError(f"{self.table} is overwritten again and again: try later")
+        raise WriteConflictError(f"{self.table} is overwritten repeatedly by other transactions: try later")
 
     def write(self, records: Any) -> int:
-        """Take records into the open transaction; return how many rows they made.
+        """Add records to the open transaction; return the number of rows.
 
-        A bad record is an error (BadRecordError), and then nothing of this call is taken, or goes to ``rejects``.
-        Raises SchemaMismatchError, ConfigError, too, and the transaction stays open; after any other error the
-        batch is aborted. Raises TransactionAbortedError where the transaction timed out.
+        A bad record goes to ``rejects``; without ``rejects`` it raises BadRecordError, and the call adds no row. After
+        BadRecordError, SchemaMismatchError and ConfigError the transaction stays open; any other error aborts the batch.
+        Raises TransactionAbortedError if the transaction timed out.
         """
-        with self._alone():
+        with self._exclusive():
             batch = self._require_open()
             try:
                 self._require_alive(batch)
                 writer = self._writer or writer_for(records)
                 writer.check(self._target.columns)
-                found = writer.read(records, self._target.columns, self._seen + 1, self._rejects)
+                found = writer.read(records, self._target.columns, self._records_read + 1, self._rejects)
                 for rows in found.batches:
                     batch.write(rows)
             except _HARMLESS:
                 raise
             except BaseException as error:
-                self._give_up(str(error))
+                self._abort_batch(str(error))
                 raise
-            self._seen += found.records
+            self._records_read += found.records
             self.stats = replace(self.stats, records_rejected=self.stats.records_rejected + found.rejected)
             return sum(rows.num_rows for rows in found.batches)
 
     def commit(self) -> int:
         """Make the transaction's rows visible; return their number.
 
-        Raises TransactionAbortedError, WriteConflictError, StorageError, and then nothing of it is visible and the
-        batch is aborted; CommitStateUnknownError if the store's answer was lost.
+        Raises TransactionAbortedError, WriteConflictError, StorageError; then no row is visible and the batch is aborted.
+        Raises CommitStateUnknownError if the store's answer was lost.
         """
-        with self._alone():
+        with self._exclusive():
             batch = self._require_open()
             before = batch.bytes
             try:
                 rows = batch.commit()
             except BaseException as error:
-                self._give_up(str(error))
+                self._abort_batch(str(error))
                 raise
             self._open = False
             self.stats = replace(
@@ -207,8 +206,8 @@ class Connection:
             return rows
 
     def abort(self) -> None:
-        """Give up the open transaction; the others of the batch stay. Raises TransactionStateError without one."""
-        with self._alone():
+        """Abort the open transaction; the rest of the batch stays usable. Raises TransactionStateError if none is open."""
+        with self._exclusive():
             batch = self._require_open()
             self._open = False
             batch.abort("aborted by its client")
@@ -217,8 +216,8 @@ class Connection:
                 batch.close()
 
     def carry(self, batch: StreamBatch) -> None:
-        """Let the progress of a query's batch go with the commit of the open transaction (``streaming.query``)."""
-        with self._alone():
+        """Commit the progress of a query's batch together with the open transaction (``streaming.query``)."""
+        with self._exclusive():
             self._require_open().txn.add_stream_batch(batch)
 
     @property
@@ -228,17 +227,17 @@ class Connection:
 
     @property
     def store(self) -> TransactionStore:
-        """Return the store that transactions are in."""
+        """Return the transaction store."""
         return self._services.transactions.store
 
     @property
     def definition(self) -> TableDefinition:
-        """Return the table as it was when the batch in use was opened."""
+        """Return the table's definition at the time when the current batch was opened."""
         return self._target.table
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Begin, and commit at the end of the block, or abort on an error."""
+        """Begin a transaction; commit it at the end of the block, or abort it on an error."""
         self.begin_transaction()
         try:
             yield self
@@ -257,8 +256,8 @@ class Connection:
         return tuple(zip(map(int, ids), map(int, self._batch.write_ids), strict=True))
 
     def close(self) -> None:
-        """Abort what is left of the batch and end the heartbeats. Safe to call twice."""
-        with self._alone():
+        """Abort the remaining transactions of the batch and end the heartbeats. A second call does nothing."""
+        with self._exclusive():
             if self._closed:
                 return
             self._closed, self._open = True, False
@@ -267,11 +266,11 @@ class Connection:
                     self._count_aborted(self._batch.close())
             finally:
                 self._services.transactions.heartbeats.close()
-                if self._own is not None:
-                    self._own.close()
+                if self._own_store is not None:
+                    self._own_store.close()
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         if not self._busy.acquire(blocking=False):
             raise TransactionStateError("another thread uses this connection: open one for each")
         try:
@@ -279,16 +278,16 @@ class Connection:
         finally:
             self._busy.release()
 
-    def _look(self) -> StreamTarget:
+    def _look_up_target(self) -> StreamTarget:
         return StreamTarget.of(require_table(self._services.catalog, self.table), self._partition)
 
-    def _renew(self) -> None:
-        """Open a batch on the table as it is now."""
+    def _open_batch(self) -> None:
+        """Look the table up again and open a batch on it."""
         if self._closed:
             raise TransactionStateError("the connection is closed")
-        self._target = self._look()
+        self._target = self._look_up_target()
         self._batch = TransactionBatch.open(
-            self._services, self._target, self._size, overwrite=self._overwrite
+            self._services, self._target, self._batch_size, overwrite=self._overwrite
         )
 
     def _require_open(self) -> TransactionBatch:
@@ -300,20 +299,20 @@ class Connection:
         return self._services.transactions.clock.now()
 
     def _require_alive(self, batch: TransactionBatch) -> None:
-        """Raise TransactionAbortedError where the transaction timed out; the store is asked once a second."""
+        """Raise TransactionAbortedError if the transaction timed out; ask the store at most once a second."""
         heartbeats = self._services.transactions.heartbeats
         now = self._now()
-        if now - self._asked >= _ASK_AFTER:
+        if now - self._asked_at >= _ASK_AFTER:
             answer = self._services.transactions.store.heartbeat([batch.txn.txn_id])
             if answer.aborted or answer.missing:
                 raise TransactionAbortedError(
                     f"transaction {batch.txn.txn_id} was aborted (timed out, or by ABORT TRANSACTIONS); nothing of it "
                     "is visible, begin another"
                 )
-            self._asked = now
+            self._asked_at = now
         heartbeats.check(batch.txn.txn_id)
 
-    def _give_up(self, reason: str) -> None:
+    def _abort_batch(self, reason: str) -> None:
         self._open = False
         if self._batch is not None and not self._batch.closed:
             ended = self._batch.txn.ended

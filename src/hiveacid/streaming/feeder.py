@@ -1,4 +1,4 @@
-"""Feed lines of files and pipes into a stream: whole lines, and a commit by number of rows or by time."""
+"""Feeder of lines from files and pipes into a `Connection`, with commits by number of rows or by time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCK = 4 << 20  # bytes read at a time
 
 @dataclass
 class Feeder:
-    """Writes lines and commits. ``rows``: of a transaction; ``seconds``: how long one stays open while lines come.
+    """Writes lines and commits. A transaction ends after ``rows`` rows or ``seconds`` seconds.
 
     ``on_commit`` is called after every commit.
     """
@@ -35,7 +35,7 @@ class Feeder:
     _taken: int = 0  # rows of the transaction
 
     def feed(self, descriptor: int, name: str, *, skip_first: bool = False) -> None:
-        """Write all lines that a file or pipe holds; the last one may lack its end. Raises StorageError."""
+        """Write all lines of a file or pipe; the last one may lack its line break. Raises StorageError."""
         rest = b""
         for block in _blocks(descriptor, name, self.seconds):
             if block:
@@ -49,7 +49,7 @@ class Feeder:
             self._write(rest + b"\n")
 
     def finish(self) -> None:
-        """Commit what is open."""
+        """Commit the open transaction, if there is one."""
         if self._open:
             self._open = False
             self.connection.commit()
@@ -77,7 +77,7 @@ class Feeder:
 
 
 def _blocks(descriptor: int, name: str, seconds: float) -> Iterator[bytes]:
-    """Yield what can be read; b'' after a second without anything (pipes only), so that a commit may be due."""
+    """Yield blocks of bytes. A pipe without data for a second yields b'', so that the caller can check for a due commit."""
     waits = stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor)
     try:
         while True:

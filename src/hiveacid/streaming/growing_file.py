@@ -1,8 +1,7 @@
-"""One file of a stream: it grows by the stripes of each transaction, and is whole after each of them.
+"""Growing ORC file of a stream: each transaction appends stripes and a footer over all stripes so far.
 
-A batch of several transactions shares a file. Its side file ``_flush_length`` says after every commit how much
-of it may be read: a footer over all stripes so far ends there (``OrcRecordUpdater.flush``). Until its first
-commit, and where a transaction has a directory of its own, the file is in the hidden staging directory.
+The transactions of a batch share the file. Its side file ``_flush_length`` holds the length up to the last footer that
+readers may use (``OrcRecordUpdater.flush``). Until the first commit, the file lies in the hidden staging directory.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
     from hiveacid.ports.file_system import FileSystem
 
 _LONG = 8  # bytes of a length
-_ROWS = 1_000_000  # of one stripe and more
+_ROWS = 1_000_000  # per batch that is encoded, in one stripe or more
 
 
 @dataclass
 class GrowingFile:
-    """A bucket's file in one directory. ``acid``: its rows have keys; ``shared``: by several transactions."""
+    """File of a bucket in one directory. ``acid``: its rows have row ids. ``shared``: several transactions write to it."""
 
     fs: FileSystem
     table: TableDefinition
@@ -39,58 +38,64 @@ class GrowingFile:
     bucket: int
     acid: bool
     shared: bool
-    flushed: int = 0  # bytes that the side file vouches for
-    written: int = 0  # bytes that are there
+    flushed: int = 0  # bytes up to the last footer
+    written: int = 0  # bytes of the file
     published: bool = False
     buffered: int = 0  # bytes of rows in memory
-    _placed: list[PlacedStripes] = field(default_factory=list)
-    _pending: list[PlacedStripes] = field(default_factory=list)
+    _flushed_stripes: list[PlacedStripes] = field(default_factory=list)
+    _pending_stripes: list[PlacedStripes] = field(default_factory=list)
     _rows: list[Any] = field(default_factory=list)
-    _taken: int = 0  # rows of the open transaction
-    _next: int = 0  # row id within the write id
+    _transaction_rows: int = 0  # rows of the open transaction
+    _next_row_id: int = 0  # row id within the write id
     _flushes: int = 0
 
     def add(self, rows: Any) -> None:
-        """Take rows of the open transaction; they stay in memory until `spill` or `flush`."""
+        """Add rows of the open transaction, which stay in memory until `spill` or `flush`."""
         self._rows.append(rows)
         self.buffered += rows.nbytes
-        self._taken += rows.num_rows
+        self._transaction_rows += rows.num_rows
 
     def spill(self, write_id: WriteId) -> None:
         """Write the rows in memory at the end of the file; no reader sees them before `flush`."""
         body, pending = self._encode(write_id)
         if pending:
             self._append(body)
-            self._pending += pending
+            self._pending_stripes += pending
 
     def flush(self, write_id: WriteId) -> int:
-        """Write what is left, and a footer; let readers go as far. Return the transaction's rows.
+        """Write the remaining rows and a footer, and publish the new length. Return the transaction's number of rows.
 
-        Raises StorageError where the footers count other rows than the transaction was given.
+        Raises StorageError if the stripes hold another number of rows than was added.
         """
         body, pending = self._encode(write_id)
-        pending = [*self._pending, *pending]
+        pending = [*self._pending_stripes, *pending]
         rows = sum(one.tail.number_of_rows for one in pending)
-        if rows != self._taken:
+        if rows != self._transaction_rows:
             raise StorageError(
-                f"{self._taken} rows were written to {self.path}, but its stripes hold {rows}; nothing was committed"
+                f"{self._transaction_rows} rows were written to {self.path}, but its stripes hold {rows}; nothing was committed"
             )
-        self._pending, self._next, self._taken = [], 0, 0
+        self._pending_stripes, self._next_row_id, self._transaction_rows = [], 0, 0
         if not pending:
             return 0
         end = (self.written or len(HEADER)) + len(body)
-        self._append(body + self._tail([*self._placed, *pending], end))
-        self._placed += pending
+        self._append(body + self._tail([*self._flushed_stripes, *pending], end))
+        self._flushed_stripes += pending
         self.flushed = self.written
         self._publish()
         return rows
 
     def forget(self) -> None:
-        """Drop the rows of a transaction that was aborted; what they left in the file is not part of it."""
-        self._rows, self._pending, self._next, self._taken, self.buffered = [], [], 0, 0, 0
+        """Drop the rows of an aborted transaction; no footer will cover the stripes that it has spilled."""
+        self._rows, self._pending_stripes, self._next_row_id, self._transaction_rows, self.buffered = (
+            [],
+            [],
+            0,
+            0,
+            0,
+        )
 
     def seal(self) -> None:
-        """End the file where its last footer ends; then it needs no side file any more."""
+        """Cut the file after its last footer and delete the side file, which is no longer needed."""
         if not self._flushes:
             return
         if self.published:
@@ -98,23 +103,23 @@ class GrowingFile:
         self.fs.delete_tree(self.path + FLUSH_LENGTH_SUFFIX)
 
     def _encode(self, write_id: WriteId) -> tuple[bytes, list[PlacedStripes]]:
-        """Encode the rows in memory for the end of the file."""
+        """Encode the rows in memory as stripes for the end of the file."""
         at = self.written or len(HEADER)
         bodies: list[bytes] = []
         pending = []
-        for batch in _together(self._rows):
-            piece = self._piece(batch, write_id)
+        for batch in _join_batches(self._rows):
+            piece = self._encode_batch(batch, write_id)
             pending.append(place_stripes(piece, at))
             bodies.append(piece.body)
             at += len(piece.body)
-            self._next += piece.rows
+            self._next_row_id += piece.rows
         self._rows, self.buffered = [], 0
         return b"".join(bodies), pending
 
-    def _piece(self, batch: Any, write_id: WriteId) -> StripeBlock:
+    def _encode_batch(self, batch: Any, write_id: WriteId) -> StripeBlock:
         keys = None
         if self.acid:
-            keys = RecordKeys(int(write_id), BucketProperty(1, self.bucket).encode(), self._next)
+            keys = RecordKeys(int(write_id), BucketProperty(1, self.bucket).encode(), self._next_row_id)
         return write_rows(batch, self.table.columns, keys, self.codec)
 
     def _tail(self, pieces: list[PlacedStripes], end: int) -> bytes:
@@ -134,7 +139,7 @@ class GrowingFile:
             self.written = len(HEADER) + len(data)
 
     def _publish(self) -> None:
-        """Let the side file say the new length, and give the file its name, in this order."""
+        """Write the new length to the side file, then give the file its final name, in this order."""
         side = self.path + FLUSH_LENGTH_SUFFIX
         if self.shared:
             length = self.flushed.to_bytes(_LONG, "big")
@@ -148,20 +153,20 @@ class GrowingFile:
             self.published = True
 
 
-def _together(batches: list[Any]) -> list[Any]:
-    """Join small batches: every one becomes a stripe of its own."""
+def _join_batches(batches: list[Any]) -> list[Any]:
+    """Join small batches, because each batch becomes at least one stripe."""
     if len(batches) < 2:  # noqa: PLR2004 - nothing to join
         return batches
     table = pa.Table.from_batches(batches)
     joined = []
     for at in range(0, table.num_rows, _ROWS):
         part = table.slice(at, _ROWS)
-        arrays = [_whole(column) for column in part.columns]
+        arrays = [_single_chunk(column) for column in part.columns]
         joined.append(pa.RecordBatch.from_arrays(arrays, schema=table.schema))
     return joined
 
 
-def _whole(column: Any) -> Any:
+def _single_chunk(column: Any) -> Any:
     found = column.combine_chunks()
     if isinstance(found, pa.ChunkedArray):  # more text than one array can hold
         raise ConfigError("too many bytes of one column at once: write smaller batches")

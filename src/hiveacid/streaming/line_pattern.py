@@ -1,4 +1,4 @@
-"""Regular expressions whose groups are a table's columns."""
+"""Regular expressions with a group per column of a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|(?P<open>\((?!\?)
 
 @dataclass(frozen=True)
 class LinePattern:
-    """An expression in RE2's words with a named group a column; ``names``: the column of each group."""
+    """An expression in RE2 syntax with a named group per column; ``names``: the column of each group."""
 
     text: str
     groups: tuple[str, ...]
@@ -27,7 +27,7 @@ class LinePattern:
 
     @classmethod
     def parse(cls, pattern: str, columns: Sequence[str]) -> LinePattern:
-        """Name the groups. Raises ConfigError where it is no expression, or its groups are not the columns."""
+        """Parse an expression and name its groups. Raises ConfigError if it is invalid or its groups are not the columns."""
         try:
             known = re.compile(pattern)
         except re.error as error:
@@ -58,7 +58,7 @@ class LinePattern:
         return made
 
     def extract(self, text: str) -> Any:
-        """Match every line that is not blank; return texts by column. Raises ValueError for one that does not match."""
+        """Match every non-blank line; return text columns. Raises ValueError if a line does not match."""
         lines = pc.utf8_rtrim(pc.split_pattern(pa.array([text]), "\n").values, "\r")
         lines = lines.filter(pc.not_equal(pc.utf8_trim_whitespace(lines), ""))
         found = pc.extract_regex(lines, self.text)

@@ -1,4 +1,4 @@
-"""Batches of a query through a `Connection`, each exactly once."""
+"""Exactly-once writes of a streaming query's batches through a `Connection`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class QueryStream:
-    """A query that writes through a connection; made by `register`. ``first``: nothing was written by this run yet."""
+    """A query that writes through a connection, made by `register`. ``first``: this run has not registered before."""
 
     connection: Connection
     progress: StreamProgress
@@ -26,7 +26,7 @@ class QueryStream:
     def register(
         cls, connection: Connection, query: str, run: str, checkpoint: str, *, restart: bool = False
     ) -> QueryStream:
-        """Let a run of the query begin, or go on.
+        """Register a run of the query, or let it continue.
 
         Raises StreamFencedError (a newer run has taken over), StreamCheckpointError (see ``core.transactions.stream_progress``).
         """
@@ -36,11 +36,11 @@ class QueryStream:
         return cls(connection, progress, first=before is None or before.epoch != progress.epoch)
 
     def deliver(self, batch_id: int, rows: Callable[[], Iterable[Any]]) -> int | None:
-        """Write a batch in one transaction; return its rows, None if the table has it.
+        """Write a batch in one transaction; return its number of rows, None if the table already has the batch.
 
-        ``rows``: gives what `Connection.write` takes, anew if asked again (after a partition was overwritten by
-        somebody). Raises what `Connection.write` and `Connection.commit` do, and StreamFencedError; then nothing of the
-        batch is visible.
+        ``rows`` returns the arguments for `Connection.write`; it is called again if another transaction overwrote a
+        partition. Raises the errors of `Connection.write` and `Connection.commit`, and StreamFencedError; then no row of
+        the batch is visible.
         """
         progress = self.progress
         batch = StreamBatch(progress.stream, progress.checkpoint, progress.epoch, batch_id)

@@ -1,8 +1,8 @@
-"""Records of several kinds as Arrow batches of a table's columns.
+"""Parsers of records (delimited text, regular expressions, JSON, dicts, Arrow) into Arrow batches.
 
-Strict, as Hive's writers (``StrictDelimitedInputWriter``, ``StrictJsonWriter``, ``StrictRegexWriter``): a record
-that does not fit is an error that names it, or is handed to a callback while the others go in. Whole chunks are
-parsed by Arrow; only when one fails, the bad records in it are looked for by halves.
+They are strict, as Hive's writers (``StrictDelimitedInputWriter``, ``StrictJsonWriter``, ``StrictRegexWriter``): a bad
+record is an error that names it, or goes to a callback while the others are written. Arrow parses whole chunks. Only if
+a chunk fails, bisection finds its bad records.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from hiveacid.streaming.arrow_casts import cast, cast_columns, parse_texts
 from hiveacid.streaming.line_pattern import LinePattern
 
 _SHOWN = 200  # characters of a bad record in a message
-# Arrow's parser dies of a null that is no member of anything, so such lines may not reach it.
-_NO_OBJECT = re.compile(rb"^[ \t\r]*[^\s{]|\}[ \t\r]*n", re.MULTILINE)
+# Arrow's JSON parser crashes on a null outside of an object, so such lines must not reach it.
+_NULL_OUTSIDE_OBJECT = re.compile(rb"^[ \t\r]*[^\s{]|\}[ \t\r]*n", re.MULTILINE)
 _FAILURES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Reject:
-    """A record that does not fit. ``number``: counted from 1 over all that its connection was given."""
+    """A bad record. ``number``: its position among all records given to the connection, from 1."""
 
     number: int
     record: str
@@ -49,15 +49,15 @@ Rejects = Callable[[Reject], object]
 
 
 class RecordWriter(Protocol):
-    """Turns what ``Connection.write`` is given into batches of the table's columns."""
+    """Parser of the records given to ``Connection.write`` into batches of the table's columns."""
 
     def check(self, columns: tuple[Column, ...]) -> None:
-        """Raise UnsupportedFeatureError or ConfigError where no record could ever fill these columns."""
+        """Raise UnsupportedFeatureError or ConfigError if this parser cannot produce these columns."""
 
     def read(
         self, records: Any, columns: tuple[Column, ...], first: int, rejects: Rejects | None
     ) -> ParsedRecords:
-        """Return the batches of some records, numbered from ``first`` on. Raises BadRecordError."""
+        """Parse records, which are numbered from ``first`` on, into batches. Raises BadRecordError."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ParsedRecords:
 
 
 class _Refusals:
-    """Hands bad records on, or raises the first."""
+    """Passes bad records to the callback; without one, raises an error for the first."""
 
     def __init__(self, rejects: Rejects | None) -> None:
         self._rejects = rejects
@@ -87,14 +87,14 @@ class _Refusals:
         self.count += 1
 
 
-def _by_halves(
+def _parse_by_bisection(
     records: Sequence[T],
     first: int,
     parse: Callable[[Sequence[T]], Any],
     show: Callable[[T], str],
     refusals: _Refusals,
 ) -> list[Any]:
-    """Parse what can be parsed; the rest is refused one by one. ``first``: the number of the first record."""
+    """Parse records by bisection; refuse those that fail alone. ``first``: the number of the first record."""
     if not records:
         return []
     try:
@@ -104,12 +104,12 @@ def _by_halves(
             refusals.refuse(first, show(records[0]), error)
             return []
     half = len(records) // 2
-    before = _by_halves(records[:half], first, parse, show, refusals)
-    return before + _by_halves(records[half:], first + half, parse, show, refusals)
+    before = _parse_by_bisection(records[:half], first, parse, show, refusals)
+    return before + _parse_by_bisection(records[half:], first + half, parse, show, refusals)
 
 
 def _lines(records: Any) -> bytes:
-    """Return bytes of whole lines. Raises ConfigError for what is not text."""
+    """Return the records as bytes of whole lines. Raises ConfigError if they are not text."""
     if isinstance(records, str):
         records = records.encode()
     elif isinstance(records, Iterable) and not isinstance(records, bytes | bytearray | memoryview | Mapping):
@@ -124,10 +124,10 @@ def _lines(records: Any) -> bytes:
 
 @dataclass(frozen=True)
 class _LineWriter:
-    """Lines of text, one record each; blank lines are skipped but counted, so that numbers are lines."""
+    """Parser of text with one record per line; blank lines are skipped but counted, so that numbers are line numbers."""
 
     def check(self, columns: tuple[Column, ...]) -> None:
-        """Refuse columns that a line of plain fields can't hold."""
+        """Raise UnsupportedFeatureError for nested columns, which plain fields cannot hold."""
         for column in columns:
             if not isinstance(parse_type(column.type), Primitive):
                 raise UnsupportedFeatureError(
@@ -136,7 +136,7 @@ class _LineWriter:
                 )
 
     def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        """Parse a chunk that holds good records only."""
+        """Parse a chunk of lines; any bad record in it raises an error."""
         raise NotImplementedError
 
     def read(
@@ -146,7 +146,7 @@ class _LineWriter:
         data = _lines(records)
         count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
         try:
-            batches = [self._whole(data, columns)] if data.strip() else []
+            batches = [self._parse_checked(data, columns)] if data.strip() else []
             return ParsedRecords(batches, count)
         except _FAILURES:
             pass
@@ -154,17 +154,17 @@ class _LineWriter:
         lines = data.split(b"\n")[:count]
         blank = [number for number, line in enumerate(lines) if not line.strip()]
         batches = []
-        for start, end in _runs(blank, count):
-            batches += _by_halves(
+        for start, end in _ranges_between(blank, count):
+            batches += _parse_by_bisection(
                 lines[start:end],
                 first + start,
-                lambda some: self._whole(b"\n".join(some) + b"\n", columns),
+                lambda some: self._parse_checked(b"\n".join(some) + b"\n", columns),
                 lambda line: line.decode(errors="replace"),
                 refusals,
             )
         return ParsedRecords(batches, count, refusals.count)
 
-    def _whole(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+    def _parse_checked(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         batch = self.parse(data, columns)
         batch.validate(full=True)  # texts in UTF-8
         expected = data.count(b"\n") + (not data.endswith(b"\n"))
@@ -175,8 +175,8 @@ class _LineWriter:
         return batch
 
 
-def _runs(gaps: Sequence[int], end: int) -> Iterable[tuple[int, int]]:
-    """Yield the ranges between some numbers."""
+def _ranges_between(gaps: Sequence[int], end: int) -> Iterable[tuple[int, int]]:
+    """Yield the ranges from 0 to ``end`` between the numbers ``gaps``."""
     start = 0
     for gap in (*gaps, end):
         if gap > start:
@@ -188,8 +188,8 @@ def _runs(gaps: Sequence[int], end: int) -> Iterable[tuple[int, int]]:
 class DelimitedWriter(_LineWriter):
     r"""Lines of fields in the order of the table's columns, dynamic partition columns last.
 
-    ``quote``: the character around fields that hold a delimiter (None as in Hive: there is none).
-    ``null``: what stands for NULL, unquoted; Hive's ``\N``. A line has all fields; none goes over several lines.
+    ``quote``: the character around fields that contain a delimiter (None, as in Hive: no quotes). ``null``: the unquoted
+    text of NULL, by default Hive's ``\N``. A line has all fields, and a field has no line break.
     """
 
     delimiter: str = ","
@@ -219,7 +219,7 @@ class DelimitedWriter(_LineWriter):
         )
         if self.quote and any(pc.any(pc.match_substring(one, "\n")).as_py() for one in table.columns):
             raise ValueError("a quoted field does not end on its line")
-        return parse_texts(_batch(table), columns)
+        return parse_texts(_single_batch(table), columns)
 
 
 @dataclass(frozen=True)
@@ -227,14 +227,14 @@ class RegexWriter(_LineWriter):
     """Lines that a regular expression (RE2) matches as a whole; its groups are the columns.
 
     Groups without names are the table's columns in their order, dynamic partition columns last; named ones
-    (``(?P<name>…)``, all of them) are columns by name, and a column without a group is NULL. A group that took
-    part in no match is empty.
+    (``(?P<name>…)``, all of them) are columns by name, and a column without a group is NULL. A group that did not take
+    part in the match is empty.
     """
 
     pattern: str
 
     def check(self, columns: tuple[Column, ...]) -> None:
-        """Refuse an expression whose groups are not the columns."""
+        """Raise ConfigError for an expression whose groups are not the columns."""
         super().check(columns)
         LinePattern.parse(self.pattern, [column.name for column in columns])
 
@@ -246,7 +246,7 @@ class RegexWriter(_LineWriter):
 
 @dataclass(frozen=True)
 class JsonWriter(_LineWriter):
-    """One JSON object a line; its keys are the columns (lower case), one that is missing is NULL.
+    """One JSON object per line; its keys are column names in lower case, a missing key is NULL.
 
     Days and times are texts as in :func:`~hiveacid.streaming.arrow_casts.parse_texts`; structs are objects, maps objects
     with texts as keys. ``unknown``: 'error' refuses keys that are no columns, 'ignore' skips them.
@@ -255,18 +255,18 @@ class JsonWriter(_LineWriter):
     unknown: str = "error"
 
     def check(self, columns: tuple[Column, ...]) -> None:
-        """Refuse maps that JSON has no keys for."""
+        """Raise UnsupportedFeatureError for maps whose keys are not strings, as JSON requires."""
         if self.unknown not in ("error", "ignore"):
             raise ConfigError(f"unknown={self.unknown!r}: 'error' or 'ignore'")
         for column in columns:
             _check_maps(column.name, parse_type(column.type))
 
     def parse(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        """Parse lines by Arrow's JSON reader, tables with maps by Python's."""
+        """Parse lines by Arrow's JSON reader; for tables with maps, by Python's."""
         schema = arrow_schema(columns)
         plain = pa.schema([pa.field(one.name, _json_type(one.type)) for one in schema])
         types = [parse_type(column.type) for column in columns]
-        if _NO_OBJECT.search(data):
+        if _NULL_OUTSIDE_OBJECT.search(data):
             _require_objects(data)
         if any(isinstance(part, Map) for hive in types for part in nested_types(hive)):
             texts = pa.RecordBatch.from_pylist(self._objects(data, columns, types), plain)
@@ -276,7 +276,7 @@ class JsonWriter(_LineWriter):
                 pyarrow.json.ReadOptions(block_size=len(data) + 1),
                 pyarrow.json.ParseOptions(explicit_schema=plain, unexpected_field_behavior=self.unknown),
             )
-            texts = _batch(table.select(plain.names))
+            texts = _single_batch(table.select(plain.names))
         arrays = [cast(values, one.type) for values, one in zip(texts.columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -309,14 +309,14 @@ def _object(line: bytes) -> dict[str, Any]:
     return found
 
 
-def _batch(table: Any) -> Any:
+def _single_batch(table: Any) -> Any:
     """Return a table's rows as one batch."""
     arrays = [column.combine_chunks() for column in table.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
 def _json_type(of: Any) -> Any:
-    """Return the type to read by: what JSON has no value for is read as text."""
+    """Return the type to parse with: times and binary values, which JSON does not have, are parsed as text."""
     if pa.types.is_temporal(of) or pa.types.is_binary(of):
         return pa.string()
     if pa.types.is_list(of):
@@ -337,7 +337,7 @@ def _check_maps(name: str, hive: HiveType) -> None:
 
 
 def _json_value(value: Any, hive: HiveType) -> Any:
-    """Return a parsed JSON value as Arrow wants it for a type. Raises ValueError."""
+    """Convert a parsed JSON value to Arrow's input for a type. Raises ValueError."""
     if value is None:
         return None
     match hive:
@@ -359,7 +359,7 @@ def _json_value(value: Any, hive: HiveType) -> Any:
 
 @dataclass(frozen=True)
 class DictWriter:
-    """Python dicts, column name to value; a missing one is NULL. Values as Arrow takes them, times without zone."""
+    """Python dicts from column name to value; a missing key is NULL. Values are as Arrow expects, times without zone."""
 
     def check(self, columns: tuple[Column, ...]) -> None:
         """Accept every column."""
@@ -386,15 +386,17 @@ class DictWriter:
             return pa.RecordBatch.from_pylist(list(some), schema)
 
         refusals = _Refusals(rejects)
-        return ParsedRecords(_by_halves(rows, first, parse, repr, refusals), len(rows), refusals.count)
+        return ParsedRecords(
+            _parse_by_bisection(rows, first, parse, repr, refusals), len(rows), refusals.count
+        )
 
 
 @dataclass(frozen=True)
 class ArrowWriter:
-    """Arrow's record batches, tables and readers, by column name."""
+    """Arrow record batches, tables and readers; columns are matched by name."""
 
     rows: int = field(default=1_000_000)
-    """Rows taken together at most."""
+    """Rows of a table that are cast together, at most."""
 
     def check(self, columns: tuple[Column, ...]) -> None:
         """Accept every column."""
@@ -416,7 +418,7 @@ class ArrowWriter:
                 raise
             except _FAILURES:
                 rows = range(batch.num_rows)
-            done += _by_halves(
+            done += _parse_by_bisection(
                 rows,
                 start,
                 lambda some, batch=batch: cast_columns(batch.slice(some[0], len(some)), columns),  # type: ignore[misc]
@@ -438,7 +440,7 @@ class ArrowWriter:
 
 
 def writer_for(records: object) -> RecordWriter:
-    """Return the writer for records that tell their kind themselves. Raises ConfigError for text."""
+    """Return the writer for Arrow data or dicts. Raises ConfigError for text, whose format is not known."""
     if isinstance(records, pa.RecordBatch | pa.Table | pa.RecordBatchReader):
         return ArrowWriter()
     if isinstance(records, str | bytes | bytearray | memoryview):

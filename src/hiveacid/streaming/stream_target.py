@@ -1,4 +1,4 @@
-"""Target table of a stream: whether rows can be written to it, locations of its partitions, later overwrites."""
+"""Target table of a stream: checks before writing, locations of partitions, detection of overwrites."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hiveacid.ports.file_system import FileSystem
     from hiveacid.ports.store import TransactionStore
 
-_CODEC = "snappy"  # three times as fast as ZLIB, and both Hives read it
+_CODEC = "snappy"  # three times as fast as ZLIB, and both Hive 3 and 4 read it
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,17 @@ class StreamTarget:
 
     @property
     def dynamic(self) -> tuple[Column, ...]:
-        """Return the partition columns whose values come with the records."""
+        """Return the partition columns whose values the records contain."""
         return self.table.partition_columns[len(self.static) :]
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Return the columns that records bring, dynamic partition columns last."""
+        """Return the columns that records contain, dynamic partition columns last."""
         return (*self.table.columns, *self.dynamic)
 
     @property
     def fixed(self) -> str | None:
-        """Return Hive's name of the one partition that is written, None for several or none."""
+        """Return Hive's name of the static partition, None if the stream writes to several or the table has none."""
         return None if self.dynamic else self.name(self.static)
 
     def name(self, values: Values) -> str | None:
@@ -90,9 +90,9 @@ class StreamTarget:
         return format_partition(names, values) if names else None
 
     def locations(self, catalog: Catalog) -> dict[Values, str]:
-        """Return where the partitions that the catalog knows lie.
+        """Return the locations of the catalog's partitions, by their values.
 
-        Raises UnsupportedFeatureError where one has a name that its own value would not get here.
+        Raises UnsupportedFeatureError for a partition whose name differs from the one that a stream would write.
         """
         if not self.table.partition_columns:
             return {(): self.table.location}
@@ -108,7 +108,7 @@ class StreamTarget:
 
 
 def codec_of(table: TableDefinition) -> str:
-    """Return the codec of new files: ``orc.compress`` where the table has it, else Snappy."""
+    """Return the codec of new files: the table's ``orc.compress``, by default Snappy."""
     found = (ORC_COMPRESS.of(table) or _CODEC).lower()
     if found not in (*CODECS, "zstd"):
         raise UnsupportedFeatureError(
@@ -130,7 +130,7 @@ def _static(table: TableDefinition, partition: Mapping[str, object]) -> Values:
 
 
 def _static_text(column: Column, value: object) -> str | None:
-    """Return the text of a value in a partition's name: '01' of an INT column is '1'."""
+    """Format a static partition value as in a partition name: '01' in an INT column becomes '1'."""
     of = arrow_type(parse_type(column.type))
     try:
         typed = cast(pa.array([value], pa.string()), of) if isinstance(value, str) else pa.array([value], of)
@@ -145,9 +145,10 @@ def _static_text(column: Column, value: object) -> str | None:
 def is_overwritten(
     fs: FileSystem, store: TransactionStore, table: TableDefinition, location: str, write_id: WriteId
 ) -> bool:
-    """Tell whether a place was overwritten under a higher write id, so that rows written now would never be read.
+    """Tell whether a location has a base of a higher write id, which would hide rows written now.
 
-    A batch has its write ids before it has its locks. To be asked under the lock: then no such base can follow.
+    A batch gets its write ids before its locks, so an overwrite may come between. Call it while holding the lock, which
+    prevents further overwrites.
     """
     try:
         entries = fs.list_directory(location)
@@ -168,7 +169,7 @@ def is_overwritten(
 def require_no_old_events(
     fs: FileSystem, store: TransactionStore, catalog: Catalog, table: TableDefinition
 ) -> None:
-    """Refuse to add rows beside events of ACID v1. Only a table that was taken over can have such."""
+    """Refuse to add rows beside update events of ACID v1, which only an adopted table can have."""
     if table.kind is not TableKind.FULL_ACID or ADOPTED_TXN.of(table) is None:
         return
     partitions = catalog.list_partitions(table.name) if table.partition_columns else None
@@ -187,5 +188,5 @@ def require_no_old_events(
                 if summarize(read_tail(fs, f"{location.root}/{file.path}", size)).has_events:
                     raise UnsupportedFeatureError(
                         f"{table.name} holds update events of Hive 2 or older (ACID v1): ALTER TABLE ... COMPACT "
-                        "'major' writes its rows anew; then it can be changed"
+                        "'major' rewrites its rows; then it can be changed"
                     )

@@ -1,4 +1,4 @@
-"""Transactions opened together, with their write ids, and the files that they share (Hive's ``TransactionBatch``)."""
+"""Batch of transactions that are opened together and share files (Hive's ``TransactionBatch``)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_MEMORY = 128 << 20  # bytes of rows kept before they are written
+_MEMORY = 128 << 20  # bytes of rows that are kept in memory at most
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,23 @@ class StreamContext:
 class TransactionBatch:
     """``count`` transactions on one table, used one after the other.
 
-    ``overwrite`` (of one transaction): its rows replace what the partitions that they go to hold, or the table.
+    ``overwrite`` (only with one transaction): its rows replace the rows of their partitions, or of the whole table.
     """
 
     context: StreamContext
     target: StreamTarget
     transactions: list[Transaction]
     write_ids: tuple[WriteId, ...]
-    index: int = -1  # which of them is in use
+    index: int = -1  # of the current transaction
     closed: bool = False
     bytes: int = 0  # written to files
     overwrite: bool = False
     _files: dict[tuple[Values, int], GrowingFile] = field(default_factory=dict)
-    _known: dict[Values, str] | None = None  # partitions, looked up once a transaction
-    _used: dict[Values, str] = field(default_factory=dict)  # by the transaction in use
-    _marked: set[str] = field(default_factory=set)
+    _partition_locations: dict[Values, str] | None = None  # partitions, looked up once a transaction
+    _written_locations: dict[Values, str] = field(
+        default_factory=dict
+    )  # partitions that the current transaction writes
+    _version_files: set[str] = field(default_factory=set)
     _staging: str = ""
     _constraints: tuple[Constraint, ...] = ()
 
@@ -70,7 +72,7 @@ class TransactionBatch:
     def open(
         cls, context: StreamContext, target: StreamTarget, count: int, *, overwrite: bool = False
     ) -> TransactionBatch:
-        """Open the transactions and give them write ids; all of them get heartbeats from now on."""
+        """Open the transactions and allocate their write ids; all of them get heartbeats from now on."""
         work = context.transactions
         ids = work.store.open_txns(work.client, count)
         try:
@@ -88,32 +90,32 @@ class TransactionBatch:
 
     @property
     def txn(self) -> Transaction:
-        """Return the transaction in use."""
+        """Return the current transaction."""
         return self.transactions[self.index]
 
     @property
     def write_id(self) -> WriteId:
-        """Return the write id in use."""
+        """Return the write id of the current transaction."""
         return self.write_ids[self.index]
 
     @property
     def is_used_up(self) -> bool:
-        """Tell whether there is no transaction left to begin."""
+        """Tell whether all transactions of the batch have begun, or the batch is closed."""
         return self.closed or self.index + 1 >= len(self.transactions)
 
     @property
     def shared(self) -> bool:
-        """Tell whether the transactions share their files: those of insert-only tables have no row keys to tell apart."""
+        """Tell whether the transactions share files. In insert-only tables they do not, because rows have no row ids."""
         return len(self.transactions) > 1 and self.target.table.kind is TableKind.FULL_ACID
 
     def begin(self) -> bool:
-        """Go on to the next transaction and take its lock; False where its rows would never be read.
+        """Begin the next transaction and take its lock.
 
-        (The table was overwritten or changed since the batch was opened: it takes a new one.) Raises
-        LockTimeoutError, TransactionAbortedError; then the batch is closed.
+        Returns False if the table was overwritten or changed since the batch was opened: no reader would see the rows, and
+        a new batch is needed. Raises LockTimeoutError, TransactionAbortedError; then the batch is closed.
         """
         self.index += 1
-        self._known, self._used = None, {}
+        self._partition_locations, self._written_locations = None, {}
         table = self.target.table
         if not self.shared:
             self._files = {}
@@ -135,17 +137,19 @@ class TransactionBatch:
         if self.context.catalog.get_table(table.name) != table:
             return False
         for (values, _), file in self._files.items():  # a partition may have been dropped
-            if not file.path.startswith(f"{self._place(values)}/") or not self.context.fs.exists(file.path):
+            if not file.path.startswith(f"{self._location(values)}/") or not self.context.fs.exists(
+                file.path
+            ):
                 return False
         values_of = {values for values, _ in self._files} if self.target.dynamic else {self.target.static}
-        return not any(self._is_overwritten(self._place(values)) for values in values_of)
+        return not any(self._is_overwritten(self._location(values)) for values in values_of)
 
     def _is_overwritten(self, place: str) -> bool:
         store = self.context.transactions.store
         return is_overwritten(self.context.fs, store, self.target.table, place, self.write_id)
 
     def write(self, rows: Any) -> None:
-        """Take rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
+        """Add rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
         self._require_not_null(rows)
         for part in split_by_bucket(self.target.table, self.target.dynamic, rows):
             self._file((*self.target.static, *part.values), part.bucket).add(part.rows)
@@ -162,19 +166,19 @@ class TransactionBatch:
                 raise ConstraintViolationError(null_violation(self.target.table.name, constraint))
 
     def commit(self) -> int:
-        """Flush the files, then commit; return the rows.
+        """Flush the files, then commit; return the number of rows.
 
-        Raises what `Transaction.commit` does, and WriteConflictError where a place was overwritten meanwhile.
+        Raises the errors of `Transaction.commit`, and WriteConflictError if a partition was overwritten meanwhile.
         """
         if not self.shared:
-            self.txn.on_abort(self._remove)
+            self.txn.on_abort(self._remove_published)
         if (
-            self.overwrite and not self.target.dynamic and not self._used
+            self.overwrite and not self.target.dynamic and not self._written_locations
         ):  # no rows: an empty base hides the others
             empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.target.table.columns))
             self._file(self.target.static, 0).add(empty)
-        for values, place in self._used.items():
-            self._mark(place)
+        for values, place in self._written_locations.items():
+            self._write_version_file(place)
             if self._is_overwritten(place):
                 raise WriteConflictError(
                     f"{self.target.table.name}: another transaction overwrote {self.target.name(values) or place} "
@@ -182,7 +186,7 @@ class TransactionBatch:
                 )
         before = self._bytes_written()
         rows = sum(file.flush(self.write_id) for file in self._files.values())
-        self._record()
+        self._record_writes()
         added = self._bytes_written() - before
         self.txn.add_summary(
             self.target.table.name, OperationSummary("STREAM", None, rows, 0, 0, len(self._files), added)
@@ -193,7 +197,7 @@ class TransactionBatch:
         return rows
 
     def abort(self, reason: str) -> None:
-        """Give up the transaction in use; the next one can begin."""
+        """Abort the current transaction; the next one can begin."""
         for file in self._files.values():
             file.forget()
         self._files = {key: file for key, file in self._files.items() if file.published}
@@ -201,7 +205,7 @@ class TransactionBatch:
         self._clear_staging()
 
     def close(self, reason: str = "the stream was closed") -> int:
-        """Abort what is left of the batch and end its files; return how many transactions were aborted."""
+        """Abort the remaining transactions and seal the files; return the number of aborted transactions."""
         self.closed = True
         work = self.context.transactions
         left = [txn for txn in self.transactions if not txn.ended]
@@ -218,7 +222,7 @@ class TransactionBatch:
         for file in self._files.values():
             try:
                 file.seal()
-            except StorageError:  # readers go on as its side file says
+            except StorageError:  # readers keep using the side file
                 logger.warning("%s keeps its side file", file.path, exc_info=True)
         self._files = {}
         self._clear_staging()
@@ -227,11 +231,14 @@ class TransactionBatch:
     def _bytes_written(self) -> int:
         return sum(file.written for file in self._files.values())
 
-    def _place(self, values: Values) -> str:
-        """Return the location of a partition, a new one below the table."""
-        if self._known is None:
-            self._known = self.target.locations(self.context.catalog)
-        return self._known.get(values) or f"{self.target.table.location}/{self.target.name(values)}"
+    def _location(self, values: Values) -> str:
+        """Return the location of a partition; a new one lies below the table."""
+        if self._partition_locations is None:
+            self._partition_locations = self.target.locations(self.context.catalog)
+        return (
+            self._partition_locations.get(values)
+            or f"{self.target.table.location}/{self.target.name(values)}"
+        )
 
     @property
     def _operation(self) -> Operation:
@@ -246,7 +253,7 @@ class TransactionBatch:
         return DeltaName(False, self.write_id, self.write_id, 0).format()  # noqa: FBT003 - no delete delta
 
     def _file(self, values: Values, bucket: int) -> GrowingFile:
-        place = self._used.setdefault(values, self._place(values))
+        place = self._written_locations.setdefault(values, self._location(values))
         key = values, bucket
         if key not in self._files:
             table = self.target.table
@@ -264,42 +271,45 @@ class TransactionBatch:
             )
         return self._files[key]
 
-    def _mark(self, place: str) -> None:
+    def _write_version_file(self, place: str) -> None:
         if self.target.table.kind is not TableKind.FULL_ACID:
             return
         marker = f"{place}/{self._directory}/{ACID_VERSION_FILE}"
-        if marker not in self._marked:
+        if marker not in self._version_files:
             self.context.fs.write_bytes(marker, b"2")
-            self._marked.add(marker)
+            self._version_files.add(marker)
 
-    def _record(self) -> None:
-        """Tell the transaction which partitions it wrote, and which of them are new."""
-        assert self._known is not None or not self._used  # noqa: S101 - `_place`
-        known = self._known or {}
+    def _record_writes(self) -> None:
+        """Record the written and the new partitions in the transaction."""
+        assert self._partition_locations is not None or not self._written_locations  # noqa: S101 - `_location`
+        known = self._partition_locations or {}
         name = self.target.table.name
         self.txn.add_written(
-            [Written(name, self.target.name(values), self._operation) for values in self._used],
+            [Written(name, self.target.name(values), self._operation) for values in self._written_locations],
             [
                 NewPartition(name, Partition(values, place))
-                for values, place in self._used.items()
+                for values, place in self._written_locations.items()
                 if values not in known
             ],
-            files=[NewFiles(name, values, self._paths(values), self.overwrite) for values in self._used],
+            files=[
+                NewFiles(name, values, self._paths(values), self.overwrite)
+                for values in self._written_locations
+            ],
         )
 
         if self.overwrite:
-            self.txn.add_overwritten(name, self._used)
+            self.txn.add_overwritten(name, self._written_locations)
 
     def _paths(self, values: Values) -> tuple[str, ...]:
         return tuple(file.path for (of, _), file in self._files.items() if of == values)
 
-    def _remove(self) -> None:
-        """Delete what an aborted transaction published (invisible to every reader, but it takes space)."""
+    def _remove_published(self) -> None:
+        """Delete the published files of an aborted transaction, which no reader sees but which take space."""
         now = self.context.catalog.get_table(self.target.table.name)
         if (
             now is None or now.created_at == self.target.table.created_at
         ):  # not another table of the same name
-            for place in self._used.values():
+            for place in self._written_locations.values():
                 self.context.fs.delete_tree(f"{place}/{self._directory}")
 
     def _clear_staging(self) -> None:

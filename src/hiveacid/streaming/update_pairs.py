@@ -1,4 +1,4 @@
-"""Pairing of deletes and inserts of one key as updates, with pyarrow, for the changes of a whole batch."""
+"""Pairing of a delete and an insert of one key as an update, with pyarrow, over all changes of a batch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hiveacid.streaming.change_rows import FileChanges, read_file_changes
 
 
 def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[Any]:
-    """Yield the changes of all files of a batch, as `read_file_changes` does, updates named by `pair_updates`.
+    """Yield the changes of all files of a batch as `read_file_changes` does, with updates named by `pair_updates`.
 
-    All of them are in memory at once. Raises what `read_file_changes` raises.
+    The whole batch is held in memory. Raises the errors of `read_file_changes`.
     """
     batches = [batch for file in files for batch in read_file_changes(file)]
     if batches:
@@ -26,8 +26,8 @@ def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[An
 def pair_updates(changes: Any, key: Sequence[str]) -> Any:
     """Name a delete and an insert of one key ``update_before`` and ``update_after``.
 
-    They pair within one write id, where there is exactly one of each and no part of the key is NULL: the format itself
-    keeps no link between the versions of a row. The same rule as in ``spark.read.change_feed``.
+    They are a pair if they have the same write id, there is exactly one of each, and no part of the key is NULL. The
+    format itself does not link the versions of a row. ``spark.read.change_feed`` has the same rule.
     """
     kinds = changes.column(CHANGE_TYPE)
     inserted = pc.equal(kinds, "insert")
@@ -36,7 +36,7 @@ def pair_updates(changes: Any, key: Sequence[str]) -> Any:
     counted = keys.append_column("inserts", inserted.cast(pa.int64()))
     counted = counted.append_column("deletes", pc.invert(inserted).cast(pa.int64()))
     counts = counted.group_by(same).aggregate([("inserts", "sum"), ("deletes", "sum")])
-    # a NULL in the key meets nothing here, not even another one
+    # in this join a NULL in the key matches nothing, not even another NULL
     met = (
         keys.append_column("at", row_numbers(len(kinds)))
         .join(counts, same, join_type="left outer")

@@ -287,7 +287,7 @@ def test_a_reaped_transaction_cannot_go_on(wh: Warehouse) -> None:
         stream.begin_transaction()
         stream.write(batch_of(2))
         wh.store.abort_txns([txn_id for txn_id, _ in stream.transactions], "reaped")  # type: ignore[misc]
-        stream._asked = 0
+        stream._asked_at = 0
         with pytest.raises(TransactionAbortedError):
             stream.write(batch_of(3))
         with pytest.raises(TransactionStateError):
@@ -461,7 +461,7 @@ def test_one_thread_at_a_time(wh: Warehouse) -> None:
     simple(wh)
     with wh.connect("t") as stream:
         stream.begin_transaction()
-        with stream._alone(), pytest.raises(TransactionStateError, match="thread"):
+        with stream._exclusive(), pytest.raises(TransactionStateError, match="thread"):
             stream.write(batch_of(1))
         stream.write(batch_of(1))
         stream.commit()
