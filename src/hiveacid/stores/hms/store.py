@@ -9,8 +9,8 @@ from functools import partial
 from itertools import groupby
 
 from hiveacid.config import Settings, keys
-from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commits import CommitRecord, TableOperation
 from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
@@ -24,14 +24,12 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
 from hiveacid.ports.clock import Clock
-from hiveacid.ports.locks import LockAnswer, LockRow
+from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.transactions import (
     SNAPSHOT_ONLY,
     Begun,
     Client,
-    HeartbeatAnswer,
     Start,
-    TransactionRow,
     TxnKind,
     Written,
 )
@@ -39,25 +37,26 @@ from hiveacid.stores import checks
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.capabilities import capabilities_of
-from hiveacid.stores.hms.catalog.names import plain_partition, plain_table, without_quotes
+from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
 from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
 from hiveacid.stores.hms.compaction.jobs import MetastoreCompactionQueue
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.thrift.client import MetastoreClient
-from hiveacid.stores.hms.transactions import file_events, locks, retry, seeding, transactions
-from hiveacid.stores.hms.transactions.locks import OPERATIONS
+from hiveacid.stores.hms.transactions import file_events, retry, seeding
+from hiveacid.stores.hms.transactions.locks import OPERATIONS, MetastoreLocks
+from hiveacid.stores.hms.transactions.transactions import MetastoreTransactions, abort_txns, commit_txn
 from hiveacid.stores.limits import Limits
 
 _STRENGTH = {"i": 0, "d": 1, "u": 2}
 _PartitionKey = tuple[TableName, str | None]
 
 
-class MetastoreStore(MetastoreCompactionQueue, MetastoreCatalog):
+class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQueue, MetastoreCatalog):
     """Implements :class:`hiveacid.ports.store.WarehouseStore` over a Hive Metastore.
 
     ``url``: ``thrift://host:9083[,host2]``. Verbs that a metastore has no call for raise UnsupportedFeatureError, or do
-    nothing where the metastore does the work itself (time-outs, cleaning). Methods that pass on to ``transactions``,
-    ``locks`` and ``seeding`` make this class the composition root. Raises ConfigError, StoreUnavailableError,
+    nothing where the metastore does the work itself (time-outs, cleaning).
+    Each base class has the verbs of one module. Raises ConfigError, StoreUnavailableError,
     StoreVersionError; every verb may raise StoreError and its kinds.
     """
 
@@ -100,14 +99,6 @@ class MetastoreStore(MetastoreCompactionQueue, MetastoreCatalog):
         self.client.close()
 
     # --- hiveacid.ports.transactions, write_ids, locks, stream_progress ---------------------------
-    def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
-        """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        who = checks.client(client)
-        self._txn_client = who if self.capabilities.txn_types else without_quotes(who)
-        return transactions.open_txns(
-            self.client, self.capabilities, self._limits, self._txn_client, count, kind
-        )
-
     def begin_txn(
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
@@ -134,28 +125,6 @@ class MetastoreStore(MetastoreCompactionQueue, MetastoreCatalog):
     def _committed_write_ids(self, tables: Sequence[TableName]) -> Mapping[TableName, ValidWriteIdList]:
         return self.valid_write_ids(self.valid_txns(), tables) if tables else {}
 
-    def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
-        """See :class:`hiveacid.ports.transactions.TransactionPort`; conflicts count from the opening, not from here."""
-        return transactions.take_snapshot(self.client, txn_id)
-
-    def valid_txns(self) -> ValidTxnList:
-        """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        return transactions.valid_txns(self.client)
-
-    def valid_write_ids(
-        self, txns: ValidTxnList, tables: Sequence[TableName]
-    ) -> Mapping[TableName, ValidWriteIdList]:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
-        return transactions.valid_write_ids(self.client, txns, tables)
-
-    def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`; the cleaner of Hive 4.1 uses it (``use.minhistorywriteid``)."""
-        transactions.record_read_write_ids(self.client, self.capabilities, txn_id, write_ids)
-
-    def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
-        return transactions.allocate_write_ids(self.client, txn_ids, table)
-
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises UnsupportedFeatureError for too many ids (``seeding``)."""
         seeding.seed_write_ids(self, self._txn_client, table, high_watermark, aborted)
@@ -176,8 +145,7 @@ class MetastoreStore(MetastoreCompactionQueue, MetastoreCatalog):
                 name = TableName(component.database, component.table)
                 if name not in tables:
                     tables[name] = self._prepare_write(txn_id, name, given)
-        requests = locks.Requests(self.capabilities, tables.get)
-        answer = locks.lock(self.client, requests, self._txn_client, txn_id, components)
+        answer = self._queue_request(txn_id, components, tables.get)
         self._remember_writes(txn_id, components, tables)
         if zero_wait and answer.state is LockState.WAITING:
             self.unlock(answer.lock_id)
@@ -213,14 +181,6 @@ class MetastoreStore(MetastoreCompactionQueue, MetastoreCatalog):
             with self._guard:
                 recorded = self._recorded_writes.setdefault(txn_id, {})
                 recorded[key] = _stronger_operation(recorded.get(key), component.operation)
-
-    def check_lock(self, lock_id: LockId) -> LockAnswer:
-        """See :class:`hiveacid.ports.locks.LockPort`."""
-        return locks.check_lock(self.client, lock_id)
-
-    def unlock(self, lock_id: LockId) -> None:
-        """See :class:`hiveacid.ports.locks.LockPort`; an acquired lock always stays until its transaction ends."""
-        locks.unlock(self.client, lock_id)
 
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """See :class:`hiveacid.ports.transactions.TransactionPort`."""
@@ -267,10 +227,6 @@ class MetastoreStore(MetastoreCompactionQueue, MetastoreCatalog):
             component = LockComponent(LockType.SHARED_READ, table.database, table.name, operation=operation)
             self.lock(txn_id, [component])
 
-    def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
-        """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        return transactions.heartbeat(self.client, txn_ids)
-
     def txn_timeout(self) -> float | None:
         """Return the metastore's own ``hive.txn.timeout``; None if it cannot be read. It also limits the wait for heartbeats."""
         try:
@@ -303,7 +259,7 @@ class MetastoreStore(MetastoreCompactionQueue, MetastoreCatalog):
         try:
             self._before_commit(txn_id, changes, written, made)
             wrote = bool(written) or bool(self._recorded_writes.get(txn_id))
-            transactions.commit_txn(self.client, txn_id, wrote=wrote)
+            commit_txn(self.client, txn_id, wrote=wrote)
         except CommitStateUnknownError:
             raise  # the new tables may be in use by now
         except HiveAcidError:
@@ -397,7 +353,7 @@ class MetastoreStore(MetastoreCompactionQueue, MetastoreCatalog):
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
         """See :class:`hiveacid.ports.transactions.TransactionPort`; a metastore keeps no reason."""
         del reason
-        ended = transactions.abort_txns(self.client, txn_ids)
+        ended = abort_txns(self.client, txn_ids)
         for txn_id in txn_ids:
             self._forget_txn(txn_id)
         return ended
@@ -421,22 +377,10 @@ class MetastoreStore(MetastoreCompactionQueue, MetastoreCatalog):
         """Raise UnsupportedFeatureError, as :meth:`register_stream`."""
         raise _streams_refused(stream)
 
-    def min_open_txn_id(self) -> TxnId:
-        """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        return transactions.min_open_txn_id(self.client)
-
-    def txn_state(self, txn_id: TxnId) -> str:
-        """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        return transactions.txn_state(self.client, txn_id)
-
     def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises TransactionStateError where the ids stay."""
         if table.kind is not TableKind.PLAIN:
             seeding.restart_write_ids(self, table, mark)
-
-    def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
-        """See :class:`hiveacid.ports.write_ids.WriteIdPort`."""
-        return self.valid_write_ids(self.valid_txns(), [table])[table].aborted
 
     def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
         """Raise UnsupportedFeatureError: the metastore's own cleaner does this."""
@@ -444,14 +388,6 @@ class MetastoreStore(MetastoreCompactionQueue, MetastoreCatalog):
 
     def housekeep(self) -> None:
         """Do nothing: the metastore does its own housekeeping."""
-
-    def show_transactions(self) -> tuple[TransactionRow, ...]:
-        """See :class:`hiveacid.ports.transactions.TransactionPort`."""
-        return transactions.show_transactions(self.client)
-
-    def show_locks(self) -> tuple[LockRow, ...]:
-        """See :class:`hiveacid.ports.locks.LockPort`."""
-        return locks.show_locks(self.client)
 
     def now(self) -> int:
         """Return this machine's time: a metastore has no call for its own."""

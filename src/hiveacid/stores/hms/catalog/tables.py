@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
-from hiveacid.core.schema.constraints import Constraint
+from hiveacid.core.schema.constraints import Constraint, ConstraintKind
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
@@ -24,7 +24,7 @@ from hiveacid.errors import (
 )
 from hiveacid.stores import checks
 from hiveacid.stores.hms.capabilities import PROCESSOR
-from hiveacid.stores.hms.catalog import constraints, definitions, statistics
+from hiveacid.stores.hms.catalog import definitions
 from hiveacid.stores.hms.catalog.definitions import CASCADE, EXTERNAL, MANAGED, QUIET, VIRTUAL, local
 from hiveacid.stores.hms.catalog.names import plain_database, plain_table
 from hiveacid.stores.hms.catalog.partitions import (
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 _INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables are hidden from us
 _WHO = "hiveacid"
+_CATALOG = "hive"  # the only one that transactions know
 _MOST_ALTERED = 500  # partitions of one request, each with its definition
 _VIEWS = (VIRTUAL, "MATERIALIZED_VIEW")
 
@@ -156,9 +157,27 @@ class MetastoreCatalog:
         )
 
     def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:
-        """Return what Hive enforces on new rows; not cached, because constraints change without the table."""
+        """Return NOT NULL, DEFAULT and CHECK constraints with ENABLE: by one call (Hive 4) or three (Hive 3).
+
+        They are not cached, because constraints change without the table.
+        """
         plain_table(name)
-        return constraints.enabled_constraints(self.client, self.capabilities, name)
+        if self.capabilities.requests:
+            request = protocol.AllTableConstraintsRequest(
+                dbName=name.database, tblName=name.name, catName=_CATALOG
+            )
+            found = self.client.call("get_all_table_constraints", request).allTableConstraints
+            if found is None:
+                return ()
+            raw = found.notNullConstraints, found.defaultConstraints, found.checkConstraints
+        else:
+            asked = protocol.ConstraintsRequest(catName=_CATALOG, db_name=name.database, tbl_name=name.name)
+            raw = (
+                self.client.call("get_not_null_constraints", asked).notNullConstraints,
+                self.client.call("get_default_constraints", asked).defaultConstraints,
+                self.client.call("get_check_constraints", asked).checkConstraints,
+            )
+        return tuple(_enabled_constraints(*raw))
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Names of tables, sorted; views are not among them."""
@@ -237,7 +256,7 @@ class MetastoreCatalog:
                 table=raw,
                 environmentContext=_environment(environment),
                 writeId=write_id,
-                validWriteIdList=statistics.own_write_id_list(name, write_id),
+                validWriteIdList=definitions.own_write_id_list(name, write_id),
                 processorCapabilities=list(PROCESSOR),
                 processorIdentifier=_WHO,
             )
@@ -300,11 +319,11 @@ class MetastoreCatalog:
             return
         own = write_id() if write_id is not None and self.capabilities.requests else None
         # Of a partitioned table Hive keeps counts, and who changed them, by partition.
-        if statistics.remove_counts(raw, None if raw.partitionKeys else own):
+        if definitions.remove_counts(raw, None if raw.partitionKeys else own):
             _retry_once(lambda: self._alter(name, raw, QUIET, own))
         if raw.partitionKeys:
             found = self._raw_partitions(name, partitions)
-            changed = [one for one in found if statistics.remove_counts(one, own)]
+            changed = [one for one in found if definitions.remove_counts(one, own)]
             self._alter_partitions(name, changed, own)
 
     def _alter_partitions(self, name: TableName, raws: Sequence[Any], write_id: WriteId | None) -> None:
@@ -319,7 +338,7 @@ class MetastoreCatalog:
                 partitions=list(raws[start : start + _MOST_ALTERED]),
                 environmentContext=_environment(QUIET),
                 writeId=write_id,
-                validWriteIdList=statistics.own_write_id_list(name, write_id),
+                validWriteIdList=definitions.own_write_id_list(name, write_id),
             )
             _retry_once(partial(self.client.call, "alter_partitions_req", request))
 
@@ -377,6 +396,26 @@ def _require_table_kind(raw: Any) -> Any:
 
 def _columns(raw: Any) -> list[tuple[str, str, str | None]]:
     return [(one.name, one.type, one.comment) for one in raw.sd.cols or ()]
+
+
+def _enabled_constraints(not_null: Any, default: Any, check: Any) -> Iterator[Constraint]:
+    for one in not_null or ():
+        if one.enable_cstr:
+            yield Constraint(ConstraintKind.NOT_NULL, one.nn_name or "", _constrained_column(one))
+    for one in default or ():
+        if one.enable_cstr:
+            yield Constraint(
+                ConstraintKind.DEFAULT, one.dc_name or "", _constrained_column(one), one.default_value or ""
+            )
+    for one in check or ():
+        if one.enable_cstr:
+            yield Constraint(
+                ConstraintKind.CHECK, one.dc_name or "", _constrained_column(one), one.check_expression or ""
+            )
+
+
+def _constrained_column(raw: Any) -> str | None:
+    return raw.column_name.lower() if raw.column_name else None
 
 
 def _retry_once(change: Callable[[], None]) -> None:

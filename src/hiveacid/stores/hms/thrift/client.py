@@ -6,13 +6,23 @@ import logging
 import os
 import random
 import threading
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
     CommitStateUnknownError,
+    HiveAcidError,
+    NoSuchDatabaseError,
+    NoSuchTransactionError,
     StoreError,
     StoreUnavailableError,
+    TransactionAbortedError,
+    TransactionStateError,
     UnsupportedFeatureError,
+    WriteConflictError,
 )
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.hms.address import MetastoreAddress
@@ -24,7 +34,6 @@ from hiveacid.stores.hms.thrift.connection import (
     Unreachable,
     require_library,
 )
-from hiveacid.stores.hms.thrift.error_translation import as_error
 from hiveacid.stores.hms.thrift.methods import METHODS
 
 logger = logging.getLogger(__name__)
@@ -40,6 +49,19 @@ _SHORT = frozenset(
     {"getVersion", "get_config_value", "heartbeat_txn_range"}
 )  # a healthy server answers at once
 _LONGEST_SHORT = 30.0  # seconds
+_KINDS: Mapping[str, type[HiveAcidError]] = MappingProxyType(
+    {
+        "NoSuchTxnException": NoSuchTransactionError,
+        "TxnAbortedException": TransactionAbortedError,
+        "TxnOpenException": TransactionStateError,
+        "NoSuchLockException": TransactionStateError,
+        "NoSuchObjectException": CatalogError,
+        "AlreadyExistsException": AlreadyExistsError,
+        "InvalidObjectException": CatalogError,
+        "InvalidOperationException": CatalogError,
+    }
+)
+_CONFLICT = "due to a write conflict"  # the words of both versions
 
 
 class MetastoreClient:
@@ -64,7 +86,7 @@ class MetastoreClient:
     def call(self, method: str, *values: Any) -> Any:
         """Call a method of ``methods.METHODS``; return its answer.
 
-        A refusal of the metastore becomes an error of hiveacid (``error_translation``). A call that may not be repeated is
+        A refusal of the metastore becomes an error of hiveacid (:func:`_as_error`). A call that may not be repeated is
         sent once: CommitStateUnknownError if its answer was lost. StoreUnavailableError where no server answers;
         StoreError where all of them, or Kerberos, refuse a connection; UnsupportedFeatureError for a call that the
         metastore does not know.
@@ -96,7 +118,7 @@ class MetastoreClient:
             answer = wire.call(method, *values, within=self.patience if method in _SHORT else None)
         except Refusal as refusal:
             self._return(wire)
-            raise as_error(refusal) from None
+            raise _as_error(refusal) from None
         except UnknownMethod:
             self._return(wire)
             raise UnsupportedFeatureError(
@@ -163,3 +185,16 @@ class MetastoreClient:
             idle, self._idle = self._idle, []
         for wire in idle:
             wire.close()
+
+
+def _as_error(refusal: Refusal) -> HiveAcidError:
+    """Return the error for a refusal; an unexpected one becomes a StoreError with the server's message."""
+    words = " ".join(refusal.message.split())
+    kind = _KINDS.get(refusal.kind, StoreError)
+    if kind is TransactionAbortedError and _CONFLICT in words:
+        return WriteConflictError(words)
+    if kind is AlreadyExistsError:
+        return AlreadyExistsError(words or "it exists already")
+    if refusal.kind == "NoSuchObjectException" and "database" in words.lower():
+        return NoSuchDatabaseError(words)
+    return kind(f"the metastore refused {refusal.method}: {words or refusal.kind}")

@@ -34,7 +34,7 @@ _UNREADABLE = (
 )
 
 
-class Refusal(Exception):  # noqa: N818 - becomes an error of hiveacid in ``error_translation``
+class Refusal(Exception):  # noqa: N818 - becomes an error of hiveacid in ``client``
     """The metastore answered with one of its exceptions; ``kind`` is the exception's name."""
 
     def __init__(self, method: str, kind: str, message: str) -> None:

@@ -17,7 +17,6 @@ from hiveacid.stores.hms.thrift.structs import (
     map_of,
     set_of,
     struct,
-    struct_of,
 )
 
 _TEXTS = list_of(TEXT)
@@ -33,7 +32,7 @@ OpenTxnRequest = struct(
     (4, "agentInfo", TEXT),
     (7, "txn_type", I32),
 )
-OpenTxnsResponse = struct("OpenTxnsResponse", (1, "txn_ids", _IDS))
+OpenTxnsResponse = struct("OpenTxnsResponse", (1, "txn_ids", _IDS), required=("txn_ids",))
 AbortTxnRequest = struct("AbortTxnRequest", (1, "txnid", I64))
 CommitTxnRequest = struct(
     "CommitTxnRequest", (1, "txnid", I64), (6, "exclWriteEnabled", BOOL), (7, "txn_type", I32)
@@ -44,6 +43,7 @@ GetOpenTxnsResponse = struct(
     (2, "open_txns", _IDS),
     (3, "min_open_txn", I64),
     (4, "abortedBits", BYTES),
+    required=("txn_high_water_mark", "open_txns"),
 )
 TxnInfo = struct(
     "TxnInfo",
@@ -54,13 +54,20 @@ TxnInfo = struct(
     (5, "agentInfo", TEXT),
     (8, "startedTime", I64),
     (9, "lastHeartbeatTime", I64),
+    required=("id", "state", "user", "hostname"),
 )
 GetOpenTxnsInfoResponse = struct(
-    "GetOpenTxnsInfoResponse", (1, "txn_high_water_mark", I64), (2, "open_txns", list_of(struct_of(TxnInfo)))
+    "GetOpenTxnsInfoResponse",
+    (1, "txn_high_water_mark", I64),
+    (2, "open_txns", list_of(TxnInfo)),
+    required=("txn_high_water_mark", "open_txns"),
 )
 HeartbeatTxnRangeRequest = struct("HeartbeatTxnRangeRequest", (1, "min", I64), (2, "max", I64))
 HeartbeatTxnRangeResponse = struct(
-    "HeartbeatTxnRangeResponse", (1, "aborted", set_of(I64)), (2, "nosuch", set_of(I64))
+    "HeartbeatTxnRangeResponse",
+    (1, "aborted", set_of(I64)),
+    (2, "nosuch", set_of(I64)),
+    required=("aborted", "nosuch"),
 )
 
 # --- write ids ------------------------------------------------------------------------------------
@@ -74,16 +81,19 @@ TableValidWriteIds = struct(
     (3, "invalidWriteIds", _IDS),
     (4, "minOpenWriteId", I64),
     (5, "abortedBits", BYTES),
+    required=("fullTableName", "writeIdHighWaterMark", "invalidWriteIds"),
 )
 GetValidWriteIdsResponse = struct(
-    "GetValidWriteIdsResponse", (1, "tblValidWriteIds", list_of(struct_of(TableValidWriteIds)))
+    "GetValidWriteIdsResponse",
+    (1, "tblValidWriteIds", list_of(TableValidWriteIds)),
+    required=("tblValidWriteIds",),
 )
 AllocateTableWriteIdsRequest = struct(
     "AllocateTableWriteIdsRequest", (1, "dbName", TEXT), (2, "tableName", TEXT), (3, "txnIds", _IDS)
 )
-TxnToWriteId = struct("TxnToWriteId", (1, "txnId", I64), (2, "writeId", I64))
+TxnToWriteId = struct("TxnToWriteId", (1, "txnId", I64), (2, "writeId", I64), required=("txnId", "writeId"))
 AllocateTableWriteIdsResponse = struct(
-    "AllocateTableWriteIdsResponse", (1, "txnToWriteIds", list_of(struct_of(TxnToWriteId)))
+    "AllocateTableWriteIdsResponse", (1, "txnToWriteIds", list_of(TxnToWriteId)), required=("txnToWriteIds",)
 )
 AddDynamicPartitions = struct(
     "AddDynamicPartitions",
@@ -94,11 +104,6 @@ AddDynamicPartitions = struct(
     (5, "partitionnames", _TEXTS),
     (6, "operationType", I32),
 )
-MaxAllocatedTableWriteIdRequest = struct(
-    "MaxAllocatedTableWriteIdRequest", (1, "dbName", TEXT), (2, "tableName", TEXT)
-)
-MaxAllocatedTableWriteIdResponse = struct("MaxAllocatedTableWriteIdResponse", (1, "maxWriteId", I64))
-
 ReplTblWriteIdStateRequest = struct(
     "ReplTblWriteIdStateRequest",
     (1, "validWriteIdlist", TEXT),
@@ -123,13 +128,19 @@ LockComponent = struct(
 )
 LockRequest = struct(
     "LockRequest",
-    (1, "component", list_of(struct_of(LockComponent))),
+    (1, "component", list_of(LockComponent)),
     (2, "txnid", I64),
     (3, "user", TEXT),
     (4, "hostname", TEXT),
     (5, "agentInfo", TEXT),
 )
-LockResponse = struct("LockResponse", (1, "lockid", I64), (2, "state", I32), (3, "errorMessage", TEXT))
+LockResponse = struct(
+    "LockResponse",
+    (1, "lockid", I64),
+    (2, "state", I32),
+    (3, "errorMessage", TEXT),
+    required=("lockid", "state"),
+)
 CheckLockRequest = struct("CheckLockRequest", (1, "lockid", I64), (2, "txnid", I64), (3, "elapsed_ms", I64))
 UnlockRequest = struct("UnlockRequest", (1, "lockid", I64))
 ShowLocksRequest = struct(
@@ -156,8 +167,11 @@ ShowLocksResponseElement = struct(
     (14, "blockedByExtId", I64),
     (15, "blockedByIntId", I64),
     (16, "lockIdInternal", I64),
+    required=("lockid", "dbname", "state", "type", "user", "hostname"),
 )
-ShowLocksResponse = struct("ShowLocksResponse", (1, "locks", list_of(struct_of(ShowLocksResponseElement))))
+ShowLocksResponse = struct(
+    "ShowLocksResponse", (1, "locks", list_of(ShowLocksResponseElement)), required=("locks",)
+)
 
 # --- catalog --------------------------------------------------------------------------------------
 FieldSchema = struct("FieldSchema", (1, "name", TEXT), (2, "type", TEXT), (3, "comment", TEXT))
@@ -180,18 +194,19 @@ SkewedInfo = struct(
 )
 StorageDescriptor = struct(
     "StorageDescriptor",
-    (1, "cols", list_of(struct_of(FieldSchema))),
+    (1, "cols", list_of(FieldSchema)),
     (2, "location", TEXT),
     (3, "inputFormat", TEXT),
     (4, "outputFormat", TEXT),
     (5, "compressed", BOOL),
     (6, "numBuckets", I32),
-    (7, "serdeInfo", struct_of(SerDeInfo)),
+    (7, "serdeInfo", SerDeInfo),
     (8, "bucketCols", _TEXTS),
-    (9, "sortCols", list_of(struct_of(Order))),
+    (9, "sortCols", list_of(Order)),
     (10, "parameters", _PROPERTIES),
-    (11, "skewedInfo", struct_of(SkewedInfo)),
+    (11, "skewedInfo", SkewedInfo),
     (12, "storedAsSubDirectories", BOOL),
+    required=("serdeInfo",),
 )
 Table = struct(
     "Table",
@@ -201,8 +216,8 @@ Table = struct(
     (4, "createTime", I32),
     (5, "lastAccessTime", I32),
     (6, "retention", I32),
-    (7, "sd", struct_of(StorageDescriptor)),
-    (8, "partitionKeys", list_of(struct_of(FieldSchema))),
+    (7, "sd", StorageDescriptor),
+    (8, "partitionKeys", list_of(FieldSchema)),
     (9, "parameters", _PROPERTIES),
     (10, "viewOriginalText", TEXT),
     (11, "viewExpandedText", TEXT),
@@ -212,6 +227,7 @@ Table = struct(
     (17, "catName", TEXT),
     (18, "ownerType", I32),
     (19, "writeId", I64),
+    required=("tableName", "dbName", "sd"),
 )
 Partition = struct(
     "Partition",
@@ -220,10 +236,11 @@ Partition = struct(
     (3, "tableName", TEXT),
     (4, "createTime", I32),
     (5, "lastAccessTime", I32),
-    (6, "sd", struct_of(StorageDescriptor)),
+    (6, "sd", StorageDescriptor),
     (7, "parameters", _PROPERTIES),
     (9, "catName", TEXT),
     (10, "writeId", I64),
+    required=("values", "sd"),
 )
 Database = struct(
     "Database",
@@ -235,6 +252,7 @@ Database = struct(
     (7, "ownerType", I32),
     (8, "catalogName", TEXT),
     (10, "managedLocationUri", TEXT),
+    required=("name",),
 )
 EnvironmentContext = struct("EnvironmentContext", (1, "properties", _PROPERTIES))
 ClientCapabilities = struct("ClientCapabilities", (1, "values", list_of(I32)))
@@ -242,16 +260,16 @@ GetTableRequest = struct(
     "GetTableRequest",
     (1, "dbName", TEXT),
     (2, "tblName", TEXT),
-    (3, "capabilities", struct_of(ClientCapabilities)),
+    (3, "capabilities", ClientCapabilities),
     (4, "catName", TEXT),
     (8, "processorCapabilities", _TEXTS),
     (9, "processorIdentifier", TEXT),
 )
-GetTableResult = struct("GetTableResult", (1, "table", struct_of(Table)))
+GetTableResult = struct("GetTableResult", (1, "table", Table), required=("table",))
 CreateTableRequest = struct(
     "CreateTableRequest",
-    (1, "table", struct_of(Table)),
-    (2, "envContext", struct_of(EnvironmentContext)),
+    (1, "table", Table),
+    (2, "envContext", EnvironmentContext),
     (9, "processorCapabilities", _TEXTS),
     (10, "processorIdentifier", TEXT),
 )
@@ -260,8 +278,8 @@ AlterTableRequest = struct(
     (1, "catName", TEXT),
     (2, "dbName", TEXT),
     (3, "tableName", TEXT),
-    (4, "table", struct_of(Table)),
-    (5, "environmentContext", struct_of(EnvironmentContext)),
+    (4, "table", Table),
+    (5, "environmentContext", EnvironmentContext),
     (6, "writeId", I64),
     (7, "validWriteIdList", TEXT),
     (8, "processorCapabilities", _TEXTS),
@@ -273,8 +291,8 @@ AlterPartitionsRequest = struct(
     (1, "catName", TEXT),
     (2, "dbName", TEXT),
     (3, "tableName", TEXT),
-    (4, "partitions", list_of(struct_of(Partition))),
-    (5, "environmentContext", struct_of(EnvironmentContext)),
+    (4, "partitions", list_of(Partition)),
+    (5, "environmentContext", EnvironmentContext),
     (6, "writeId", I64),
     (7, "validWriteIdList", TEXT),
 )
@@ -303,25 +321,25 @@ SQLCheckConstraint = struct(
     (7, "enable_cstr", BOOL),
 )
 NotNullConstraintsResponse = struct(
-    "NotNullConstraintsResponse", (1, "notNullConstraints", list_of(struct_of(SQLNotNullConstraint)))
+    "NotNullConstraintsResponse", (1, "notNullConstraints", list_of(SQLNotNullConstraint))
 )
 DefaultConstraintsResponse = struct(
-    "DefaultConstraintsResponse", (1, "defaultConstraints", list_of(struct_of(SQLDefaultConstraint)))
+    "DefaultConstraintsResponse", (1, "defaultConstraints", list_of(SQLDefaultConstraint))
 )
 CheckConstraintsResponse = struct(
-    "CheckConstraintsResponse", (1, "checkConstraints", list_of(struct_of(SQLCheckConstraint)))
+    "CheckConstraintsResponse", (1, "checkConstraints", list_of(SQLCheckConstraint))
 )
 AllTableConstraintsRequest = struct(
     "AllTableConstraintsRequest", (1, "dbName", TEXT), (2, "tblName", TEXT), (3, "catName", TEXT)
 )
 SQLAllTableConstraints = struct(
     "SQLAllTableConstraints",
-    (4, "notNullConstraints", list_of(struct_of(SQLNotNullConstraint))),
-    (5, "defaultConstraints", list_of(struct_of(SQLDefaultConstraint))),
-    (6, "checkConstraints", list_of(struct_of(SQLCheckConstraint))),
+    (4, "notNullConstraints", list_of(SQLNotNullConstraint)),
+    (5, "defaultConstraints", list_of(SQLDefaultConstraint)),
+    (6, "checkConstraints", list_of(SQLCheckConstraint)),
 )
 AllTableConstraintsResponse = struct(
-    "AllTableConstraintsResponse", (1, "allTableConstraints", struct_of(SQLAllTableConstraints))
+    "AllTableConstraintsResponse", (1, "allTableConstraints", SQLAllTableConstraints)
 )
 
 # --- events about files, for listeners -----------------------------------------------------------
@@ -332,11 +350,11 @@ InsertEventRequestData = struct(
     (3, "filesAddedChecksum", _TEXTS),
     (4, "subDirectoryList", _TEXTS),
 )
-FireEventRequestData = struct("FireEventRequestData", (1, "insertData", struct_of(InsertEventRequestData)))
+FireEventRequestData = struct("FireEventRequestData", (1, "insertData", InsertEventRequestData))
 FireEventRequest = struct(
     "FireEventRequest",
     (1, "successful", BOOL),
-    (2, "data", struct_of(FireEventRequestData)),
+    (2, "data", FireEventRequestData),
     (3, "dbName", TEXT),
     (4, "tableName", TEXT),
     (5, "partitionVals", _TEXTS),
@@ -348,7 +366,7 @@ WriteNotificationLogRequest = struct(
     (2, "writeId", I64),
     (3, "db", TEXT),
     (4, "table", TEXT),
-    (5, "fileInfo", struct_of(InsertEventRequestData)),
+    (5, "fileInfo", InsertEventRequestData),
     (6, "partitionVals", _TEXTS),
 )
 WriteNotificationLogResponse = struct("WriteNotificationLogResponse")

@@ -31,7 +31,12 @@ CompactionRequest = struct(
     (11, "orderByClause", TEXT),
 )
 CompactionResponse = struct(
-    "CompactionResponse", (1, "id", I64), (2, "state", TEXT), (3, "accepted", BOOL), (4, "errormessage", TEXT)
+    "CompactionResponse",
+    (1, "id", I64),
+    (2, "state", TEXT),
+    (3, "accepted", BOOL),
+    (4, "errormessage", TEXT),
+    required=("id", "state", "accepted"),
 )
 ShowCompactRequest = struct("ShowCompactRequest")
 ShowCompactResponseElement = struct(
@@ -54,9 +59,10 @@ ShowCompactResponseElement = struct(
     (22, "txnId", I64),
     (23, "commitTime", I64),
     (24, "hightestWriteId", I64),
+    required=("id", "dbname", "tablename", "type", "state"),
 )
 ShowCompactResponse = struct(
-    "ShowCompactResponse", (1, "compacts", list_of(struct_of(ShowCompactResponseElement)))
+    "ShowCompactResponse", (1, "compacts", list_of(ShowCompactResponseElement)), required=("compacts",)
 )
 CompactionInfo = struct(
     "CompactionInfoStruct",
@@ -73,8 +79,9 @@ CompactionInfo = struct(
     (17, "poolname", TEXT),
     (18, "numberOfBuckets", I32),
     (19, "orderByClause", TEXT),
+    required=("id", "dbname", "tablename", "type"),
 )
-OptionalCompactionInfo = struct("OptionalCompactionInfoStruct", (1, "ci", struct_of(CompactionInfo)))
+OptionalCompactionInfo = struct("OptionalCompactionInfoStruct", (1, "ci", CompactionInfo))
 FindNextCompactRequest = struct(
     "FindNextCompactRequest", (1, "workerId", TEXT), (2, "workerVersion", TEXT), (3, "poolName", TEXT)
 )

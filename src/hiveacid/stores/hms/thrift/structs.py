@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hiveacid.stores.hms.thrift.required_fields import REQUIRED
-
 
 @dataclass(frozen=True)
 class Kind:
@@ -31,8 +29,9 @@ TEXT = Kind(11, "UTF8")
 BYTES = Kind(11, "BINARY")
 
 
-def list_of(item: Kind) -> Kind:
+def list_of(item: Kind | type[ThriftStruct]) -> Kind:
     """Return the type of a list."""
+    item = kind_of(item)
     return Kind(_LIST, (item.code, item.arguments, False))
 
 
@@ -88,17 +87,20 @@ class ThriftStruct:
         return f"{type(self).__name__}({shown})"
 
 
-def struct(name: str, *fields: tuple[int, str, Kind], required: tuple[str, ...] | None = None) -> Any:
+def struct(
+    name: str, *declared: tuple[int, str, Kind | type[ThriftStruct]], required: tuple[str, ...] = ()
+) -> Any:
     """Declare a struct by its fields: number, name, type. Returns a class below :class:`ThriftStruct`.
 
-    ``required``: fields without which an answer is of no use (`missing_required_field`); by default those of ``required_fields``.
+    ``required``: fields that are read without a check for None; an answer that lacks one is of no use
+    (`missing_required_field`).
     """
+    fields = [(number, field, kind_of(kind)) for number, field, kind in declared]
     numbered = {number: (number, kind.code, field, kind.arguments, None) for number, field, kind in fields}
     spec = tuple(numbered.get(number) for number in range(max(numbered, default=-1) + 1))
     nested = tuple(field for _, field, kind in fields if _has_required(kind))
     absent = {field: None for _, field, _ in fields}
-    needed = REQUIRED.get(name, ()) if required is None else required
-    own = {"thrift_spec": spec, "required": needed, "nested": nested}
+    own = {"thrift_spec": spec, "required": required, "nested": nested}
     return type(name, (ThriftStruct,), {**absent, **own, "__doc__": f"``{name}`` of the metastore."})
 
 
@@ -130,6 +132,11 @@ def _has_required(kind: Kind) -> bool:
 def struct_of(declared: type[ThriftStruct]) -> Kind:
     """Return the type of a struct as a field."""
     return Kind(_STRUCT, [declared, declared.thrift_spec])
+
+
+def kind_of(declared: Kind | type[ThriftStruct]) -> Kind:
+    """Return a type, also of a struct that is given by its class."""
+    return declared if isinstance(declared, Kind) else struct_of(declared)
 
 
 @dataclass(frozen=True)

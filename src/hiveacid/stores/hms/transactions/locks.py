@@ -16,7 +16,6 @@ from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import StoreError, TransactionStateError
 from hiveacid.ports.locks import LockAnswer, LockRow
 from hiveacid.ports.transactions import Client
-from hiveacid.stores import checks
 from hiveacid.stores.hms.catalog.names import plain_database, plain_partition, plain_table
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.refusals import lock_in_use, request_gone
@@ -84,73 +83,75 @@ class Requests:
             made.type = self.capabilities.locks[LockType.SHARED_READ]
 
 
-def lock(
-    client: MetastoreClient,
-    requests: Requests,
-    who: Client,
-    txn_id: TxnId,
-    components: Sequence[LockComponent],
-) -> LockAnswer:
-    """Queue a request and check it."""
-    checks.components(components)
-    request = protocol.LockRequest(
-        component=[requests.component(one) for one in components],
-        txnid=txn_id,
-        user=who.user,
-        hostname=who.host,
-        agentInfo=who.agent,
-    )
-    answer = client.call("lock", request)
-    return _answered(client, answer)
+class MetastoreLocks:
+    """Implements :class:`hiveacid.ports.locks.LockPort` except for new requests, which also record writes."""
 
+    client: MetastoreClient
+    capabilities: Capabilities
+    _txn_client: Client
 
-def check_lock(client: MetastoreClient, lock_id: LockId) -> LockAnswer:
-    """Check a waiting request again."""
-    try:
-        answer = client.call("check_lock", protocol.CheckLockRequest(lockid=lock_id))
-    except TransactionStateError as error:
-        raise request_gone(lock_id) from error
-    return _answered(client, answer)
+    def check_lock(self, lock_id: LockId) -> LockAnswer:
+        """Check a waiting request again."""
+        try:
+            answer = self.client.call("check_lock", protocol.CheckLockRequest(lockid=lock_id))
+        except TransactionStateError as error:
+            raise request_gone(lock_id) from error
+        return self._answered(answer)
 
+    def unlock(self, lock_id: LockId) -> None:
+        """Withdraw a waiting request; one that is gone is no error. An acquired one ends with its transaction."""
+        try:
+            self.client.call("unlock", protocol.UnlockRequest(lockid=lock_id))
+        except TransactionStateError as error:
+            held = [row for row in self.show_locks() if row.lock_id.startswith(f"{lock_id}.")]
+            if held and held[0].txn_id is not None:
+                raise lock_in_use(lock_id, held[0].txn_id) from error
 
-def unlock(client: MetastoreClient, lock_id: LockId) -> None:
-    """Withdraw a waiting request; one that is gone is no error. An acquired one ends with its transaction."""
-    try:
-        client.call("unlock", protocol.UnlockRequest(lockid=lock_id))
-    except TransactionStateError as error:
-        held = [row for row in show_locks(client) if row.lock_id.startswith(f"{lock_id}.")]
-        if held and held[0].txn_id is not None:
-            raise lock_in_use(lock_id, held[0].txn_id) from error
+    def show_locks(self) -> tuple[LockRow, ...]:
+        """List locks by request."""
+        answer = self.client.call("show_locks", protocol.ShowLocksRequest(isExtended=True))
+        rows = sorted(answer.locks or (), key=lambda one: (one.lockid, one.lockIdInternal or 0))
+        return tuple(_row(one) for one in rows)
 
+    def _queue_request(
+        self,
+        txn_id: TxnId,
+        components: Sequence[LockComponent],
+        find: FindTable,
+    ) -> LockAnswer:
+        """Queue a request and check it."""
+        requests = Requests(self.capabilities, find)
+        request = protocol.LockRequest(
+            component=[requests.component(one) for one in components],
+            txnid=txn_id,
+            user=self._txn_client.user,
+            hostname=self._txn_client.host,
+            agentInfo=self._txn_client.agent,
+        )
+        return self._answered(self.client.call("lock", request))
 
-def _answered(client: MetastoreClient, answer: Any) -> LockAnswer:
-    lock_id = LockId(answer.lockid)
-    state = _STATES.get(answer.state)
-    if state is None:
-        raise StoreError(f"the metastore gave up lock request {lock_id}")
-    blocked_by = _blocker(client, lock_id) if state is LockState.WAITING else None
-    return LockAnswer(lock_id, state, blocked_by)
+    def _answered(self, answer: Any) -> LockAnswer:
+        lock_id = LockId(answer.lockid)
+        state = _STATES.get(answer.state)
+        if state is None:
+            raise StoreError(f"the metastore gave up lock request {lock_id}")
+        blocked_by = self._blocker(lock_id) if state is LockState.WAITING else None
+        return LockAnswer(lock_id, state, blocked_by)
 
-
-def _blocker(client: MetastoreClient, lock_id: LockId) -> str | None:
-    """Name the lock that a request waits for."""
-    rows = {row.lock_id: row for row in show_locks(client)}
-    mine = next((row for key, row in rows.items() if key.startswith(f"{lock_id}.") and row.blocked_by), None)
-    if mine is None or mine.blocked_by is None:
-        return None
-    other = rows.get(mine.blocked_by)
-    if other is None:
-        return f"lock {mine.blocked_by}"
-    place = ".".join(part for part in (other.database, other.table) if part)
-    partition = f"/{other.partition}" if other.partition else ""
-    return f"lock {mine.blocked_by} ({other.type} on {place}{partition}, transaction {other.txn_id})"
-
-
-def show_locks(client: MetastoreClient) -> tuple[LockRow, ...]:
-    """List locks by request."""
-    answer = client.call("show_locks", protocol.ShowLocksRequest(isExtended=True))
-    rows = sorted(answer.locks or (), key=lambda one: (one.lockid, one.lockIdInternal or 0))
-    return tuple(_row(one) for one in rows)
+    def _blocker(self, lock_id: LockId) -> str | None:
+        """Name the lock that a request waits for."""
+        rows = {row.lock_id: row for row in self.show_locks()}
+        mine = next(
+            (row for key, row in rows.items() if key.startswith(f"{lock_id}.") and row.blocked_by), None
+        )
+        if mine is None or mine.blocked_by is None:
+            return None
+        other = rows.get(mine.blocked_by)
+        if other is None:
+            return f"lock {mine.blocked_by}"
+        place = ".".join(part for part in (other.database, other.table) if part)
+        partition = f"/{other.partition}" if other.partition else ""
+        return f"lock {mine.blocked_by} ({other.type} on {place}{partition}, transaction {other.txn_id})"
 
 
 def _row(one: Any) -> LockRow:

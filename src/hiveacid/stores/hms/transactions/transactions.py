@@ -1,4 +1,4 @@
-"""Calls about transactions and write ids of a metastore."""
+"""Transactions and write ids of a metastore."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Client, HeartbeatAnswer, TransactionRow, TxnKind
 from hiveacid.stores import checks
-from hiveacid.stores.hms.catalog.names import plain_table
+from hiveacid.stores.hms.catalog.names import plain_table, without_quotes
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.transactions.snapshots import checked_id, format_txn_list, txn_list, write_id_list
 from hiveacid.stores.refusals import not_open
@@ -34,44 +34,132 @@ _STATES = {2: "ABORTED", 3: "OPEN"}  # TxnState
 _MOST_TABLES = 500  # of one request
 
 
-def open_txns(
-    client: MetastoreClient,
-    capabilities: Capabilities,
-    limits: Limits,
-    who: Client,
-    count: int,
-    kind: TxnKind,
-) -> tuple[TxnId, ...]:
-    """Open transactions; a metastore of Hive 3 does not hear what they are for."""
-    checks.client(who)
-    checks.open_count(count, limits)
-    request = protocol.OpenTxnRequest(num_txns=count, user=who.user, hostname=who.host, agentInfo=who.agent)
-    if capabilities.txn_types:
-        request.txn_type = _TYPES.get(kind)
-    answer = client.call("open_txns", request)
-    return tuple(TxnId(checked_id(one)) for one in sorted(answer.txn_ids))
+class MetastoreTransactions:
+    """Verbs of the transaction and write-id ports that are calls of the metastore."""
 
+    client: MetastoreClient
+    capabilities: Capabilities
+    _limits: Limits
+    _txn_client: Client  # of the transactions that were opened last
 
-def valid_txns(client: MetastoreClient) -> ValidTxnList:
-    """Return who is committed now."""
-    return txn_list(client.call("get_open_txns"))
+    def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
+        """Open transactions; a metastore of Hive 3 does not hear what they are for."""
+        who = checks.client(client)
+        if not self.capabilities.txn_types:
+            who = without_quotes(who)
+        self._txn_client = who
+        checks.open_count(count, self._limits)
+        request = protocol.OpenTxnRequest(
+            num_txns=count, user=who.user, hostname=who.host, agentInfo=who.agent
+        )
+        if self.capabilities.txn_types:
+            request.txn_type = _TYPES.get(kind)
+        answer = self.client.call("open_txns", request)
+        return tuple(TxnId(checked_id(one)) for one in sorted(answer.txn_ids))
 
+    def valid_txns(self) -> ValidTxnList:
+        """Return who is committed now."""
+        return txn_list(self.client.call("get_open_txns"))
 
-def take_snapshot(client: MetastoreClient, txn_id: TxnId) -> ValidTxnList:
-    """Return who is committed now as seen by an open transaction."""
-    txns = valid_txns(client)
-    state = _state(txns, txn_id)
-    if state != TransactionState.OPEN:
-        raise not_open(txn_id, state)
-    return txns
+    def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
+        """Return who is committed now as seen by an open transaction; conflicts count from its opening, not from here."""
+        txns = self.valid_txns()
+        state = _state(txns, txn_id)
+        if state != TransactionState.OPEN:
+            raise not_open(txn_id, state)
+        return txns
 
+    def txn_state(self, txn_id: TxnId) -> str:
+        """Return open, aborted, committed or unknown.
 
-def txn_state(client: MetastoreClient, txn_id: TxnId) -> str:
-    """Return open, aborted, committed or unknown.
+        A metastore forgets aborted transactions that wrote nothing: those appear as committed.
+        """
+        return _state(self.valid_txns(), txn_id)
 
-    A metastore forgets aborted transactions that wrote nothing: those appear as committed.
-    """
-    return _state(valid_txns(client), txn_id)
+    def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
+        """Return the write ids of aborted transactions that the metastore has not forgotten."""
+        return self.valid_write_ids(self.valid_txns(), [table])[table].aborted
+
+    def min_open_txn_id(self) -> TxnId:
+        """Return the lowest open transaction id, or the next one."""
+        txns = self.valid_txns()
+        return txns.open[0] if txns.open else TxnId(txns.high_watermark + 1)
+
+    def valid_write_ids(
+        self, txns: ValidTxnList, tables: Sequence[TableName]
+    ) -> Mapping[TableName, ValidWriteIdList]:
+        """Return the tables' lists as of a snapshot.
+
+        A metastore forgets ids of transactions that were opened after the snapshot, where an older transaction took a
+        higher one since: they would count as committed. Those that are still open or aborted are added.
+        """
+        lists = _fetch_write_id_lists(self.client, txns, tables)
+        now = self.valid_txns()
+        if now.high_watermark == txns.high_watermark or not lists:
+            return lists
+        later = _fetch_write_id_lists(self.client, now, tables)
+        return {name: _with_later_ids(found, later[name]) for name, found in lists.items()}
+
+    def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
+        """Record in a metastore of Hive 4 the lowest write id of each table that a transaction does not see for certain.
+
+        With ``metastore.txn.use.minhistorywriteid`` its cleaner waits for that and not for open transactions; without, the
+        call does nothing. Hive does the same (``DbTxnManager.addWriteIdsToMinHistory``).
+        """
+        if not self.capabilities.txn_types or not write_ids:
+            return
+        lowest = {str(one.table): int(one.min_open or one.high_watermark + 1) for one in write_ids}
+        self.client.call("add_write_ids_to_min_history", txn_id, lowest)
+
+    def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
+        """Give each open transaction its write id, the same one if asked again."""
+        plain_table(table)
+        if not txn_ids:
+            return ()
+        wanted = sorted(set(txn_ids))
+        try:
+            given = _allocate(self.client, wanted, table)
+        except (
+            HiveAcidError
+        ):  # for one that has ended, and for some that have their ids, no version has good words
+            txns = self.valid_txns()
+            for txn_id in wanted:
+                state = _state(txns, txn_id)
+                if state != TransactionState.OPEN:
+                    raise not_open(txn_id, state) from None
+            if len(wanted) == 1:
+                raise
+            given = {}
+            for txn_id in wanted:
+                given |= _allocate(self.client, [txn_id], table)
+        return tuple(given[one] for one in txn_ids)
+
+    def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
+        """Send a heartbeat, one call per run of consecutive ids, so that no other client's transactions are kept alive."""
+        aborted: set[int] = set()
+        missing: set[int] = set()
+        for low, high in _runs(sorted(set(txn_ids))):
+            answer = self.client.call(
+                "heartbeat_txn_range", protocol.HeartbeatTxnRangeRequest(min=low, max=high)
+            )
+            aborted |= answer.aborted or set()
+            missing |= answer.nosuch or set()
+        return HeartbeatAnswer(tuple(map(TxnId, sorted(aborted))), tuple(map(TxnId, sorted(missing))))
+
+    def show_transactions(self) -> tuple[TransactionRow, ...]:
+        """List open and aborted transactions by id."""
+        rows = self.client.call("get_open_txns_info").open_txns
+        return tuple(
+            TransactionRow(
+                TxnId(one.id),
+                _STATES.get(one.state, "OPEN"),
+                one.startedTime or 0,
+                one.lastHeartbeatTime or 0,
+                one.user or "",
+                one.hostname or "",
+            )
+            for one in sorted(rows, key=lambda one: int(one.id))
+        )
 
 
 def _state(txns: ValidTxnList, txn_id: TxnId) -> str:
@@ -80,28 +168,6 @@ def _state(txns: ValidTxnList, txn_id: TxnId) -> str:
     if txns.is_aborted(txn_id):
         return TransactionState.ABORTED
     return TransactionState.COMMITTED if 1 <= txn_id <= txns.high_watermark else TransactionState.UNKNOWN
-
-
-def min_open_txn_id(client: MetastoreClient) -> TxnId:
-    """Return the lowest open transaction id, or the next one."""
-    txns = valid_txns(client)
-    return txns.open[0] if txns.open else TxnId(txns.high_watermark + 1)
-
-
-def valid_write_ids(
-    client: MetastoreClient, txns: ValidTxnList, tables: Sequence[TableName]
-) -> Mapping[TableName, ValidWriteIdList]:
-    """Return the tables' lists as of a snapshot.
-
-    A metastore forgets ids of transactions that were opened after the snapshot, where an older transaction took a
-    higher one since: they would count as committed. Those that are still open or aborted are added.
-    """
-    lists = _fetch_write_id_lists(client, txns, tables)
-    now = valid_txns(client)
-    if now.high_watermark == txns.high_watermark or not lists:
-        return lists
-    later = _fetch_write_id_lists(client, now, tables)
-    return {name: _with_later_ids(found, later[name]) for name, found in lists.items()}
 
 
 def _with_later_ids(found: ValidWriteIdList, later: ValidWriteIdList) -> ValidWriteIdList:
@@ -130,46 +196,6 @@ def _fetch_write_id_lists(
     return found
 
 
-def record_read_write_ids(
-    client: MetastoreClient, capabilities: Capabilities, txn_id: TxnId, lists: Sequence[ValidWriteIdList]
-) -> None:
-    """Record in a metastore of Hive 4 the lowest write id of each table that a transaction does not see for certain.
-
-    With ``metastore.txn.use.minhistorywriteid`` its cleaner waits for that and not for open transactions; without, the
-    call does nothing. Hive does the same (``DbTxnManager.addWriteIdsToMinHistory``).
-    """
-    if not capabilities.txn_types or not lists:
-        return
-    lowest = {str(one.table): int(one.min_open or one.high_watermark + 1) for one in lists}
-    client.call("add_write_ids_to_min_history", txn_id, lowest)
-
-
-def allocate_write_ids(
-    client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableName
-) -> tuple[WriteId, ...]:
-    """Give each open transaction its write id, the same one if asked again."""
-    plain_table(table)
-    if not txn_ids:
-        return ()
-    wanted = sorted(set(txn_ids))
-    try:
-        given = _allocate(client, wanted, table)
-    except (
-        HiveAcidError
-    ):  # for one that has ended, and for some that have their ids, no version has good words
-        txns = valid_txns(client)
-        for txn_id in wanted:
-            state = _state(txns, txn_id)
-            if state != TransactionState.OPEN:
-                raise not_open(txn_id, state) from None
-        if len(wanted) == 1:
-            raise
-        given = {}
-        for txn_id in wanted:
-            given |= _allocate(client, [txn_id], table)
-    return tuple(given[one] for one in txn_ids)
-
-
 def _allocate(client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableName) -> dict[int, WriteId]:
     request = protocol.AllocateTableWriteIdsRequest(
         dbName=table.database, tableName=table.name, txnIds=list(txn_ids)
@@ -181,17 +207,6 @@ def _allocate(client: MetastoreClient, txn_ids: Sequence[TxnId], table: TableNam
             f"the metastore gave write ids of {table} to {sorted(given)}, not to {list(txn_ids)}"
         )
     return given
-
-
-def heartbeat(client: MetastoreClient, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
-    """Send a heartbeat, one call per run of consecutive ids, so that no other client's transactions are kept alive."""
-    aborted: set[int] = set()
-    missing: set[int] = set()
-    for low, high in _runs(sorted(set(txn_ids))):
-        answer = client.call("heartbeat_txn_range", protocol.HeartbeatTxnRangeRequest(min=low, max=high))
-        aborted |= answer.aborted or set()
-        missing |= answer.nosuch or set()
-    return HeartbeatAnswer(tuple(map(TxnId, sorted(aborted))), tuple(map(TxnId, sorted(missing))))
 
 
 def _runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -229,7 +244,7 @@ def commit_txn(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
                 raise lost from None
             raise
     except NoSuchTransactionError as error:
-        if wrote or txn_state(client, txn_id) != TransactionState.COMMITTED:
+        if wrote or _state(txn_list(client.call("get_open_txns")), txn_id) != TransactionState.COMMITTED:
             raise NoSuchTransactionError(
                 f"transaction {txn_id} is not known: it was never opened, or ended long ago"
             ) from error
@@ -237,7 +252,7 @@ def commit_txn(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
 
 def abort_txns(client: MetastoreClient, txn_ids: Sequence[TxnId]) -> tuple[TxnId, ...]:
     """Abort those that are open; return them. One by one: an answer about many would not say which."""
-    running = set(valid_txns(client).open)
+    running = set(txn_list(client.call("get_open_txns")).open)
     ended = []
     for txn_id in sorted(set(txn_ids) & running):
         try:
@@ -246,19 +261,3 @@ def abort_txns(client: MetastoreClient, txn_ids: Sequence[TxnId]) -> tuple[TxnId
             continue  # it ended meanwhile
         ended.append(txn_id)
     return tuple(ended)
-
-
-def show_transactions(client: MetastoreClient) -> tuple[TransactionRow, ...]:
-    """List open and aborted transactions by id."""
-    rows = client.call("get_open_txns_info").open_txns
-    return tuple(
-        TransactionRow(
-            TxnId(one.id),
-            _STATES.get(one.state, "OPEN"),
-            one.startedTime or 0,
-            one.lastHeartbeatTime or 0,
-            one.user or "",
-            one.hostname or "",
-        )
-        for one in sorted(rows, key=lambda one: int(one.id))
-    )
