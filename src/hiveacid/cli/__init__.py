@@ -5,5 +5,5 @@ the same reason the modules import what they need inside the functions. Commands
 open them without Spark (`options.ConnectionOptions`).
 
 Rows go to standard output, everything else to standard error. An error ends a command with exit code 1, and its message
-carries a code. Texts that come from tables or messages are escaped before they reach a terminal (`terminal_escapes`).
+carries a code. Texts that come from tables or messages are escaped before they reach a terminal (`options.escape_controls`).
 """

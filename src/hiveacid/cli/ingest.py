@@ -16,6 +16,7 @@ from hiveacid.cli.options import (
     connection_options,
     exit_on_errors,
     output_option,
+    partition_option,
     partition_spec,
 )
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--null", default="\\N", show_default=True, help="Text of NULL (csv).")
 @click.option("--header", is_flag=True, help="Skip the first line of each file (csv).")
 @click.option("--ignore-unknown", is_flag=True, help="Ignore JSON keys that are no columns.")
-@click.option("--partition", metavar="P=1/Q=2", help="Static partition columns; the records hold the others.")
+@partition_option("Static partition columns; the records hold the others.")
 @click.option(
     "--rejects",
     metavar="FILE",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 import click
+from click.shell_completion import get_completion_class
 
 import hiveacid
 
@@ -15,10 +16,10 @@ _COMMANDS = {
     "ingest": ("hiveacid.cli.ingest:ingest", "Write lines of files or of a pipe into a table."),
     "txn": ("hiveacid.cli.txn:txn", "List and abort transactions."),
     "locks": ("hiveacid.cli.txn:locks", "List locks."),
-    "check": ("hiveacid.cli.check:check", "Check a table for damage."),
-    "compact": ("hiveacid.cli.compact:compact", "Compact a table or partition."),
+    "check": ("hiveacid.cli.table:check", "Check a table for damage."),
+    "compact": ("hiveacid.cli.table:compact", "Compact a table or partition."),
     "services": ("hiveacid.cli.services:services", "Compact and clean in the background, until stopped."),
-    "completion": ("hiveacid.cli.completion:completion", "Let Tab complete in bash, zsh or fish."),
+    "completion": ("hiveacid.cli.main:completion", "Let Tab complete in bash, zsh or fish."),
     "migrate": ("hiveacid.cli.migrate:migrate", "Move tables from one store to another."),
     "doctor": ("hiveacid.cli.doctor:doctor", "Check the installation on this machine."),
     "demo": ("hiveacid.cli.demo:demo", "Run the main job on the real flights of 2013."),
@@ -58,3 +59,17 @@ def main() -> None:
     Exit code 0; 1 on an error; 2 on a wrong call. Results go to standard output, everything else to standard
     error.
     """
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a script that lets Tab complete commands and options.
+
+    bash: eval "$(hiveacid completion bash)" in ~/.bashrc; zsh the same in ~/.zshrc; fish: hiveacid completion
+    fish > ~/.config/fish/completions/hiveacid.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None  # noqa: S101 - click supports all of the choices
+    click.echo(kind(ctx.find_root().command, {}, "hiveacid", "_HIVEACID_COMPLETE").source())

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from hiveacid.cli.terminal_escapes import escape_controls, escape_controls_of_lines
 from hiveacid.core.schema.partitions import parse_partition_values
 from hiveacid.errors import HiveAcidError
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 FORMATS = ("table", "json", "csv", "tsv")
 """Formats of rows on standard output (`hiveacid.cli.show`)."""
+_ESCAPES = {number: f"\\x{number:02x}" for number in chain(range(32), range(0x7F, 0xA0))}
+_VISIBLE = _ESCAPES | {ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"}
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,7 @@ class ConnectionOptions:
 
         ``new``: create a missing warehouse. Without it, a missing warehouse is a ConfigError (a misspelt path).
         """
-        self._require_warehouse()
-        if not new:
-            self._require_existing()
+        self._require_warehouse(existing=not new)
         from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.session import connect  # noqa: PLC0415
 
@@ -55,7 +55,6 @@ class ConnectionOptions:
     def opened_store(self) -> Iterator[WarehouseStore]:
         """Yield only the store and catalog, for commands that need no Spark."""
         self._require_warehouse()
-        self._require_existing()
         from hiveacid.catalog.opening import open_store  # noqa: PLC0415 - imports SQLAlchemy
         from hiveacid.config import Settings  # noqa: PLC0415
         from hiveacid.stores.clock import SystemClock  # noqa: PLC0415
@@ -75,16 +74,14 @@ class ConnectionOptions:
         with self.opened_store() as store:
             yield StandaloneAccess(AnyFileSystem(), store, store)
 
-    def _require_warehouse(self) -> None:
-        from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415 - not before --help had its say
+    def _require_warehouse(self, *, existing: bool = True) -> None:
+        from hiveacid.catalog.opening import require_existing_warehouse  # noqa: PLC0415 - not before --help had its say
+        from hiveacid.stores.hms.address import is_metastore  # noqa: PLC0415
 
         if not self.warehouse and not is_metastore(self.store):
             raise click.UsageError("which warehouse? Give -w DIRECTORY or set HIVEACID_WAREHOUSE")
-
-    def _require_existing(self) -> None:
-        from hiveacid.catalog.opening import require_existing_warehouse  # noqa: PLC0415 - not before --help had its say
-
-        require_existing_warehouse(self.warehouse, self.store)
+        if existing:
+            require_existing_warehouse(self.warehouse, self.store)
 
     def _conf(self) -> dict[str, str]:
         pairs = [text.partition("=") for text in self.conf]
@@ -164,6 +161,11 @@ def output_option(*formats: str) -> Callable[[F], F]:
     )
 
 
+def partition_option(text: str) -> Callable[[F], F]:
+    """Add --partition, which `partition_spec` parses."""
+    return click.option("--partition", metavar="P=1/Q=2", help=text)
+
+
 def partition_spec(text: str | None) -> dict[str, str | None] | None:
     """Parse ``p=1/q=2`` into columns and unescaped values."""
     if text is None:
@@ -178,6 +180,16 @@ def warn_if_open(session: AcidSession) -> None:
     """Warn of a transaction without COMMIT, which is rolled back although the script ends with exit code 0."""
     if session.joined is not None and session.by_statement:
         click.echo("warning: START TRANSACTION was not followed by COMMIT: it is rolled back", err=True)
+
+
+def escape_controls(text: str) -> str:
+    r"""Replace control characters by visible escapes such as ``\x1b``."""
+    return text.translate(_VISIBLE)
+
+
+def escape_controls_of_lines(text: str) -> str:
+    """Replace control characters in each line, as `escape_controls` does, and keep the line breaks."""
+    return "\n".join(map(escape_controls, text.split("\n")))
 
 
 def is_expected(error: Exception) -> bool:

@@ -1,17 +1,29 @@
-"""``hiveacid table``: lists tables, and shows a table's files, directories and history."""
+"""``hiveacid table``, ``check`` and ``compact``: a table's files, history and findings, and its compaction."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from hiveacid.cli.options import FORMATS, ConnectionOptions, connection_options, exit_on_errors, output_option
+from hiveacid.cli.options import (
+    FORMATS,
+    ConnectionOptions,
+    connection_options,
+    exit_on_errors,
+    output_option,
+    partition_option,
+    partition_spec,
+)
 from hiveacid.core.schema.types import quote_name
 
 if TYPE_CHECKING:
+    from hiveacid.core.snapshot.findings import Finding
     from hiveacid.table.read.inventory import Row, TableInventory
+
+_COLOURS = {"damage": "red", "warning": "yellow", "note": "blue"}
 
 
 @click.group()
@@ -99,3 +111,107 @@ def _print_inventory(
 
 def _quoted(name: str) -> str:
     return ".".join(quote_name(part) for part in name.replace("`", "").split("."))
+
+
+@click.command()
+@click.argument("name", metavar="TABLE")
+@partition_option("One partition (or those of the first columns).")
+@click.option(
+    "--quick", is_flag=True, help="Only names, side files and footers: no row is read, no Spark is needed."
+)
+@output_option("table", "json")
+@connection_options
+def check(
+    *, connection: ConnectionOptions, name: str, partition: str | None, quick: bool, output: str
+) -> None:
+    """Check a table's names, files and rows; print each finding with what to do.
+
+    Changes nothing. Exit code 1 if something is damaged; warnings and notes do not count.
+    """
+    wanted = partition_spec(partition)
+    with exit_on_errors():
+        if quick:
+            found = _quick(connection, name, wanted)
+        else:
+            with connection.session() as session:
+                found = session.table(name).inspect.check(wanted)
+    for finding in found:
+        if output == "json":
+            click.echo(json.dumps(_row(finding), ensure_ascii=False))
+        else:
+            _print_finding(finding)
+    if output != "json":
+        click.echo(f"{name}: {_summary(found)}")
+    if any(finding.severity == "damage" for finding in found):
+        raise click.exceptions.Exit(1)
+
+
+def _quick(
+    connection: ConnectionOptions, name: str, wanted: dict[str, str | None] | None
+) -> tuple[Finding, ...]:
+    from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - not before --help had its say
+
+    with connection.shelf() as shelf:
+        return check_quick(shelf, *shelf.find(name), wanted)
+
+
+def _row(finding: Finding) -> dict[str, str | None]:
+    return {
+        "severity": finding.severity.value,
+        "code": finding.kind.code,
+        "partition": finding.partition,
+        "path": finding.path,
+        "message": finding.message,
+        "advice": finding.advice,
+    }
+
+
+def _print_finding(finding: Finding) -> None:
+    mark = click.style(finding.severity.value, fg=_COLOURS[finding.severity.value])
+    click.echo(f"{mark} {finding.kind.code}: {finding.path}")
+    click.echo(f"    {finding.kind.meaning}: {finding.message}")
+    click.echo(f"    to do: {finding.advice}")
+
+
+def _summary(found: Iterable[Finding]) -> str:
+    counts = dict.fromkeys(_COLOURS, 0)
+    for finding in found:
+        counts[finding.severity.value] += 1
+    shown = [
+        f"{count} {name}{'s' if count != 1 and name != 'damage' else ''}" for name, count in counts.items()
+    ]
+    return "nothing found" if not any(counts.values()) else ", ".join(shown)
+
+
+@click.command()
+@click.argument("name", metavar="TABLE")
+@click.option(
+    "--kind",
+    type=click.Choice(["minor", "major", "rebalance"]),
+    default="major",
+    show_default=True,
+    help="Kind of compaction.",
+)
+@click.option("--minor", "kind", flag_value="minor", help="The same as --kind minor.")
+@click.option("--major", "kind", flag_value="major", help="The same as --kind major.")
+@partition_option("One partition (or those of the first columns).")
+@output_option("table", "json")
+@connection_options
+def compact(
+    *, connection: ConnectionOptions, name: str, kind: str, partition: str | None, output: str
+) -> None:
+    """Compact a table, or those of its partitions that need it, and remove directories that no reader needs.
+
+    Minor: deltas become one delta. Major: everything becomes a base. Rebalance: a base of evenly filled files. Ends
+    with an error if there is nothing to do.
+    """
+    with exit_on_errors(), connection.session() as session:
+        reports = session.table(name).compact(kind, partition_spec(partition))
+    columns = ("id", "partition", "kind", "state", "reason", "rows", "files", "bytes", "removed")
+    for report in reports:
+        row = {column: getattr(report, column) for column in columns}
+        row["removed"] = len(report.removed)
+        if output == "json":
+            click.echo(json.dumps(row, ensure_ascii=False))
+        else:
+            click.echo("  ".join(f"{key}={value}" for key, value in row.items() if value is not None))

@@ -88,9 +88,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
     address = TableAddress.of(options)
     require_known(options, WRITE)
     require_warehouse(options)
-    with Connection(address.table, warehouse=address.warehouse, store=address.store) as connection:
-        table = connection.definition
-    require_fit(table, schema)
+    table = require_fit(address, schema)
     home = f"{table.location}/{WRITE_PREFIX}{uuid.uuid4().hex}"
     return BatchWriter(Sink(dict(options), "", home, "rows"), overwrite)
 

@@ -153,9 +153,7 @@ def stream_writer(
         raise UnsupportedFeatureError(
             'outputMode("complete") would write the whole table again with every batch'
         )
-    with Connection(address.table, warehouse=address.warehouse, store=address.store) as connection:
-        table = connection.definition
-    require_fit(table, schema)
+    table = require_fit(address, schema)
     digest = hashlib.sha256(query.encode()).hexdigest()[:16]
     sink = Sink(dict(options), run, f"{table.location}/{STREAM_PREFIX}{digest}", uuid.uuid4().hex)
     if hasattr(api, "DataSourceStreamArrowWriter"):
@@ -168,10 +166,13 @@ def stream_writer(
     return RowWriter(sink, schema)
 
 
-def require_fit(table: TableDefinition, schema: StructType) -> None:
-    """Raise SchemaMismatchError if the rows do not have the table's columns, in any order."""
+def require_fit(address: TableAddress, schema: StructType) -> TableDefinition:
+    """Return the table. Raises SchemaMismatchError if the rows do not have its columns, in any order."""
+    with Connection(address.table, warehouse=address.warehouse, store=address.store) as connection:
+        table = connection.definition
     wanted = [column.name for column in (*table.columns, *table.partition_columns)]
     require_columns(table.name, [name.lower() for name in schema.fieldNames()], wanted, wanted)
+    return table
 
 
 class _DriverWriter(DataSourceStreamWriter):

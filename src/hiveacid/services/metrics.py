@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hiveacid.core.transactions.states import COMPACTION, CompactionState
@@ -79,38 +80,21 @@ def _queue(figures: StoreFigures) -> Iterator[Metric]:
     def ages(state: str, of: Callable[[Compaction], int | None]) -> float:
         return _age(now, (of(job) for job in jobs if job.state == state))
 
-    waiting, cleaning = (
-        ages(CompactionState.INITIATED, _enqueued),
-        ages(CompactionState.READY_FOR_CLEANING, _committed),
-    )
+    waiting = ages(CompactionState.INITIATED, attrgetter("enqueued"))
+    working = ages(CompactionState.WORKING, attrgetter("started"))
+    cleaning = ages(CompactionState.READY_FOR_CLEANING, attrgetter("commit_time"))
     yield _gauge("compaction_oldest_enqueue_age_in_sec", "Age of the oldest job that waits.", waiting)
-    yield _gauge(
-        "compaction_oldest_working_age_in_sec",
-        "Age of the oldest job at work.",
-        ages(CompactionState.WORKING, _started),
-    )
+    yield _gauge("compaction_oldest_working_age_in_sec", "Age of the oldest job at work.", working)
     yield _gauge(
         "compaction_oldest_cleaning_age_in_sec", "Age of the oldest result that is not clean.", cleaning
     )
     yield _gauge("oldest_ready_for_cleaning_age_in_sec", "The same, by its other name.", cleaning)
 
 
-def _enqueued(job: Compaction) -> int | None:
-    return job.enqueued
-
-
-def _started(job: Compaction) -> int | None:
-    return job.started
-
-
-def _committed(job: Compaction) -> int | None:
-    return job.commit_time
-
-
 def _pools(figures: StoreFigures) -> Iterator[Metric]:
     by_state = (
-        (CompactionState.INITIATED, "initiated", "enqueue", _enqueued),
-        (CompactionState.WORKING, "working", "working", _started),
+        (CompactionState.INITIATED, "initiated", "enqueue", attrgetter("enqueued")),
+        (CompactionState.WORKING, "working", "working", attrgetter("started")),
     )
     for state, count_name, age_name, since in by_state:
         pools: dict[str, list[int | None]] = defaultdict(list)

@@ -79,7 +79,8 @@ class StatementRunner:
         tag = f"hiveacid-shell-{next(self._numbers)}"
         before = self.session.context.transactions.heartbeats.tracked()
         self.clock.cancelled.clear()
-        with _catch_interrupts() as pressed:
+        pressed = threading.Event()  # an exception during a call to the JVM would break the connection
+        with on_interrupt(lambda *_: pressed.set()):
             future = self._pool.submit(self._tagged, tag, work)
             while not wait((future,), timeout=_POLL_INTERVAL).done:
                 if pressed.is_set():
@@ -126,20 +127,14 @@ class StatementRunner:
 
 
 @contextmanager
-def _catch_interrupts() -> Iterator[threading.Event]:
-    """Let Ctrl-C set an event instead of raising, because an exception during a call to the JVM would break the connection."""
-    pressed = threading.Event()
+def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Let Ctrl-C call a handler in the block; threads other than the main one cannot, and change nothing."""
     if threading.current_thread() is not threading.main_thread():
-        yield pressed
+        yield
         return
-
-    def set_pressed(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        pressed.set()
-
-    before = signal.signal(signal.SIGINT, set_pressed)
+    before = signal.signal(signal.SIGINT, handler)
     try:
-        yield pressed
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -67,7 +65,10 @@ def shell(
         screen.note("starting Spark ...")
         if limit is None and sys.stdout.isatty():
             limit = _MOST_ROWS
-        with connection.session(new=True) as session, _plain_interrupts():
+        from hiveacid.cli.shell.cancel import on_interrupt  # noqa: PLC0415 - see above
+
+        # PySpark has replaced Python's handler of Ctrl-C by its own
+        with connection.session(new=True) as session, on_interrupt(signal.default_int_handler):
             failed = _run(session, screen, limit or None, output, keep_going=keep_going)
     if failed:
         raise click.exceptions.Exit(1)
@@ -112,16 +113,3 @@ def _typed_lines(made: Shell) -> Iterator[str | None]:
         if not line:
             return
         yield line.rstrip("\n")
-
-
-@contextmanager
-def _plain_interrupts() -> Iterator[None]:
-    """Restore Python's handler of Ctrl-C, which PySpark has replaced by its own."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -3,7 +3,6 @@ r"""The \-commands of the shell: few, because statements cover most requests."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hiveacid.errors import ConfigError
@@ -55,29 +54,34 @@ def command(text: str, view: DisplayOptions) -> CommandResult:
     r"""Return the result of a \-command. Raises ConfigError for an unknown one or a wrong argument."""
     name, *arguments = _ARGUMENT.findall(text.rstrip("; \t"))
     full = _SHORT.get(name.lower(), name.lower())
-    if full not in _RUN:
+    if full not in COMMANDS:
         raise ConfigError(f"there is no {name}: see \\help")
     if len(arguments) > 1:
         raise ConfigError(f"{full} takes one argument at most: see \\help")
-    return _RUN[full](arguments[0] if arguments else "", view)
+    if arguments and full in {"\\databases", "\\quit"}:
+        raise ConfigError(f"{full} takes no argument: see \\help")
+    return _result(full, arguments[0] if arguments else "", view)
 
 
-def _tables(database: str, view: DisplayOptions) -> CommandResult:
-    del view
-    return CommandResult(statement=f"SHOW TABLES IN {database}" if database else "SHOW TABLES")
-
-
-def _databases(nothing: str, view: DisplayOptions) -> CommandResult:
-    del view
-    _refuse_argument(nothing, "\\databases")
-    return CommandResult(statement="SHOW DATABASES")
-
-
-def _describe(table: str, view: DisplayOptions) -> CommandResult:
-    del view
-    if not table:
-        raise ConfigError("which table? \\describe TABLE")
-    return CommandResult(statement=f"DESCRIBE FORMATTED {table}")
+def _result(name: str, argument: str, view: DisplayOptions) -> CommandResult:
+    match name:
+        case "\\tables":
+            return CommandResult(statement=f"SHOW TABLES IN {argument}" if argument else "SHOW TABLES")
+        case "\\databases":
+            return CommandResult(statement="SHOW DATABASES")
+        case "\\describe" if not argument:
+            raise ConfigError("which table? \\describe TABLE")
+        case "\\describe":
+            return CommandResult(statement=f"DESCRIBE FORMATTED {argument}")
+        case "\\timing":
+            return _timing(argument, view)
+        case "\\vertical":
+            return _vertical(argument, view)
+        case "\\limit":
+            return _limit(argument, view)
+        case "\\quit":
+            return CommandResult(ends=True)
+    return CommandResult(text=HELP.rstrip())
 
 
 def _timing(word: str, view: DisplayOptions) -> CommandResult:
@@ -100,35 +104,7 @@ def _limit(number: str, view: DisplayOptions) -> CommandResult:
     return CommandResult(text=text, view=replace(view, limit=limit))
 
 
-def _help(nothing: str, view: DisplayOptions) -> CommandResult:
-    del nothing, view
-    return CommandResult(text=HELP.rstrip())
-
-
-def _quit(nothing: str, view: DisplayOptions) -> CommandResult:
-    del view
-    _refuse_argument(nothing, "\\quit")
-    return CommandResult(ends=True)
-
-
-def _refuse_argument(argument: str, name: str) -> None:
-    if argument:
-        raise ConfigError(f"{name} takes no argument: see \\help")
-
-
 def _parse_choice(word: str, name: str, choices: dict[str, bool] | dict[str, bool | None]) -> bool | None:
     if word.lower() not in choices:
         raise ConfigError(f"{name} {word}: expected {', '.join(choices)}")
     return choices[word.lower()]
-
-
-_RUN: dict[str, Callable[[str, DisplayOptions], CommandResult]] = {
-    "\\tables": _tables,
-    "\\databases": _databases,
-    "\\describe": _describe,
-    "\\timing": _timing,
-    "\\vertical": _vertical,
-    "\\limit": _limit,
-    "\\help": _help,
-    "\\quit": _quit,
-}

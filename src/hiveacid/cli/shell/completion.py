@@ -3,7 +3,7 @@ r"""Completion at the cursor: keywords, databases, tables, columns, \-commands. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,22 +27,8 @@ VIEW WHEN WHERE WITH
 KEYWORDS = tuple(_WORDS.split())
 _NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _BEFORE_TABLES = frozenset(
-    [
-        "FROM",
-        "JOIN",
-        "INTO",
-        "TABLE",
-        "UPDATE",
-        "USING",
-        "OVERWRITE",
-        "COMPACT",
-        "DESCRIBE",
-        "DESC",
-        "FORMATTED",
-        "EXTENDED",
-        "TRUNCATE",
-        "VIEW",
-    ]
+    {"FROM", "JOIN", "INTO", "TABLE", "UPDATE", "USING", "OVERWRITE", "COMPACT"}
+    | {"DESCRIBE", "DESC", "FORMATTED", "EXTENDED", "TRUNCATE", "VIEW"}
 )
 _BEFORE_DATABASES = frozenset({"USE", "DATABASE"})
 _ALWAYS_A_NAME = frozenset(["FROM", "JOIN", "INTO", "UPDATE", "USE"])  # no keyword may follow
@@ -65,41 +51,36 @@ class CatalogNames:
 
     catalog: Catalog
     database: str = "default"
-    _tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _columns: dict[TableName, tuple[str, ...]] = field(default_factory=dict)
-    _databases: tuple[str, ...] | None = None
+    _answers: dict[object, tuple[str, ...]] = field(default_factory=dict)
 
     def databases(self) -> tuple[str, ...]:
         """Return all databases."""
-        if self._databases is None:
-            try:
-                self._databases = self.catalog.list_databases()
-            except HiveAcidError:
-                self._databases = ()
-        return self._databases
+        return self._ask(None, self.catalog.list_databases)
 
     def tables(self, database: str) -> tuple[str, ...]:
         """Return the tables and views of a database."""
-        if database not in self._tables:
-            try:
-                views = self.catalog.list_views(database)
-                self._tables[database] = (*self.catalog.list_tables(database), *views)
-            except HiveAcidError:
-                self._tables[database] = ()
-        return self._tables[database]
+        catalog = self.catalog
+        return self._ask(database, lambda: (*catalog.list_tables(database), *catalog.list_views(database)))
 
     def columns(self, table: TableName) -> tuple[str, ...]:
-        """Return the columns of a table, partition columns too; none if it does not exist."""
-        if table not in self._columns:
+        """Return the columns of a table or view, partition columns too; none if it does not exist."""
+        return self._ask(table, lambda: tuple(_columns(self.catalog, table)))
+
+    def _ask(self, subject: object, question: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        if subject not in self._answers:
             try:
-                found = self.catalog.get_table(table)
-                view = self.catalog.get_view(table) if found is None else None
+                self._answers[subject] = question()
             except HiveAcidError:
-                found = view = None
-            columns = () if found is None else (*found.columns, *found.partition_columns)
-            columns = columns if view is None else view.columns
-            self._columns[table] = tuple(one.name for one in columns)
-        return self._columns[table]
+                self._answers[subject] = ()
+        return self._answers[subject]
+
+
+def _columns(catalog: Catalog, name: TableName) -> Iterator[str]:
+    table = catalog.get_table(name)
+    if table is not None:
+        yield from (column.name for column in (*table.columns, *table.partition_columns))
+    elif (view := catalog.get_view(name)) is not None:
+        yield from (column.name for column in view.columns)
 
 
 def candidates(text: str, cursor: int, names: CatalogNames, commands: Sequence[str] = ()) -> list[Candidate]:

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hiveacid.cli.options import escape_controls
 from hiveacid.cli.show import aligned_right, as_texts
-from hiveacid.cli.terminal_escapes import escape_controls
 from hiveacid.spark.session.error_translation import translate_errors
 
 if TYPE_CHECKING:
@@ -42,11 +42,23 @@ def fetch(frame: DataFrame, limit: int | None) -> Result:
     return Result(tuple(frame.columns), tuple(aligned_right(frame)), kept, more=len(rows) > len(kept))
 
 
+def _cells(result: Result) -> list[list[str]]:
+    """Return the names of the columns and the rows, as they are printed."""
+    return [[_shown(cell) for cell in row] for row in (result.columns, *result.rows)]
+
+
+def _shown(cell: str | None) -> str:
+    return "NULL" if cell is None else escape_controls(cell)
+
+
+def _widths(cells: list[list[str]]) -> list[int]:
+    return [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+
+
 def plain_table(result: Result) -> Iterator[str]:
     """Yield lines of aligned columns without frames; nothing is cut."""
-    cells = [[escape_controls(name) for name in result.columns]]
-    cells += [["NULL" if cell is None else escape_controls(cell) for cell in row] for row in result.rows]
-    widths = [max(cell_len(row[place]) for row in cells) for place in range(len(result.columns))]
+    cells = _cells(result)
+    widths = _widths(cells)
     for row in cells:
         padded = [
             " " * (width - cell_len(cell)) + cell if right else cell + " " * (width - cell_len(cell))
@@ -60,16 +72,12 @@ def vertical(result: Result) -> Iterator[str]:
     for number, row in enumerate(result.rows, start=1):
         yield f"row {number}"
         for name, cell in zip(result.columns, row, strict=True):
-            yield f"  {escape_controls(name)}: {'NULL' if cell is None else escape_controls(cell)}"
+            yield f"  {escape_controls(name)}: {_shown(cell)}"
 
 
 def widest(result: Result) -> int:
     """Return the width in characters of a table in which nothing is cut."""
-    lines = [result.columns, *result.rows]
-    widths = [
-        max(cell_len("NULL" if row[place] is None else escape_controls(row[place] or "")) for row in lines)
-        for place in range(len(result.columns))
-    ]
+    widths = _widths(_cells(result))
     return sum(widths) + _FRAME * len(widths) + 1
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from hiveacid.cli.options import print_error
+from hiveacid.cli.options import escape_controls, print_error
 from hiveacid.cli.shell.rows import (
     Result,
     is_crowded,
@@ -21,7 +21,6 @@ from hiveacid.cli.shell.rows import (
     vertical,
     widest,
 )
-from hiveacid.cli.terminal_escapes import escape_controls
 from hiveacid.errors import StatementError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ statement's snapshot, or at the point of ``AS OF`` (``time_travel``).
 
 - ``ownership`` decides whether hiveacid or Spark carries out a statement of a native session.
 - ``virtual_columns`` adds ROW__ID and INPUT__FILE__NAME to the views of queries that name them.
-- ``predicates`` finds conditions that reach the files; ``metadata_tables`` and ``change_functions`` find ``t.history``
+- ``predicates`` finds conditions that reach the files; ``time_travel`` and ``change_functions`` find ``t.history``
   and ``hiveacid_changes(...)``.
 - ``source_positions`` maps positions in Spark's errors to the user's text.
 

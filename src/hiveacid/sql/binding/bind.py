@@ -28,10 +28,15 @@ from hiveacid.spark.session.temporary_views import (
     query_views,
 )
 from hiveacid.sql.binding.change_functions import ChangeCall, find_change_calls
-from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table
 from hiveacid.sql.binding.predicates import Predicate, is_count_of_rows, where_predicate
 from hiveacid.sql.binding.source_positions import Edit, EditedText, statement_position
-from hiveacid.sql.binding.time_travel import change_frame, metadata_frame, resolve_as_of
+from hiveacid.sql.binding.time_travel import (
+    TableSource,
+    change_frame,
+    find_metadata_table,
+    metadata_frame,
+    resolve_as_of,
+)
 from hiveacid.sql.binding.travel_clauses import without_clauses
 from hiveacid.sql.binding.view_text import errors_of_view, view_of_ours, with_view_columns
 from hiveacid.sql.binding.virtual_columns import (

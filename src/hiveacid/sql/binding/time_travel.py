@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hiveacid.core.model import WriteId
+from hiveacid.core.model import TableName, WriteId
 from hiveacid.core.schema.types import position
 from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
 from hiveacid.spark.parser.lexer import TokenKind, string_value
@@ -17,6 +18,7 @@ from hiveacid.spark.predicates.constant_expressions import (
     evaluate_constant,
     evaluate_millis,
 )
+from hiveacid.spark.session.temporary_views import exists_in_spark
 from hiveacid.sql.binding.change_functions import HIVEACID_CHANGES, Argument, ChangeCall
 from hiveacid.sql.binding.source_positions import (
     EditedText,
@@ -24,7 +26,7 @@ from hiveacid.sql.binding.source_positions import (
     spark_errors_at_source,
     statement_position,
 )
-from hiveacid.sql.statements.values import Slice
+from hiveacid.sql.statements.values import SPARK_CATALOG, Slice
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.read.change_feed import Changes
 from hiveacid.table.read.time_travel import Instant, PointInTime
@@ -33,12 +35,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.spark.parser.relations import Relation
-    from hiveacid.sql.binding.metadata_tables import TableSource
     from hiveacid.table.context import Context
     from hiveacid.table.read.change_feed import FeedPoint
     from hiveacid.transactions.transaction import Transaction
 
 _WORDS = MappingProxyType({"NULL": None, "TRUE": True, "FALSE": False})
+METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})
+"""The tables of metadata that each table has: ``SELECT * FROM db.t.history`` shows ``t.inspect.history()``."""
+_MOST_PARTS = 3  # database, table, metadata table
 
 
 def resolve_as_of(context: Context, piece: Slice, relation: Relation) -> PointInTime | None:
@@ -73,6 +77,30 @@ def _millis(context: Context, expression: Slice) -> int:
             f"{expression.text} is not a timestamp", line=expression.line, column=expression.column
         )
     return found
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A table of the catalog; ``metadata``: one of `METADATA_TABLES` instead of its rows."""
+
+    table: TableName
+    metadata: str | None = None
+
+
+def find_metadata_table(context: Context, parts: Sequence[str]) -> TableSource | None:
+    """Return the metadata table that a name means; None for other names, and where Spark has such a table.
+
+    The caller looks first for a table of the catalog that has this name itself.
+    """
+    if len(parts) > _MOST_PARTS and parts[0] == SPARK_CATALOG:
+        parts = parts[1:]
+    *owner, metadata = parts
+    if metadata not in METADATA_TABLES or len(owner) not in (1, 2):
+        return None
+    name = TableName(owner[0] if len(owner) > 1 else context.database, owner[-1])
+    if context.catalog.get_table(name) is None or exists_in_spark(context.facts, parts):
+        return None
+    return TableSource(name, metadata)
 
 
 def metadata_frame(context: Context, source: TableSource, txn: Transaction | None) -> DataFrame:

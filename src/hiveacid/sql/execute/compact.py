@@ -10,7 +10,7 @@ from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, StatementError, TransactionStateError
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.show import named_partition
-from hiveacid.sql.execute.small_results import Row, small_frame, string_rows
+from hiveacid.sql.execute.small_results import small_frame, string_rows
 from hiveacid.table.acid_table import AcidTable
 
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ _COMPACTED = (
     ("type", "string"),
     ("state", "string"),
     ("message", "string"),
-)
-_SHOWN = (
-    "compactionid dbname tabname partname type state workerhost workerid enqueuetime starttime duration "
-    "hadoopjobid errormessage initiatorhost initiatorid poolname txnid nexttxnid committime hightestwriteid"
 )
 _ABORTED = (("compactionid", "bigint"), ("status", "string"), ("message", "string"))
 _NO_VALUE = " --- "  # MetaStoreUtils.NO_VAL
@@ -92,8 +88,8 @@ def show(execution: ExecutionContext, statement: queries.ShowCompactions) -> Dat
     ]
     if statement.order_by is not None:
         found = _sorted(found, statement.order_by.text)
-    rows = [_row(job) for job in found[: statement.limit]]
-    return string_rows(execution.context.facts, _SHOWN.split(), rows)
+    rows = [tuple(_shown(value(job)) for value in _COLUMNS.values()) for job in found[: statement.limit]]
+    return string_rows(execution.context.facts, tuple(_COLUMNS), rows)
 
 
 def _sorted(jobs: list[Compaction], order: str) -> list[Compaction]:
@@ -114,25 +110,34 @@ def _duration(job: Compaction) -> int | None:
     return None if job.ended is None or job.started is None else job.ended - job.started
 
 
-_SORTED_BY: Mapping[str, Callable[[Compaction], Key | None]] = {
+_COLUMNS: Mapping[str, Callable[[Compaction], Key | None]] = {
     "compactionid": lambda job: job.id,
     "dbname": lambda job: job.request.table.database,
     "tabname": lambda job: job.request.table.name,
     "partname": lambda job: job.request.partition,
-    "type": lambda job: job.request.kind,
+    "type": lambda job: job.request.kind.upper(),
     "state": lambda job: job.state,
-    "workerid": lambda job: job.worker,
+    "workerhost": lambda job: _host_and_id(job.worker)[0],
+    "workerid": lambda job: _host_and_id(job.worker)[1],
     "enqueuetime": lambda job: job.enqueued,
     "starttime": lambda job: job.started,
     "duration": _duration,
+    "hadoopjobid": lambda _: None,
     "errormessage": lambda job: job.error,
-    "initiatorid": lambda job: job.initiator,
+    "initiatorhost": lambda job: _host_and_id(job.initiator)[0],
+    "initiatorid": lambda job: _host_and_id(job.initiator)[1],
     "poolname": lambda job: job.request.pool,
     "txnid": lambda job: job.txn_id,
     "nexttxnid": lambda job: job.next_txn_id,
     "committime": lambda job: job.commit_time,
     "hightestwriteid": lambda job: job.high_watermark,
 }
+# Workers and initiators are sorted by host and id together.
+_SORTED_BY: Mapping[str, Callable[[Compaction], Key | None]] = {
+    name: value
+    for name, value in _COLUMNS.items()
+    if name not in {"workerhost", "hadoopjobid", "initiatorhost"}
+} | {"workerid": lambda job: job.worker, "initiatorid": lambda job: job.initiator}
 # Columns of the metastore's tables, as Hive's own clause names them.
 _ALIASES: Mapping[str, str] = {
     "id": "compactionid",
@@ -160,36 +165,13 @@ def _null_first(key: Callable[[Compaction], Key | None]) -> Callable[[Compaction
     return sort_key
 
 
-def _row(job: Compaction) -> Row:
-    return (
-        str(job.id),
-        job.request.table.database,
-        job.request.table.name,
-        _shown(job.request.partition),
-        job.request.kind.upper(),
-        job.state,
-        *_host_and_id(job.worker),
-        _shown(job.enqueued),
-        _shown(job.started),
-        _shown(_duration(job)),
-        _NO_VALUE,
-        _shown(job.error),
-        *_host_and_id(job.initiator),
-        job.request.pool,
-        _shown(job.txn_id),
-        _shown(job.next_txn_id),
-        _shown(job.commit_time),
-        _shown(job.high_watermark),
-    )
-
-
 def _shown(value: str | int | None) -> str:
     return _NO_VALUE if value is None else str(value)
 
 
-def _host_and_id(worker: str | None) -> tuple[str, str]:
+def _host_and_id(worker: str | None) -> tuple[str | None, str | None]:
     """Split ``host-id`` at its last dash (``MetaStoreUtils.getHostFromId``)."""
     if worker is None:
-        return _NO_VALUE, _NO_VALUE
-    host, _, own = worker.rpartition("-")
-    return (host, own) if host else (own, _NO_VALUE)
+        return None, None
+    host, _, own_id = worker.rpartition("-")
+    return (host, own_id) if host else (own_id, None)

@@ -22,14 +22,13 @@ from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
 from hiveacid.sql.binding.ownership import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.parameters import has_parameters
 from hiveacid.sql.binding.virtual_columns import VIRTUAL_COLUMNS, VirtualColumns
-from hiveacid.sql.native.gateway import Gateway, settle_ownership, with_our_tables
+from hiveacid.sql.native.gateway import Gateway, NativeConnection, settle_ownership, with_our_tables
 from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hiveacid.sql.native.connection import NativeConnection
 
 _SUBQUERIES = frozenset({"SELECT", "TABLE"})
 

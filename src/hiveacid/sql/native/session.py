@@ -21,12 +21,12 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import inject_parser
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import relation_of_ours
-from hiveacid.sql.binding.metadata_tables import TableSource, find_metadata_table
 from hiveacid.sql.binding.ownership import Owner, refuse_transactional
-from hiveacid.sql.binding.time_travel import metadata_frame
+from hiveacid.sql.binding.time_travel import TableSource, find_metadata_table, metadata_frame
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.native.gateway import (
     Gateway,
+    NativeConnection,
     bind_for_spark,
     mirror_databases,
     settle_ownership,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableName
-    from hiveacid.sql.native.connection import NativeConnection
 
 
 ConnectArguments: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | None]
