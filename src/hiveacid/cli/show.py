@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -49,10 +49,12 @@ def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str | int | None]]
 
 def _print_frame(frame: DataFrame, output: str) -> None:
     if output == "json":
-        for (line,) in _rows(frame.toDF(*_numbered_names(frame)).selectExpr(_json_expression(frame.columns))):
+        for (line,) in (
+            frame.toDF(*_numbered_names(frame)).selectExpr(_json_expression(frame.columns)).collect()
+        ):
             click.echo(line)
         return
-    _print_rows(frame.columns, _rows(as_texts(frame)), aligned_right(frame), output)
+    _print_rows(frame.columns, as_texts(frame).collect(), aligned_right(frame), output)
 
 
 def as_texts(frame: DataFrame) -> DataFrame:
@@ -102,10 +104,6 @@ def _text_expression(name: str, kind: str) -> str:
 
 def _numbered_names(frame: DataFrame) -> list[str]:
     return [f"c{place}" for place in range(len(frame.columns))]
-
-
-def _rows(frame: DataFrame) -> Iterator[Sequence[str | None]]:
-    return iter(frame.collect())
 
 
 def _json_expression(columns: Sequence[str]) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hiveacid.config.table_properties import SPARK_PROVIDER
 from hiveacid.core.model import TableKind, TableName, ViewDefinition
-from hiveacid.core.schema.types import position, quote_name
+from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, TokenKind
 from hiveacid.spark.parser.relations import (
@@ -29,7 +29,7 @@ from hiveacid.spark.session.temporary_views import (
 )
 from hiveacid.sql.binding.change_functions import ChangeCall, find_change_calls
 from hiveacid.sql.binding.predicates import Predicate, is_count_of_rows, where_predicate
-from hiveacid.sql.binding.source_positions import Edit, EditedText, statement_position
+from hiveacid.sql.binding.source_positions import Edit, EditedText
 from hiveacid.sql.binding.time_travel import (
     TableSource,
     change_frame,
@@ -131,7 +131,7 @@ class Binder:
 
     def _metadata_table(self, piece: Slice, relation: Relation, named: TableSource) -> list[Edit]:
         if relation.travel is not None:
-            line, column = statement_position(piece, *position(piece.text, relation.travel.start))
+            line, column = piece.position(relation.travel.start)
             raise UnsupportedFeatureError(
                 f"{named.table}.{named.metadata} shows the present: AS OF is not for it (line {line}, column {column})"
             )
@@ -139,7 +139,7 @@ class Binder:
 
     def _view(self, piece: Slice, relation: Relation, seen: ViewDefinition) -> list[Edit]:
         """Return the edits that read a view of the catalog, at this statement's snapshot, in the place of its name."""
-        line, column = statement_position(piece, *position(piece.text, relation.start))
+        line, column = piece.position(relation.start)
         where = f" (line {line}, column {column})"
         if relation.travel is not None:
             raise UnsupportedFeatureError(
@@ -149,28 +149,23 @@ class Binder:
         if seen.name in self.within:
             raise UnsupportedFeatureError(f"view {seen.name} would read itself{where}")
         if view not in self.views:
-            name = f"hiveacid_{uuid.uuid4().hex}"
             before = self.context.database, self.context.in_view
             self.context.database, self.context.in_view = seen.database, True
             self.within.append(seen.name)
             try:
                 with errors_of_view(seen.name, where):
                     rows = without_virtual_columns(self.run(self.bind(Slice(seen.text)).text))
-                    self.frames[name] = with_view_columns(seen, rows)
+                    frame = with_view_columns(seen, rows)
             finally:
                 self.within.pop()
                 self.context.database, self.context.in_view = before
-            create_view(self.frames[name], name)
-            self.views[view] = name
+            self.views[view] = self._create_view(frame)
         return _edits(piece, relation, self.views[view])
 
     def _changes(self, piece: Slice, call: ChangeCall) -> str:
         """Return the name of a view of changes; each call has its own."""
         frame = change_frame(self.context, piece, call, self.joined or self.reader)
-        name = f"hiveacid_{uuid.uuid4().hex}"
-        self.frames[name] = frame
-        create_view(frame, name)
-        return name
+        return self._create_view(frame)
 
     def _ours(self, piece: Slice, relation: Relation) -> TableSource | ViewDefinition | None:
         """Return the table or view of our catalog that a name means, None if it is Spark's."""
@@ -184,7 +179,7 @@ class Binder:
             return found
         if (parts[0] in _FILE_FORMATS and len(parts) > 1) or exists_in_spark(facts, parts):
             return None
-        line, column = statement_position(piece, *position(piece.text, relation.start))
+        line, column = piece.position(relation.start)
         raise NoSuchTableError(
             f"table {'.'.join(parts)} does not exist: see SHOW TABLES (line {line}, column {column})"
         )
@@ -192,11 +187,14 @@ class Binder:
     def _name(self, view: View) -> str:
         """Return the temporary view's name."""
         if view not in self.views:
-            name = f"hiveacid_{uuid.uuid4().hex}"
-            self.frames[name] = self.frame(view)
-            create_view(self.frames[name], name)
-            self.views[view] = name
+            self.views[view] = self._create_view(self.frame(view))
         return self.views[view]
+
+    def _create_view(self, frame: DataFrame) -> str:
+        name = f"hiveacid_{uuid.uuid4().hex}"
+        self.frames[name] = frame
+        create_view(frame, name)
+        return name
 
     def run(self, text: str) -> DataFrame:
         """Return the rows of a bound query; the views may go afterwards."""
@@ -245,18 +243,12 @@ def binder(
 
     With neither ``joined`` nor ``reader`` the present state of all tables is taken once, at the beginning.
     """
-    if joined is None and reader is None:
-        with context.read_leases.acquire(context.settings) as taken:
-            yield from _bound(Binder(context, None, taken))
-    else:
-        yield from _bound(Binder(context, joined, reader))
-
-
-def _bound(made: Binder) -> Iterator[Binder]:
-    try:
+    with ExitStack() as stack:
+        if joined is None and reader is None:
+            reader = stack.enter_context(context.read_leases.acquire(context.settings))
+        made = Binder(context, joined, reader)
+        stack.callback(made.drop_views)
         yield made
-    finally:
-        made.drop_views()
 
 
 def table_of_ours(context: Context, ref: TableRef | None) -> TableName | None:
@@ -299,7 +291,7 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
             raise
         column = error.column - (len(before) if error.line == 1 and before != EXPRESSION else 0)
         message = str(error).removesuffix(f" (line {error.line}, column {error.column})")
-        line, column = statement_position(piece, error.line, column)
+        line, column = piece.statement_position(error.line, column)
         raise ParseError(message, line=line, column=column) from error
     return [shift_relation(relation, -len(before)) for relation in found]
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hiveacid.core.schema.types import position
 from hiveacid.errors import CatalogError, ConfigError, HiveAcidError, StatementError
 from hiveacid.spark.parser.catalyst import explain_errors
 from hiveacid.spark.parser.lexer import tokenize
@@ -60,12 +59,7 @@ class EditedText:
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return line and column in the user's whole text for an offset in the text for Spark."""
-        return statement_position(self.origin, *position(self.origin.text, self.original(offset)))
-
-
-def statement_position(piece: Slice, line: int, column: int) -> tuple[int, int]:
-    """Return line and column in the user's whole text for those in a piece of it (all from 1)."""
-    return line + piece.line - 1, column + (piece.column - 1 if line == 1 else 0)
+        return self.origin.position(self.original(offset))
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TableName, WriteId
-from hiveacid.core.schema.types import position
 from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
 from hiveacid.spark.parser.lexer import TokenKind, string_value
 from hiveacid.spark.predicates.constant_expressions import (
@@ -24,7 +23,6 @@ from hiveacid.sql.binding.source_positions import (
     EditedText,
     errors_at,
     spark_errors_at_source,
-    statement_position,
 )
 from hiveacid.sql.statements.values import SPARK_CATALOG, Slice
 from hiveacid.table.inspect import Inspect
@@ -53,7 +51,7 @@ def resolve_as_of(context: Context, piece: Slice, relation: Relation) -> PointIn
     travel = relation.travel
     if travel is None:
         return None
-    line, column = statement_position(piece, *position(piece.text, travel.start))
+    line, column = piece.position(travel.start)
     value = travel.value.strip()
     if travel.kind == "VERSION":
         number = value.strip("'\"")
@@ -61,12 +59,7 @@ def resolve_as_of(context: Context, piece: Slice, relation: Relation) -> PointIn
             raise StatementError(f"VERSION AS OF takes a write id, not {value}", line=line, column=column)
         return WriteId(int(number))
     start = piece.text.find(value, travel.start)
-    return Instant(_millis(context, _slice_of(piece, Argument(value, start))))
-
-
-def _slice_of(piece: Slice, argument: Argument) -> Slice:
-    line, column = statement_position(piece, *position(piece.text, argument.start))
-    return Slice(argument.text, piece.start + argument.start, line, column)
+    return Instant(_millis(context, piece.part(start, start + len(value))))
 
 
 def _millis(context: Context, expression: Slice) -> int:
@@ -115,7 +108,7 @@ def change_frame(context: Context, piece: Slice, call: ChangeCall, txn: Transact
     Raises NoSuchTableError, StatementError, ConfigError and NotEnoughHistoryError.
     """
     given = {name: _value(context, piece, one) for name, one in call.arguments.items()}
-    line, column = statement_position(piece, *position(piece.text, call.start))
+    line, column = piece.position(call.start)
     if not isinstance(given["table"], str):
         raise StatementError("the table's name is no string", line=line, column=column)
     name = context.resolve(given["table"])
@@ -170,6 +163,6 @@ def _value(context: Context, piece: Slice, argument: Argument) -> ConstantValue:
             return int(first.text)
         if first.keyword in _WORDS:
             return _WORDS[first.keyword]
-    expression = _slice_of(piece, argument)
+    expression = piece.part(argument.start, argument.start + len(argument.text))
     with spark_errors_at_source(EditedText(expression), before="SELECT ("):
         return evaluate_constant(context.facts, expression.text)

@@ -128,28 +128,19 @@ def _condition(
             f"{table.name} has no partition column {item.column}; it has {', '.join(names) or 'none'} "
             f"(line {item.line}, column {item.at_column})"
         )
-    place = names.index(item.column)
-    column = table.partition_columns[place]
-    wanted = _one_value(execution, table, item)
+    index = names.index(item.column)
+    column = table.partition_columns[index]
+    alone = TableDefinition(table.name, (), table.storage, "", (column,))
+    wanted = static_values(execution.context, alone, partition_values(execution, (item,)) or {})[column.name]
     holds = _COMPARISONS[item.operator]
 
     def condition(partition: Partition) -> bool:
-        has = partition.values[place]
-        if has is None or wanted is None:
-            return has is None and wanted is None and item.operator == "="
-        return holds(_comparable(column, has), _comparable(column, wanted))
+        value = partition.values[index]
+        if value is None or wanted is None:
+            return value is None and wanted is None and item.operator == "="
+        return holds(_comparable(column, value), _comparable(column, wanted))
 
     return condition
-
-
-def _one_value(execution: ExecutionContext, table: TableDefinition, item: PartitionItem) -> str | None:
-    given = partition_values(execution, (item,)) or {}
-    own = TableDefinition(table.name, (), table.storage, "", _only(table, item.column))
-    return static_values(execution.context, own, given)[item.column]
-
-
-def _only(table: TableDefinition, column: str) -> tuple[Column, ...]:
-    return tuple(c for c in table.partition_columns if c.name == column)
 
 
 def _comparable(column: Column, text: str) -> Decimal | str:

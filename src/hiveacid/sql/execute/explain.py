@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from hiveacid.sql.execute.context import ExecutionContext
 
 # What Spark calls them; Hive's other options (VECTORIZATION, LOCKS ...) have no counterpart there.
-_MODES = {"EXTENDED": "EXTENDED", "FORMATTED": "FORMATTED", "CODEGEN": "CODEGEN", "COST": "COST"}
+_MODES = frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST"})
 
 
 def explain(execution: ExecutionContext, statement: queries.Explain) -> DataFrame:
     """EXPLAIN: Spark's plan of a query; of a change also target, lock and snapshot."""
-    mode = next((_MODES[option] for option in statement.options if option in _MODES), "")
+    mode = next((option for option in statement.options if option in _MODES), "")
     lines = [*_lines(execution, statement.statement, mode)]
     return string_rows(execution.context.facts, ("Explain",), [(line,) for line in lines])
 

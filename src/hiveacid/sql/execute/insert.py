@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -25,15 +26,21 @@ if TYPE_CHECKING:
     from hiveacid.core.transactions.locks import LockComponent
     from hiveacid.sql.execute.context import ExecutionContext
     from hiveacid.sql.statements.changes import Insert, LoadData, MultiInsert
-    from hiveacid.table.write.report import WriteReport
     from hiveacid.transactions.transaction import Transaction
 
 
 def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     """INSERT INTO or OVERWRITE with a query or VALUES."""
+    joined = execution.joined
     name = execution.find(statement.table)
     text = joined_text(statement.ctes, statement.query)
-    return write_result(execution.context.facts, _insert(execution, statement, name, text, execution.joined))
+    options = _options(execution, statement, text)
+    rows = partial(_rows, execution, text)
+    # What is overwritten is read under its lock: it may be the source, too.
+    source = rows if statement.overwrite else rows(joined)
+    with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(EditedText(text)):
+        report = insert(execution.context, name, source, options, joined)
+    return write_result(execution.context.facts, report)
 
 
 def _options(execution: ExecutionContext, statement: Insert, text: Slice) -> InsertOptions:
@@ -47,19 +54,9 @@ def _options(execution: ExecutionContext, statement: Insert, text: Slice) -> Ins
     )
 
 
-def _insert(
-    execution: ExecutionContext, statement: Insert, name: TableName, text: Slice, joined: Transaction | None
-) -> WriteReport:
-    options = _options(execution, statement, text)
-
-    def rows(txn: Transaction | None) -> DataFrame:
-        with execution.binder(txn) as binder:
-            return _values(binder, text) if options.small else bound_frame(binder, text)
-
-    # What is overwritten is read under its lock: it may be the source, too.
-    source = rows if statement.overwrite else rows(joined)
-    with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(EditedText(text)):
-        return insert(execution.context, name, source, options, joined)
+def _rows(execution: ExecutionContext, text: Slice, txn: Transaction | None) -> DataFrame:
+    with execution.binder(txn) as binder:
+        return _values(binder, text) if _is_values(text) else bound_frame(binder, text)
 
 
 def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFrame:
@@ -75,17 +72,12 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
         txn.lock(locks)  # all at once, before the snapshot: what is overwritten may be a source, too
         texts = [_leg_text(statement, leg) for leg in statement.legs]
         # All are planned before the first is written: a transaction sees its own writes, a leg must not.
-        frames = [_planned(execution, text, txn) for text in texts]
+        frames = [_rows(execution, text, txn) for text in texts]
         reports = []
         for name, leg, text, frame in zip(names, statement.legs, texts, frames, strict=True):
             with errors_at(leg.table.line, leg.table.column), spark_errors_at_source(EditedText(text)):
                 reports.append(insert(context, name, frame, _options(execution, leg, text), txn))
     return write_result(context.facts, *reports)
-
-
-def _planned(execution: ExecutionContext, text: Slice, txn: Transaction) -> DataFrame:
-    with execution.binder(txn) as binder:
-        return bound_frame(binder, text)
 
 
 def _require_one_source(statement: MultiInsert) -> None:

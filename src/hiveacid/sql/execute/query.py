@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.catalog.views import require_view
@@ -58,15 +58,7 @@ def _split_describe(text: Slice) -> tuple[Slice, bool]:
     if tokens[0].keyword not in {"DESC", "DESCRIBE"}:
         return text, False
     first = tokens[2] if tokens[1].keyword == "QUERY" else tokens[1]
-    column = first.column + (text.column - 1 if first.line == 1 else 0)
-    rest = replace(
-        text,
-        text=text.text[first.start :],
-        start=text.start + first.start,
-        line=text.line + first.line - 1,
-        column=column,
-    )
-    return rest, True
+    return text.part(first.start), True
 
 
 def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiveacid.config.keys import REGISTRY
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.show_create import show_create_table, show_create_view
 from hiveacid.errors import ConfigError, NoSuchPartitionError
 from hiveacid.sql.binding.view_text import view_of_ours
@@ -16,10 +17,10 @@ from hiveacid.table.partitions import partition_name, partitions_of, static_valu
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.core.model import TableName
+    from hiveacid.core.model import TableName, ViewDefinition
     from hiveacid.sql.execute.context import ExecutionContext
     from hiveacid.sql.statements import queries
-    from hiveacid.sql.statements.values import PartitionSpec, Properties
+    from hiveacid.sql.statements.values import PartitionSpec, Properties, TableRef
 
 
 def databases(execution: ExecutionContext, statement: queries.ShowDatabases) -> DataFrame:
@@ -43,35 +44,33 @@ def partitions(execution: ExecutionContext, statement: queries.ShowPartitions) -
         raise NoSuchPartitionError(f"table {table.name} is not partitioned")
     static = static_values(context, table, partition_values(execution, statement.partition))
     columns = [c.name for c in table.partition_columns]
-    found = [
+    matches = [
         partition.values
         for partition in partitions_of(context, table, execution.joined) or ()
         if static.items() <= dict(zip(columns, partition.values, strict=True)).items()
     ]
-    rows = sorted((partition_name(table, values),) for values in found)
+    rows = sorted((partition_name(table, values),) for values in matches)
     return string_rows(context.facts, ("partition",), rows)
 
 
 def create_table(execution: ExecutionContext, statement: queries.ShowCreateTable) -> DataFrame:
     """SHOW CREATE TABLE: one row a line."""
     with_database = statement.table.database is not None
-    view = view_of_ours(execution.context, statement.table)
-    if view is not None:
-        text = show_create_view(view, with_database=with_database)
+    relation = _find(execution, statement.table)
+    if isinstance(relation, TableDefinition):
+        text = show_create_table(relation, with_database=with_database)
     else:
-        table = execution.context.require(execution.find(statement.table))
-        text = show_create_table(table, with_database=with_database)
+        text = show_create_view(relation, with_database=with_database)
     return string_rows(execution.context.facts, ("createtab_stmt",), [(line,) for line in text.split("\n")])
 
 
 def properties(execution: ExecutionContext, statement: queries.ShowTableProperties) -> DataFrame:
     """SHOW TBLPROPERTIES."""
-    found = view_of_ours(execution.context, statement.table)
-    table = found or execution.context.require(execution.find(statement.table))
-    rows: list[Row] = list(table.properties)
+    relation = _find(execution, statement.table)
+    rows: list[Row] = list(relation.properties)
     if statement.key is not None:
-        missing = f"Table {table.name} does not have property: {statement.key}"
-        rows = [(statement.key, _property(table.properties, statement.key, missing))]
+        missing = f"Table {relation.name} does not have property: {statement.key}"
+        rows = [(statement.key, _property(relation.properties, statement.key, missing))]
     return string_rows(execution.context.facts, ("prpt_name", "prpt_value"), rows)
 
 
@@ -82,15 +81,16 @@ def _property(properties: Properties, key: str, missing: str) -> str:
 
 def columns(execution: ExecutionContext, statement: queries.ShowColumns) -> DataFrame:
     """SHOW COLUMNS: partition columns last."""
-    view = view_of_ours(execution.context, statement.table)
-    if view is not None:
-        names = [c.name for c in view.columns]
-    else:
-        table = execution.context.require(execution.find(statement.table))
-        names = [c.name for c in (*table.columns, *table.partition_columns)]
-    return string_rows(
-        execution.context.facts, ("field",), [(n,) for n in store_rows.matching(names, statement.pattern)]
-    )
+    relation = _find(execution, statement.table)
+    names = [column.name for column in relation.columns]
+    if isinstance(relation, TableDefinition):
+        names += [column.name for column in relation.partition_columns]
+    rows = [(name,) for name in store_rows.matching(names, statement.pattern)]
+    return string_rows(execution.context.facts, ("field",), rows)
+
+
+def _find(execution: ExecutionContext, ref: TableRef) -> TableDefinition | ViewDefinition:
+    return view_of_ours(execution.context, ref) or execution.context.require(execution.find(ref))
 
 
 def transactions(execution: ExecutionContext, _: queries.ShowTransactions) -> DataFrame:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import NoReturn, TypeVar
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.types import Primitive, parse_type_at
+from hiveacid.core.schema.types import parse_type_at
 from hiveacid.errors import ParseError
 from hiveacid.spark.parser.lexer import Token, TokenKind, is_script, string_value, tokenize
 from hiveacid.sql.statements.values import (
@@ -212,28 +213,30 @@ class Cursor:
 
     # ---- lists
 
-    def list_of(self, member: Callable[[], T]) -> tuple[T, ...]:
-        """Take ``(member, ...)``, at least one."""
+    def list_of(
+        self,
+        member: Callable[[], T],
+        name: Callable[[T], str] | None = None,
+        refusal: str = "{} stands twice in the list",
+    ) -> tuple[T, ...]:
+        """Take ``(member, ...)``, at least one; two members of one ``name`` are refused with the text ``refusal``."""
         self.expect("(")
-        members = [member()]
-        while self.take(","):
+        members: list[T] = []
+        names: set[str] = set()
+        while not members or self.take(","):
+            token = self.next
             members.append(member())
+            own_name = None if name is None else name(members[-1])
+            if own_name in names:
+                self.refuse(refusal.format(own_name), token)
+            names |= {own_name} if own_name is not None else set()
         if not self.take(")"):
             self.fail("',' or ')'")
         return tuple(members)
 
     def names(self, what: str) -> tuple[str, ...]:
         """Take ``(name, ...)``; the same name twice is refused."""
-        taken: set[str] = set()
-
-        def member() -> str:
-            token, name = self.next, self.name(what)
-            if name in taken:
-                self.refuse(f"{name} stands twice in the list", token)
-            taken.add(name)
-            return name
-
-        return self.list_of(member)
+        return self.list_of(lambda: self.name(what), str)
 
     def properties(self) -> Properties:
         """Take ``('key'='value', ...)``; sorted by key, the last of equal keys wins."""
@@ -252,12 +255,10 @@ class Cursor:
         type_text = self.type()
         return Column(name, type_text, self.string("a comment in quotes") if self.take("COMMENT") else None)
 
-    def type(self, *, primitive: bool = False) -> str:
-        """Take a type; return its normal text. With ``primitive`` a nested type is refused."""
+    def type(self) -> str:
+        """Take a type; return its normal text."""
         token = self.next
         found, end = parse_type_at(self.text, token.start, self.first_line)
-        if primitive and not isinstance(found, Primitive):
-            self.refuse("a partition column must be of a primitive type", token)
         while not self.at_end and self.next.start < end:
             self._at += 1
         return str(found)
@@ -314,8 +315,8 @@ class Cursor:
 
     def slice(self, first: Token, last: Token) -> Slice:
         """Return the text from one token to another."""
-        begin = bisect_left(self._tokens, first.start, key=_start)
-        end = bisect_left(self._tokens, last.start, key=_start)
+        begin = bisect_left(self._tokens, first.start, key=attrgetter("start"))
+        end = bisect_left(self._tokens, last.start, key=attrgetter("start"))
         return Slice.of_tokens(self.text, self._tokens[begin : end + 1])
 
     # ---- partitions
@@ -324,17 +325,11 @@ class Cursor:
         """Take ``PARTITION (...)`` if it comes next, else return an empty specification."""
         if not self.take("PARTITION"):
             return ()
-        taken: set[str] = set()
-
-        def member() -> PartitionItem:
-            token = self.next
-            item = self._partition_item(dynamic=dynamic, comparisons=comparisons)
-            if item.column in taken and not comparisons:
-                self.refuse(f"partition column {item.column} stands twice", token)
-            taken.add(item.column)
-            return item
-
-        return self.list_of(member)
+        return self.list_of(
+            lambda: self._partition_item(dynamic=dynamic, comparisons=comparisons),
+            None if comparisons else attrgetter("column"),
+            "partition column {} stands twice",
+        )
 
     def _partition_item(self, *, dynamic: bool, comparisons: bool) -> PartitionItem:
         token = self.next
@@ -349,10 +344,6 @@ class Cursor:
         expression = self.until(frozenset({","}), "a value")
         literal = _literal(self._tokens[before : self._at])
         return PartitionItem(name, expression, literal, operator, token.line, token.column)
-
-
-def _start(token: Token) -> int:
-    return token.start
 
 
 def _is_whole(text: str) -> bool:

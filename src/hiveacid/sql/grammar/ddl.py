@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 
 from hiveacid.core.compaction.sort_order import format_sort_order, parse_sort_order
 from hiveacid.core.model import Column
 from hiveacid.errors import ParseError, StatementError
-from hiveacid.sql.grammar.create import create_table
+from hiveacid.sql.grammar.create import QUERY_WORDS, create_table, query_of
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.grammar.view import alter_view, create_view
 from hiveacid.sql.statements import administration, definitions
-from hiveacid.sql.statements.values import PartitionSpec, Statement, TableRef
+from hiveacid.sql.statements.values import PartitionSpec, Properties, Statement, TableRef
 
 COMPACTIONS = frozenset({"minor", "major", "rebalance"})
 _DATABASE = ("DATABASE", "SCHEMA")
@@ -29,7 +29,7 @@ def create(cursor: Cursor) -> Statement:
         cursor.refuse("only views can be replaced", start)
     is_view = cursor.sees_any(_VIEW_WORDS) and not cursor.sees("TEMPORARY", "TABLE")
     if is_view:
-        return create_view(cursor, replace=orred)
+        return _create_view(cursor, is_replacing=orred)
     return create_table(cursor)
 
 
@@ -70,7 +70,7 @@ def alter(cursor: Cursor) -> Statement:
     """Parse behind ALTER."""
     kind = cursor.expect_one("TABLE", "VIEW", *_DATABASE)
     if kind == "VIEW":
-        return alter_view(cursor)
+        return _alter_view(cursor)
     if kind != "TABLE":
         name = cursor.name("a database name")
         cursor.expect("SET", "DBPROPERTIES")
@@ -123,16 +123,7 @@ def _cascade(cursor: Cursor) -> bool:
 
 
 def _new_columns(cursor: Cursor) -> tuple[Column, ...]:
-    taken: set[str] = set()
-
-    def member() -> Column:
-        token, column = cursor.next, cursor.column()
-        if column.name in taken:
-            cursor.refuse(f"column {column.name} stands twice", token)
-        taken.add(column.name)
-        return column
-
-    return cursor.list_of(member)
+    return cursor.list_of(cursor.column, attrgetter("name"), "column {} stands twice")
 
 
 def _add(cursor: Cursor, table: TableRef) -> Statement:
@@ -172,10 +163,14 @@ def _change_column(cursor: Cursor, table: TableRef) -> definitions.ChangeColumn:
 
 
 def _unset(cursor: Cursor, table: TableRef) -> definitions.UnsetTableProperties:
+    return definitions.UnsetTableProperties(table, *_unset_keys(cursor))
+
+
+def _unset_keys(cursor: Cursor) -> tuple[tuple[str, ...], bool]:
+    """Parse behind UNSET; return the keys, and whether IF EXISTS is written."""
     cursor.expect("TBLPROPERTIES")
     if_exists = cursor.take("IF", "EXISTS")
-    keys = cursor.list_of(lambda: cursor.string("a property's name in quotes"))
-    return definitions.UnsetTableProperties(table, keys, if_exists)
+    return cursor.list_of(lambda: cursor.string("a property's name in quotes")), if_exists
 
 
 def _compact(cursor: Cursor, table: TableRef, partition: PartitionSpec) -> administration.Compact:
@@ -216,3 +211,68 @@ def _compact_clause(cursor: Cursor, found: administration.Compact) -> administra
     if not cursor.take("WITH", "OVERWRITE", "TBLPROPERTIES"):
         cursor.fail("AND WAIT, POOL, CLUSTERED INTO, ORDER BY, WITH OVERWRITE TBLPROPERTIES or the end")
     return replace(found, properties=cursor.properties())
+
+
+def _create_view(cursor: Cursor, *, is_replacing: bool) -> Statement:
+    """Parse behind CREATE [OR REPLACE], from GLOBAL, TEMPORARY or VIEW on (``HiveParser.g``, createViewStatement)."""
+    shared = cursor.take("GLOBAL")
+    if cursor.take_one("TEMPORARY", "TEMP"):
+        cursor.expect("VIEW")
+        name = cursor.table("the view's name")
+        columns = cursor.names("a column name") if cursor.sees("(") else ()
+        cursor.expect("AS")
+        return definitions.CreateTemporaryView(name, query_of(cursor), columns, is_replacing, shared)
+    if shared:
+        cursor.fail("TEMPORARY")
+    cursor.expect("VIEW")
+    start = cursor.next
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    if if_not_exists and is_replacing:
+        cursor.refuse("a view is either replaced or left as it is", start)
+    name = cursor.table("the view's name")
+    named = cursor.list_of(lambda: _view_column(cursor), attrgetter("name")) if cursor.sees("(") else ()
+    comment, properties = _view_clauses(cursor)
+    cursor.expect("AS")
+    return definitions.CreateView(
+        name, query_of(cursor), named, comment, properties, if_not_exists, is_replacing
+    )
+
+
+def _view_column(cursor: Cursor) -> definitions.ViewColumn:
+    name = cursor.name("a column name")
+    return definitions.ViewColumn(
+        name, cursor.string("a comment in quotes") if cursor.take("COMMENT") else None
+    )
+
+
+def _view_clauses(cursor: Cursor) -> tuple[str | None, Properties]:
+    comment: str | None = None
+    properties: Properties | None = None
+    while not cursor.sees("AS"):
+        token = cursor.next
+        if cursor.take("COMMENT"):
+            if comment is not None:
+                cursor.refuse("COMMENT stands twice", token)
+            comment = cursor.string("a comment in quotes")
+            continue
+        if not cursor.take("TBLPROPERTIES"):
+            cursor.fail("COMMENT, TBLPROPERTIES or AS")
+        if properties is not None:
+            cursor.refuse("TBLPROPERTIES stands twice", token)
+        properties = cursor.properties()
+    return comment, properties or ()
+
+
+def _alter_view(cursor: Cursor) -> Statement:
+    """Parse behind ALTER VIEW (``AlterClauseParser.g``, alterViewStatementSuffix)."""
+    view = cursor.table("the view's name")
+    if cursor.take("RENAME", "TO"):
+        return definitions.RenameView(view, cursor.table("the new name"))
+    if cursor.take("SET", "TBLPROPERTIES"):
+        return definitions.SetViewProperties(view, cursor.properties())
+    if cursor.sees("UNSET", "TBLPROPERTIES"):
+        cursor.advance()
+        return definitions.UnsetViewProperties(view, *_unset_keys(cursor))
+    if not cursor.take("AS") and not cursor.sees_any(QUERY_WORDS):
+        cursor.fail("AS, RENAME TO, SET TBLPROPERTIES or UNSET TBLPROPERTIES")
+    return definitions.AlterView(view, query_of(cursor))

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from hiveacid.core.model import TableName
+from hiveacid.core.schema.types import position
 from hiveacid.spark.parser.lexer import Token, end_token, moved_to_start, tokenize
 
 Properties: TypeAlias = tuple[tuple[str, str], ...]
@@ -54,6 +55,18 @@ class Slice:
         if not self._source:
             return tokenize(self.text)
         return [*moved_to_start(self._source), end_token(self.text)]
+
+    def statement_position(self, line: int, column: int) -> tuple[int, int]:
+        """Return line and column in the statement for those in the piece."""
+        return line + self.line - 1, column + (self.column - 1 if line == 1 else 0)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Return line and column in the statement for an offset in the piece."""
+        return self.statement_position(*position(self.text, offset))
+
+    def part(self, start: int, end: int | None = None) -> Slice:
+        """Return the part of the piece from one offset to another (excluded)."""
+        return Slice(self.text[start:end], self.start + start, *self.position(start))
 
     def __str__(self) -> str:
         """Return the text."""
