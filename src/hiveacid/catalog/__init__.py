@@ -1,6 +1,6 @@
 """The catalog of a connection: databases, tables, partitions and views.
 
-``connection`` opens a warehouse and holds the verbs that are not SQL. ``ddl`` creates, alters, drops, truncates and
+``connection`` opens a warehouse and holds the operations that are not SQL. ``ddl`` creates, alters, drops, truncates and
 adopts tables; ``views`` does so for views. ``convert`` makes a plain table transactional, ``migrate`` moves tables
 between stores, ``opening`` finds the store of a warehouse. ``checks`` holds the rules for names, locations and properties.
 

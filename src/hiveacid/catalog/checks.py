@@ -1,4 +1,4 @@
-"""Names and locations that a new database or table may have, and properties that may be changed."""
+"""Rules for the names and locations of new databases and tables, and for changes of properties."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _LONGEST_DIRECTORY = 240  # bytes; file systems allow 255, and a renamed table's
 
 
 def check_name(what: str, name: str) -> None:
-    """Raise CatalogError for a name that could not be a directory's, or not be said in SQL.
+    """Raise CatalogError for a name that cannot be a directory name or cannot be written in SQL.
 
-    Hive allows letters, digits and underscores (``MetaStoreUtils.validateName``); blanks and signs do no harm
-    here, but a dot separates databases from tables, and a directory must stay where it belongs.
+    Hive allows letters, digits and underscores (``MetaStoreUtils.validateName``). Blanks and most other characters
+    are allowed here. A dot is not, because it separates database and table, nor is a slash, because the directory of a
+    table must be below that of its database.
     """
     broken = sorted({sign for sign in name if sign in _NOT_IN_NAMES or ord(sign) < _FIRST_PRINTABLE})
     if broken:
@@ -39,10 +40,11 @@ def check_name(what: str, name: str) -> None:
 
 
 def check_location(location: str, context: Context, own: TableName | None = None) -> None:
-    """Raise CatalogError for a directory that is, holds or lies in what belongs to something else.
+    """Raise CatalogError for a location that overlaps with that of another table or of the store.
 
-    Dropping or overwriting deletes a location: it may not be the warehouse, a database's or the store's
-    directory, nor touch another table's. ``own``: the table that it is for.
+    DROP and INSERT OVERWRITE delete a location. It must therefore not be, or contain, the directory of the warehouse
+    or of a database, and must not overlap with the directory of the store or of another table. ``own``: the table
+    that the location is for.
     """
     wanted = real_path(location)
     for taken, what in _taken(context, own):
@@ -72,7 +74,7 @@ def _taken(context: Context, own: TableName | None) -> Iterator[tuple[str, str]]
 
 
 def check_bucket_count(table: TableDefinition) -> None:
-    """Raise CatalogError for more buckets than a row id can name (``BucketCodec``: Hive fails at the first INSERT)."""
+    """Raise CatalogError for more buckets than a row id can hold (``BucketCodec``: Hive fails at the first INSERT)."""
     count = table.bucketing.count if table.bucketing else 0
     if table.kind is TableKind.FULL_ACID and count > MAX_BUCKET + 1:
         raise CatalogError(
@@ -91,7 +93,7 @@ def check_properties(table: TableDefinition, changes: Mapping[str, str]) -> None
 
 
 def refuse_reserved(name: TableName, properties: Iterable[str]) -> None:
-    """Raise CatalogError for properties that only this project may set."""
+    """Raise CatalogError for properties that only hiveacid itself may set."""
     for key in properties:
         if key.lower() in RESERVED_PROPERTIES:
             raise CatalogError(f"{name}: the property {key} is kept by hiveacid itself; leave it out")

@@ -56,7 +56,7 @@ def make_context(
 
 @dataclass
 class WarehouseConnection:
-    """The verbs of a connection that are not SQL; `hiveacid.sql.session.AcidSession` adds ``sql``."""
+    """The operations of a connection that are not SQL; `hiveacid.sql.session.AcidSession` adds ``sql``."""
 
     context: Context
     joined: Transaction | None = None
@@ -86,7 +86,7 @@ class WarehouseConnection:
     def transaction(self) -> Iterator[Self]:
         """Run several statements on several tables in one transaction: one snapshot, one commit.
 
-        An error rolls all of it back. Yields a connection whose tables belong to the transaction.
+        An error rolls back all statements. Yields a connection whose tables belong to the transaction.
         """
         if self.joined is not None:
             raise UnsupportedFeatureError("a transaction inside a transaction")
@@ -108,7 +108,7 @@ class WarehouseConnection:
         write_ids: ValidWriteIdList | None = None,
         txns: ValidTxnList | None = None,
     ) -> AcidTable:
-        """Register an existing directory as a table (``AcidSession.adopt`` reads the SQL)."""
+        """Register an existing directory as a table (``AcidSession.adopt`` accepts its DDL as SQL)."""
         ddl.adopt(self.context, table, write_ids, txns)
         return AcidTable(self.context, table.name)
 

@@ -1,9 +1,9 @@
-"""ALTER TABLE … SET TBLPROPERTIES ('transactional'='true' …): from plain to transactional, one way.
+"""Conversion by ALTER TABLE … SET TBLPROPERTIES ('transactional'='true' …), which cannot be undone.
 
 Rules: Hive's ``TransactionalValidationListener`` and ``AlterTableSetPropertiesOperation``, checked against 4.0.1. A
 conversion to full ACID moves no file: original rows get ids of write id 0, and the table's own write ids begin at
-10,000,001. A conversion to insert-only moves all files into ``delta_w_w_0000`` of its write id. They get second names
-there before the commit and lose the first ones after it, so readers see either the plain table or the converted one.
+10,000,001. A conversion to insert-only moves all files into ``delta_w_w_0000`` of its write id. It links them there
+before the commit and removes the old names after it, so readers see either the plain table or the converted one.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _WORDS = (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name)
 
 
 def target_kind(table: TableDefinition, changes: Mapping[str, str]) -> TableKind:
-    """Return what a table is to become by new properties. Raises CatalogError for what Hive refuses, too.
+    """Return the kind of a table after a change of properties. Raises CatalogError for changes that Hive refuses.
 
-    ``transactional_properties`` alone, which Hive keeps on a table that is not transactional, is refused as well.
+    Also refused is ``transactional_properties`` alone on a plain table, which Hive accepts and keeps.
     """
     lower = {key.lower(): value.lower() for key, value in changes.items()}
     wanted = lower.get(TRANSACTIONAL.name, "true" if table.kind is not TableKind.PLAIN else "false")
@@ -100,10 +100,11 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
 
 
 def _require_one_step(context: Context, table: TableDefinition, kind: TableKind) -> None:
-    """Refuse what takes a definition and files at once where a definition does not wait for a commit, as in a metastore.
+    """Refuse conversions that change definition and files if the store cannot change the definition at the commit.
 
-    Hive, too, would read the table in between, and as it is then if we died. An insert-only table has write ids already,
-    and a metastore begins to count them at the conversion to full ACID (``TransactionalValidationListener``).
+    In a Hive Metastore a new definition is visible before the commit. Hive would read the table in an intermediate
+    state, for ever if the conversion crashed. An insert-only table also has write ids already, but a metastore begins to
+    count them at the conversion to full ACID (``TransactionalValidationListener``).
     """
     if kind is table.kind or context.store.maintained_by_hiveacid():
         return
@@ -136,20 +137,20 @@ def _roots(context: Context, table: TableDefinition, txn: Transaction) -> list[s
 
 
 def _require_originals(context: Context, table: TableDefinition, txn: Transaction) -> None:
-    """Refuse names that are not those of Hive's writers, and files that are not ORC files of plain rows."""
+    """Refuse files that are not named like those of Hive's writers, or are not ORC files of plain rows."""
     for root in _roots(context, table, txn):
         listing = list_layout(context.fs, root)
-        strange = [path for path in listing.foreign if not path.startswith(("_", "."))]
-        strange += [directory.path for directory in listing.directories]
-        strange += [file.path for file in listing.originals if not _tells_bucket(file)]
-        if strange:
-            raise _bad_name(table, f"{root}/{strange[0]}")
+        refused = [path for path in listing.foreign if not path.startswith(("_", "."))]
+        refused += [directory.path for directory in listing.directories]
+        refused += [file.path for file in listing.originals if not _has_bucket_in_name(file)]
+        if refused:
+            raise _bad_name(table, f"{root}/{refused[0]}")
         for file in listing.originals:
             _require_plain(context, table, f"{root}/{file.path}", file)
 
 
 def _require_single_writes(context: Context, table: TableDefinition, txn: Transaction) -> None:
-    """Refuse an insert-only table whose files could not be told apart: full ACID reads no compacted raw files."""
+    """Refuse an insert-only table with compacted directories or other file names, which full ACID cannot read."""
     if file_kind(table.storage) is not FileKind.ORC:
         raise CatalogError(f"{table.name}: cannot become full ACID: it is not STORED AS ORC")
     partitions = partitions_of(context, table, txn)
@@ -161,14 +162,14 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
                     "read: INSERT OVERWRITE the table with its own rows first"
                 )
             for file in directory.files:
-                if not _tells_bucket(file):
+                if not _has_bucket_in_name(file):
                     raise _bad_name(table, f"{at.root}/{file.path}")
         for file in at.state.originals:
-            if not _tells_bucket(file):
+            if not _has_bucket_in_name(file):
                 raise _bad_name(table, f"{at.root}/{file.path}")
 
 
-def _tells_bucket(file: DataFile) -> bool:
+def _has_bucket_in_name(file: DataFile) -> bool:
     parsed = parse_original_file(file.name)
     return parsed is not None and parsed.bucket <= MAX_BUCKET
 
@@ -203,7 +204,7 @@ def _to_insert_only(
     roots = _roots(context, table, txn)
     _clear(context, table, roots)
     mark = f"{write_id}"
-    # from here on readers of the plain table pass over the directory that is being filled
+    # from here on readers of the plain table ignore the directory that is being filled
     context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: mark}))
     files = [(root, file) for root in roots for file in _data(context, table, root)]
     for root in roots:
@@ -215,7 +216,7 @@ def _to_insert_only(
 
 
 def _clear(context: Context, table: TableDefinition, roots: Sequence[str]) -> None:
-    """Remove what a conversion left that died; refuse other directories that would count as transactional."""
+    """Remove the directories of a crashed conversion; refuse other directories of the ACID layout."""
     last = WriteId(id_property(table, CONVERSION))
     left = DeltaName(is_delete=False, min_write_id=last, max_write_id=last, statement_id=0)
     for root in roots:

@@ -88,7 +88,10 @@ def create_database(context: Context, database: DatabaseDefinition, *, if_not_ex
 
 
 def drop_database(context: Context, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-    """Drop an empty database, or all of it with ``cascade``: nothing, if a table's files cannot be listed."""
+    """Drop an empty database or, with ``cascade``, a database and its tables and views.
+
+    Nothing is dropped if the files of one table cannot be listed.
+    """
     if context.catalog.get_database(name) is None:
         if if_exists:
             return
@@ -110,7 +113,7 @@ def drop_database(context: Context, name: str, *, if_exists: bool = False, casca
 
 
 def default_location(context: Context, name: TableName) -> str:
-    """Return where a new table goes: Hive's place, or one beside it while a renamed table still lives there."""
+    """Return the location of a new table: Hive's default, or one beside it while a renamed table still uses it."""
     database = context.catalog.get_database(name.database)
     if database is None:
         raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
@@ -120,7 +123,7 @@ def default_location(context: Context, name: TableName) -> str:
 
 
 def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
-    """Check a new table and fill in what Hive fills in: location, owner, time, transactional properties.
+    """Check a new table and set the defaults that Hive sets: location, owner, time, transactional properties.
 
     Raises AlreadyExistsError, NoSuchDatabaseError, CatalogError (the location of a transactional table is not empty).
     """
@@ -143,7 +146,7 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
         created_at=seconds,
         owner=table.owner or context.transactions.client.user,
     )
-    target_kind(replace(table, properties=()), dict(table.properties))  # raises for words that mean nothing
+    target_kind(replace(table, properties=()), dict(table.properties))  # raises for unknown values
     check_definition(made)
     check_bucket_count(made)
     if made.kind is not TableKind.PLAIN:
@@ -163,8 +166,8 @@ def require_unoccupied(context: Context, location: str) -> None:
 def create_table(context: Context, table: TableDefinition, *, if_not_exists: bool = False) -> None:
     """Create a table and its directory.
 
-    The lock waits for a CREATE TABLE AS SELECT of the same name: whichever comes second finds the table there,
-    and no file of the one lies in the directory of the other.
+    The lock waits for a CREATE TABLE AS SELECT of the same name. The second of the two then finds the table, and does
+    not write into the directory of the first.
     """
     if if_not_exists and _is_taken(context, table.name):
         return
@@ -182,7 +185,7 @@ def _is_taken(context: Context, name: TableName) -> bool:
 
 
 def drop_table(context: Context, name: TableName, *, if_exists: bool = False) -> None:
-    """Drop a table, and unless it is external, its files; those of others stay (`table.removal`)."""
+    """Drop a table and, unless it is external, its own files; foreign files stay (`table.cleaning.removal`)."""
     if context.catalog.get_table(name) is None:
         if context.catalog.get_view(name) is not None:
             raise CatalogError(f"{name} is a view: use DROP VIEW")
@@ -212,7 +215,7 @@ def add_columns(context: Context, name: TableName, columns: Sequence[Column]) ->
 
 
 def set_properties(context: Context, name: TableName, changes: Mapping[str, str]) -> None:
-    """Set table properties; 'transactional' converts the table (`convert`), other ways back are refused."""
+    """Set table properties; 'transactional' converts the table (`convert`) and cannot be set back."""
     table = context.require(name)
     check_properties(table, changes)
     asked = any(key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name) for key in changes)
@@ -248,7 +251,7 @@ def unset_properties(
 
 
 def rename_table(context: Context, name: TableName, new: TableName) -> None:
-    """Rename a table; its files stay where they are, so that running readers go on."""
+    """Rename a table; its location does not change, so running readers are not disturbed."""
     if context.catalog.get_database(new.database) is None:
         raise NoSuchDatabaseError(f"database {new.database} does not exist")
     check_name("a table called", new.name)
@@ -315,7 +318,7 @@ def drop_partitions(
         if not table.external:
             require_listable(context, [partition.location for partition in chosen])
         if chosen and table.kind is not TableKind.PLAIN and context.store.maintained_by_hiveacid():
-            # the rows go without a trace: a write id of its own tells the states before from those after
+            # no directory records the removal: a separate write id separates the snapshots before and after it
             record_history_start(context, name, txn.write_id(name))
         context.catalog.drop_partitions(name, chosen)
         if not table.external:
@@ -328,9 +331,9 @@ def drop_partitions(
 def truncate(
     context: Context, name: TableName, spec: Spec | None = None, joined: Transaction | None = None
 ) -> None:
-    """Remove all rows of a table or of the partitions of a (partial) spec: an empty base for each.
+    """Remove all rows of a table or of the partitions of a (partial) spec, by an empty base for each.
 
-    Open readers go on reading what was there.
+    Open readers still read their snapshot.
     """
     table = context.require(name)
     static = static_values(context, table, spec)
@@ -364,17 +367,18 @@ def adopt(
     write_ids: ValidWriteIdList | None,
     txns: ValidTxnList | None,
 ) -> None:
-    """Register a directory that another engine wrote as a table: no file is touched.
+    """Register a directory that another engine wrote as a table, without changing any file.
 
-    Without ``write_ids`` the highest write id on disk is the high watermark and nothing is open or aborted.
-    Open ids count as aborted: their writers cannot commit here. With ``txns`` what compactions left that had
-    not committed is passed over; without, every ``_v`` directory counts as committed. A database that the
-    DDL names is made if it is missing. Raises MissingDirectoryError, AlreadyExistsError.
+    ``write_ids``: its open ids count as aborted, because their writers cannot commit in this store. None: the highest
+    write id on disk is the high watermark, and no id is open or aborted. ``txns``: directories of compactions that it
+    does not list as committed are ignored. None: every ``_v`` directory counts as committed.
+
+    Creates the database if it is missing. Raises MissingDirectoryError, AlreadyExistsError.
     """
     if not context.store.maintained_by_hiveacid():
         raise UnsupportedFeatureError(
-            f"adopting {table.name} into a Hive Metastore: adopt it into a store of hiveacid's own (warehouse=), which "
-            "remembers what of its directories counts, and move it from there: hiveacid migrate"
+            f"{table.name} cannot be adopted into a Hive Metastore, which cannot record which of its directories are "
+            "valid: adopt it into a store of hiveacid's own (warehouse=), and move it from there by hiveacid migrate"
         )
     if not context.fs.exists(table.location):
         raise MissingDirectoryError("the table's directory does not exist", path=table.location)
@@ -382,7 +386,7 @@ def adopt(
     if context.catalog.get_database(table.name.database) is None:
         create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
     with context.transactions.scope(context.settings) as txn:
-        # No writer may take a write id before the list is there.
+        # No writer may take a write id before the write-id list is seeded.
         txn.lock([LockComponent(LockType.EXCLUSIVE, table.name.database, table.name.name)])
         _adopt(context, table, write_ids, txns)
 
@@ -430,7 +434,7 @@ def _seed(
 
 
 def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[int]]:
-    """Return the highest write id, that of a base, and all visibility transaction ids in directory names."""
+    """Return the highest write id of all directories, that of all bases, and all visibility transaction ids."""
     write_id = base = 0
     visible: set[int] = set()
     for root in roots:
@@ -438,7 +442,7 @@ def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[
             name = directory.name
             if max(*name.span, name.visibility_txn_id) > LAST_SEED:
                 raise BadDirectoryNameError(
-                    f"a table with ids above {LAST_SEED} cannot be taken over: no store counts on from there",
+                    f"a table with ids above {LAST_SEED} cannot be taken over: too few ids would remain for new writes",
                     path=f"{root}/{directory.path}",
                 )
             top = name.write_id if isinstance(name, BaseName) else name.max_write_id

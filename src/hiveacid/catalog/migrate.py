@@ -1,8 +1,8 @@
-"""Moving tables from one store to another: definitions and who owns the data. No file is touched.
+"""Migration of tables from one store to another: it moves definitions and write ids, and changes no file.
 
-A table is in one store at any time. While it moves, it is locked exclusively in both stores and marked in both. It is
-created in the new store and only then removed from the old one. Other clients refuse a table with the mark; the same
-call again completes an interrupted migration.
+Only one store owns a table at any time. During the move the table is locked exclusively in both stores and marked in
+both. It is created in the new store and only then removed from the old one. Other clients refuse a table with the mark.
+After an interruption the same call completes the migration.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ _SHOWN = 5  # transactions in a message
 
 @dataclass(frozen=True)
 class MigrationStore:
-    """A store that tables come from or go to; ``name``: what to call it (no password in it)."""
+    """Source or target of a migration; ``name``: its name in messages, without a password."""
 
     store: WarehouseStore
     name: str
 
     @property
     def is_hive3(self) -> bool:
-        """Tell a metastore whose Hive reads names of layout level hive3 only."""
+        """Tell whether the store is a metastore whose Hive reads only names of layout level hive3."""
         return self.store.layout_level() == "hive3"
 
 
 @dataclass(frozen=True)
 class MigratedTable:
-    """A table that was moved, or with ``dry_run`` could be."""
+    """A table that was moved, or that could be moved (``dry_run``)."""
 
     table: TableName
     kind: TableKind
@@ -77,7 +77,7 @@ class MigratedTable:
 
 @dataclass(frozen=True)
 class _TableState:
-    """State of a table that has to be the same in the target."""
+    """State of a table that a move must preserve."""
 
     table: TableDefinition
     partitions: tuple[Partition, ...]
@@ -96,7 +96,7 @@ class _TableState:
 
 @dataclass(frozen=True)
 class Migration:
-    """From one store to another, whose clocks and files are the same."""
+    """Migration between two stores with the same clock and the same files."""
 
     source: MigrationStore
     target: MigrationStore
@@ -115,11 +115,11 @@ class Migration:
         return [TableName(one, name) for one in known for name in store.list_views(one)]
 
     def move(self, name: TableName, *, dry_run: bool = False) -> MigratedTable | None:
-        """Move a table; None if that has been done before.
+        """Move a table; return None if an earlier call has moved it. ``dry_run``: only check.
 
-        Raises TransactionStateError while transactions are open, LockTimeoutError where somebody has the table,
-        AlreadyExistsError, NoSuchTableError, UnsupportedFeatureError for what the target cannot hold: then nothing
-        has changed. ``dry_run``: only look.
+        Raises TransactionStateError while transactions are open, LockTimeoutError if the table is in use,
+        AlreadyExistsError, NoSuchTableError, and UnsupportedFeatureError for a table that the target cannot hold. In
+        all these cases nothing has changed.
         """
         old, new = self.source.store.get_table(name), self.target.store.get_table(name)
         if old is None:
@@ -130,7 +130,7 @@ class Migration:
         with ExitStack() as stack:
             own = stack.enter_context(self._held(self.source, name))
             stack.enter_context(self._held(self.target, name))
-            self._require_nobody(own)
+            self._require_no_other_txns(own)
             state = self._state(name)
             self._check(state)
             if not dry_run:
@@ -138,10 +138,10 @@ class Migration:
             return state.moved
 
     def move_view(self, name: TableName) -> None:
-        """Move a view; what it reads has to be in the target.
+        """Move a view; the tables that it reads must already be in the target.
 
-        Raises AlreadyExistsError where the target has something else of that name, LockTimeoutError, and what its store
-        says of a view that it cannot keep: then nothing has changed.
+        Raises AlreadyExistsError if the target has another table or view of that name, LockTimeoutError, and the error
+        of the target's store for a view that it cannot keep. In all these cases nothing has changed.
         """
         source, target = self.source.store, self.target.store
         with self._held(self.source, name), self._held(self.target, name):
@@ -160,7 +160,7 @@ class Migration:
                 raise
 
     def _ended(self, name: TableName, new: TableDefinition | None, *, dry_run: bool) -> None:
-        """Take the mark off a table that was interrupted at the very end."""
+        """Remove the mark from a table whose migration was interrupted before its last step."""
         if new is None:
             raise NoSuchTableError(f"table {name} is neither in {self.source.name} nor in {self.target.name}")
         if MIGRATION.of(new) is None:
@@ -170,7 +170,7 @@ class Migration:
             self.target.store.alter_table(name, _unmarked(new))
 
     def _require_ours(self, there: TableDefinition) -> None:
-        """Refuse a table of the target that no call like this one has begun to make."""
+        """Refuse a table of the target that was not created by an earlier call of this migration."""
         mark = MIGRATION.of(there)
         if mark == self.source.name:
             return
@@ -195,7 +195,7 @@ class Migration:
         finally:
             beats.close()
 
-    def _require_nobody(self, own: TxnId) -> None:
+    def _require_no_other_txns(self, own: TxnId) -> None:
         """Refuse while other transactions are open: the new store's cleaner would not know of their snapshots."""
         others = [one for one in self.source.store.valid_txns().open if one != own]
         if others:
@@ -205,7 +205,7 @@ class Migration:
                 "or writes there; SHOW TRANSACTIONS says whose they are"
             )
 
-    # --- what there is ---------------------------------------------------------------------------
+    # --- state of the source ---------------------------------------------------------------------
     def _state(self, name: TableName) -> _TableState:
         store = self.source.store
         table = store.get_table(name)
@@ -244,13 +244,13 @@ class Migration:
         return visible, base
 
     def _check(self, state: _TableState) -> None:
-        """Refuse what the target could not hold, before anything is changed."""
+        """Refuse a table that the target cannot hold, before anything is changed."""
         table = state.table
         if CONVERSION.of(table) is not None:
             raise UnsupportedFeatureError(f"{table.name} is being converted; let that end first")
         for constraint in self.source.store.enabled_constraints(table.name):
             raise UnsupportedFeatureError(
-                f"{table.name} has the enabled {constraint}, which would get lost on the way: ALTER TABLE {table.name} "
+                f"{table.name} has the enabled {constraint}, which the migration would lose: ALTER TABLE {table.name} "
                 f"DROP CONSTRAINT {constraint.name} in Hive first"
             )
         if self.target.store.maintained_by_hiveacid():
@@ -258,7 +258,7 @@ class Migration:
         if state.invalid:
             raise UnsupportedFeatureError(
                 f"{table.name} has directories of compactions that did not commit (transactions {state.invalid[:_SHOWN]}), "
-                "which a metastore would believe: let the cleaner do its work first (acid.clean())"
+                "which a metastore would treat as committed: run the cleaner first (acid.clean())"
             )
         if self.target.is_hive3 and state.visible:
             raise UnsupportedFeatureError(
@@ -266,10 +266,10 @@ class Migration:
                 "into a new table there"
             )
 
-    # --- what is done ----------------------------------------------------------------------------
+    # --- changes of both stores ------------------------------------------------------------------
     def _carry_over(self, state: _TableState, *, begun: bool) -> None:
         name, source, target = state.table.name, self.source.store, self.target.store
-        if begun:  # interrupted before; nobody can have used it
+        if begun:  # an earlier call was interrupted; its table in the target cannot have been used
             self._require_unused(state)
             self._drop_ours(name)
         source.alter_table(name, state.table.with_properties({MIGRATION.name: self.target.name}))
@@ -288,7 +288,10 @@ class Migration:
         target.alter_table(name, _unmarked(definition))
 
     def _drop_ours(self, name: TableName) -> None:
-        """Drop the table that this migration began in the target; Hive's CREATE TABLE ignores our locks, so check its mark."""
+        """Drop the table that this migration created in the target, if it has the migration's mark.
+
+        Hive's CREATE TABLE ignores hiveacid's locks, so there may be another table of that name.
+        """
         made = self.target.store.get_table(name)
         if made is not None and MIGRATION.of(made) == self.source.name:
             self.target.store.drop_table(name)
@@ -301,8 +304,8 @@ class Migration:
         ids = store.valid_write_ids(store.valid_txns(), [name])[name]
         if ids.high_watermark > state.high_watermark:
             raise CatalogError(
-                f"{name} was written to in {self.target.name} while it was on its way there (write id "
-                f"{ids.high_watermark}); the table in {self.source.name} does not know of it: decide which one is to go"
+                f"{name} was written to in {self.target.name} while it was being moved there (write id "
+                f"{ids.high_watermark}); the table in {self.source.name} lacks that write: decide which one to drop"
             )
 
     def _make_database(self, name: str) -> None:
@@ -311,12 +314,12 @@ class Migration:
             create_database_if_missing(self.target.store, found)
 
     def _translated(self, state: _TableState) -> TableDefinition:
-        """Return the definition as the target needs it, marked."""
+        """Return the definition for the target, with the migration's mark."""
         changed = {MIGRATION.name: self.source.name}
         if not self.source.store.maintained_by_hiveacid() and state.newest_base:
             changed[HISTORY_FROM.name] = str(
                 state.newest_base
-            )  # Hive's cleaner leaves no note of what it took
+            )  # Hive's cleaner does not record what it removed
         if state.visible and self.target.store.maintained_by_hiveacid():
             changed[ADOPTED_TXN.name] = str(state.visible[-1])
             if state.invalid:
@@ -334,11 +337,11 @@ class Migration:
         if state.visible:
             target.seed_txns(TxnId(state.visible[-1]))
             if not target.maintained_by_hiveacid():
-                self._require_believed(state)
+                self._require_committed_in_target(state)
         if state.high_watermark:
             target.seed_write_ids(name, state.high_watermark, state.aborted)
 
-    def _require_believed(self, state: _TableState) -> None:
+    def _require_committed_in_target(self, state: _TableState) -> None:
         txns = self.target.store.valid_txns()
         lost = [one for one in state.visible if not txns.is_valid(TxnId(one))]
         if lost:

@@ -1,4 +1,4 @@
-"""Opening a warehouse's store; no Spark needed."""
+"""Open the store of a warehouse, without Spark."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def open_store(
 ) -> tuple[WarehouseStore, str]:
     """Open (or make) a warehouse's store; return it and the warehouse's absolute path.
 
-    ``store``: an SQLAlchemy URL, or ``thrift://host:9083[,host2]`` for a Hive Metastore, whose default database says
-    where the warehouse is; default: SQLite inside of the warehouse directory. Raises ConfigError, StorageError,
-    StoreUnavailableError, StoreVersionError, MisplacedStoreError.
+    ``store``: an SQLAlchemy URL, or ``thrift://host:9083[,host2]`` for a Hive Metastore. The default is SQLite inside of
+    the warehouse directory. ``warehouse`` may be None with a metastore, whose default database then gives its path.
+    Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError, MisplacedStoreError.
     """
     if store is not None and is_metastore(store):
         return _open_metastore(warehouse, store, settings, clock)
@@ -52,7 +52,7 @@ def open_store(
     elif store is None:
         raise ConfigError(
             f"the warehouse {root} needs store=: an SQLite database can't lie there; give the URL of a PostgreSQL or "
-            "MySQL database that all who use the warehouse reach, or thrift://… of a Hive Metastore"
+            "MySQL database that all clients of the warehouse can reach, or thrift://… of a Hive Metastore"
         )
     opened = SqlStore(store or sqlite_url(file), clock=clock, limits=Limits.of(settings))
     try:
@@ -65,7 +65,7 @@ def open_store(
 
 
 def require_existing_warehouse(warehouse: str | None, store: str | None) -> None:
-    """Refuse a local warehouse that is not there, where none is to be made: its path is misspelt. Raises ConfigError."""
+    """Raise ConfigError for a local warehouse that does not exist, in commands that must not create one."""
     if store is None and warehouse and "://" not in warehouse and not Path(absolute(warehouse)).is_dir():
         raise ConfigError(f"there is no warehouse at {warehouse}: CREATE TABLE by hiveacid sql makes one")
 
@@ -73,7 +73,7 @@ def require_existing_warehouse(warehouse: str | None, store: str | None) -> None
 def _open_metastore(
     warehouse: str | None, store: str, settings: Settings, clock: Clock
 ) -> tuple[WarehouseStore, str]:
-    from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415 - only who has one pays for it
+    from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415 - slow; only metastores need it
     from hiveacid.stores.limits import Limits  # noqa: PLC0415
 
     opened = MetastoreStore(store, clock=clock, limits=Limits.of(settings), owner=this_client().user)
@@ -86,7 +86,7 @@ def _open_metastore(
 
 
 def warehouse_of(catalog: Catalog, given: str | None) -> str:
-    """Return the absolute path that new databases go below: the one given, else the default database's."""
+    """Return the absolute path below which new databases are created: the given one, else the default database's."""
     default = catalog.get_database("default")
     place = given or (default.location if default else "")
     if not place:
@@ -95,14 +95,14 @@ def warehouse_of(catalog: Catalog, given: str | None) -> str:
 
 
 def settings_of_store(opened: WarehouseStore, given: Mapping[str, str]) -> dict[str, str]:
-    """Return a session's settings with those that its store implies: the layout that a metastore's Hive reads."""
+    """Return a session's settings with the layout level that its store implies: that of a metastore's Hive."""
     level = opened.layout_level()
     implied = {} if level is None else {keys.LAYOUT_LEVEL.name: level}
     return implied | dict(given)
 
 
 def create_database_if_missing(catalog: Catalog, database: DatabaseDefinition) -> None:
-    """Create a database; one that another process made at the same moment is as good."""
+    """Create a database unless it exists; another process may create it at the same time."""
     try:
         catalog.create_database(database)
     except AlreadyExistsError:

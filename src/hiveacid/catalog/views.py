@@ -1,4 +1,4 @@
-"""Views in the catalog: create, replace, alter, drop. What their texts mean is the business of ``sql``."""
+"""Views in the catalog: create, replace, alter, drop. The package ``sql`` interprets their texts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def require_view(context: Context, name: TableName) -> ViewDefinition:
 
 
 def require_free_view_name(context: Context, name: TableName, *, replaces: bool = False) -> None:
-    """Raise AlreadyExistsError, NoSuchDatabaseError or CatalogError unless a view may be called so."""
+    """Raise AlreadyExistsError, NoSuchDatabaseError or CatalogError unless a view may have this name."""
     if context.catalog.get_database(name.database) is None:
         raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
     if context.catalog.get_table(name) is not None:
@@ -40,7 +40,7 @@ def require_free_view_name(context: Context, name: TableName, *, replaces: bool 
 
 
 def create_view(context: Context, view: ViewDefinition, *, replaces: bool = False) -> None:
-    """Create a view, or put it in the place of the one that is there."""
+    """Create a view, or replace the existing one (``replaces``)."""
     made = replace(
         view,
         created_at=context.clock.now() // 1000,
@@ -74,7 +74,7 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
 
 
 def unset_properties(context: Context, name: TableName, keys: Sequence[str], *, if_exists: bool) -> None:
-    """Take properties off a view; CatalogError for one that it does not have, unless ``if_exists``."""
+    """Remove properties of a view. Raises CatalogError for one that it does not have, unless ``if_exists``."""
 
     def edit(view: ViewDefinition) -> ViewDefinition:
         known = dict(view.properties)
@@ -87,7 +87,7 @@ def unset_properties(context: Context, name: TableName, keys: Sequence[str], *, 
 
 
 def drop_view(context: Context, name: TableName) -> None:
-    """Drop a view; what it reads stays."""
+    """Drop a view; the tables that it reads stay."""
     with _exclusive_name(context, name):
         require_view(context, name)
         context.catalog.drop_view(name)

@@ -38,10 +38,10 @@ TXN_TIMEOUT = duration(
     "A transaction without a heartbeat for this long is aborted. We heartbeat at half of it.",
 )
 MAX_OPEN_TXNS = count(
-    "hive.max.open.txns", "100000", "No transaction is opened beyond this number of open ones.", minimum=1
+    "hive.max.open.txns", "100000", "Highest number of open transactions in the store.", minimum=1
 )
 TXN_MAX_OPEN_BATCH = count(
-    "hive.txn.max.open.batch", "1000", "Most transactions that one call may open.", minimum=1
+    "hive.txn.max.open.batch", "1000", "Highest number of transactions that one call may open.", minimum=1
 )
 LOCK_NUMRETRIES = count(
     "hive.lock.numretries", "100", "How often a waiting lock is checked before error 10307.", minimum=0
@@ -74,8 +74,8 @@ XLOCK_CTAS = flag(
 RETRY_SNAPSHOT = count(
     "hive.txn.retrysnapshot.max.count",
     "5",
-    "How often a statement takes a new snapshot when its first one was out of date once it had its "
-    "locks, or when another writer committed first.",
+    "How often a statement starts again with a new snapshot, because the first one was outdated when the locks were "
+    "granted, or because another writer committed first.",
     minimum=0,
 )
 DML_EVENTS = choice(
@@ -116,12 +116,12 @@ CREATE_AS_INSERT_ONLY = flag(
 DEFAULT_FILE_FORMAT = choice(
     "hive.default.fileformat",
     ("TextFile", "ORC", "Parquet", "Avro"),
-    "Format of a new table whose statement names none. Transactional ones are ORC all the same.",
+    "Format of a new table whose statement names none. Transactional tables are ORC in any case.",
 )
 DEFAULT_FILE_FORMAT_MANAGED = choice(
     "hive.default.fileformat.managed",
     ("none", "TextFile", "ORC", "Parquet", "Avro"),
-    "The same for managed tables; none: as hive.default.fileformat says.",
+    "The same for managed tables; none: hive.default.fileformat decides.",
 )
 
 # --- files --------------------------------------------------------------------------------------
@@ -160,14 +160,14 @@ SINGLE_BUCKET = flag(
 EVENTS_IN_MEMORY = count(
     "hive.transactional.events.mem",
     "10000000",
-    "Up to this many delete events of a snapshot are read by the driver and become bits; more are joined. Each takes "
-    "some 50 bytes while they are read.",
+    "Up to this many delete events of a snapshot become a bitmap, which the driver builds; more are joined. Building "
+    "takes about 50 bytes of the driver's memory for each event.",
     minimum=0,
 )
 BROADCAST_DELETE_EVENTS = count(
     "hiveacid.read.broadcast.delete.events",
     "2000000",
-    "Up to this many delete events are sent to every task where they are joined; more are joined by a shuffle.",
+    "Up to this many delete events are broadcast to all tasks for the join; more are joined by a shuffle.",
     "none: Hive has no such join",
     minimum=0,
 )
@@ -182,7 +182,7 @@ SNAPSHOT_LEASE = duration(
 INITIATOR_ON = flag(
     "hive.compactor.initiator.on",
     "true",
-    "false: the initiator looks for nothing, and only COMPACT puts a compaction into the queue.",
+    "false: the initiator does nothing; only COMPACT requests compactions.",
     "false; here an initiator runs only in `hiveacid services` or with hiveacid.auto_compact",
 )
 CLEANER_ON = flag("hive.compactor.cleaner.on", "true", "Remove obsolete directories.")
@@ -194,34 +194,34 @@ CHECK_INTERVAL = duration("hive.compactor.check.interval", "300s", "Time between
 DELTA_NUM_THRESHOLD = count(
     "hive.compactor.delta.num.threshold",
     "10",
-    "More delta directories than this call for a minor compaction.",
+    "More delta directories than this cause a minor compaction.",
 )
 DELTA_PCT_THRESHOLD = ratio(
     "hive.compactor.delta.pct.threshold",
     "0.1",
-    "Deltas larger than this fraction of the base call for a major compaction.",
+    "Deltas larger than this fraction of the base cause a major compaction.",
 )
 ABORTED_TXN_THRESHOLD = count(
     "hive.compactor.abortedtxn.threshold",
     "1000",
-    "More aborted transactions than this call for a major compaction.",
+    "More aborted transactions than this cause a major compaction.",
 )
 ABORTED_TXN_TIME_THRESHOLD = duration(
     "hive.compactor.aborted.txn.time.threshold",
     "12h",
-    "An aborted transaction older than this calls for a compaction; negative: never.",
+    "An aborted transaction older than this causes a compaction; negative: never.",
     bare_unit="h",
 )
 FAILED_COMPACTS_THRESHOLD = count(
     "hive.compactor.initiator.failed.compacts.threshold",
     "2",
-    "After this many failures in a row nothing is compacted by itself any more.",
+    "After this many failures in a row, automatic compaction of the table or partition stops.",
     minimum=1,
 )
 FAILED_RETRY_TIME = duration(
     "hive.compactor.initiator.failed.retry.time",
     "7d",
-    "When the last failure is older than this, it is tried again all the same; 0: never.",
+    "When the last failure is older than this, automatic compaction starts again; 0: never.",
     bare_unit="d",
 )
 WORKER_POOL = text(
@@ -247,7 +247,8 @@ WORKER_MAX_SLEEP = duration(
 HOUSEKEEPER_INTERVAL = duration(
     "metastore.acid.housekeeper.interval",
     "60s",
-    "Time between two turns of the housekeeper, who ends silent transactions and drops old rows.",
+    "Time between two turns of the housekeeper, which aborts transactions without heartbeat and deletes old rows of "
+    "the store.",
 )
 COMPACT_INSERT_ONLY = flag(
     "hive.compactor.compact.insert.only", "true", "Compact insert-only tables as well."
@@ -267,16 +268,20 @@ DELAYED_CLEANUP = flag(
     "Keep obsolete directories for hive.compactor.cleaner.retention.time.seconds after a compaction.",
 )
 CLEANER_RETENTION = duration(
-    "hive.compactor.cleaner.retention.time.seconds", "300s", "How long, if delayed cleanup is enabled."
+    "hive.compactor.cleaner.retention.time.seconds",
+    "300s",
+    "How long the cleaner keeps obsolete directories, if delayed cleanup is enabled.",
 )
 CLEANER_MAX_RETRIES = count(
     "hive.compactor.cleaner.retry.maxattempts",
     "5",
-    "Attempts to clean before it counts as failed.",
+    "Attempts to clean after a compaction before it counts as failed.",
     minimum=0,
 )
 CLEANER_RETRY_RETENTION = duration(
-    "hive.compactor.cleaner.retry.retention.time", "300s", "Wait before the first new attempt; doubles."
+    "hive.compactor.cleaner.retry.retention.time",
+    "300s",
+    "Wait before the second attempt to clean; it doubles with every further one.",
 )
 HISTORY_SUCCEEDED = count(
     "hive.compactor.history.retention.succeeded", "3", "Succeeded compactions kept per table or partition."
@@ -285,7 +290,9 @@ HISTORY_FAILED = count(
     "hive.compactor.history.retention.failed", "3", "Failed compactions kept per table or partition."
 )
 HISTORY_DID_NOT_INITIATE = count(
-    "hive.compactor.history.retention.did.not.initiate", "2", "Compactions kept that did not begin."
+    "hive.compactor.history.retention.did.not.initiate",
+    "2",
+    "Compactions that did not begin, kept per table or partition.",
 )
 HISTORY_REFUSED = count(
     "hive.compactor.history.retention.refused", "3", "Refused compactions kept per table or partition."
@@ -293,21 +300,21 @@ HISTORY_REFUSED = count(
 HISTORY_TIMEOUT = duration(
     "metastore.compactor.history.retention.timeout",
     "7d",
-    "Compactions that failed or did not begin are forgotten when they are older than this and a later one "
-    "of the same place succeeded.",
+    "A compaction that failed or did not begin is deleted from the history at this age, once a later one of the same "
+    "table or partition has succeeded.",
     bare_unit="d",
 )
 COMMITS_RETENTION = duration(
     "hiveacid.commits.retention",
     "30d",
-    "How long a store remembers who committed what and when, which the history of a table and reading as of a "
-    "timestamp need. Files are kept for as long as the table property hiveacid.history.retention says.",
+    "How long a store keeps the records of commits, which the history of a table and reading as of a timestamp need. "
+    "The table property hiveacid.history.retention decides how long files are kept.",
     bare_unit="d",
 )
 AUTO_COMPACT = flag(
     "hiveacid.auto_compact",
     "false",
-    "Compact by itself, in the background of this session: for people who run no service.",
+    "Compact and clean automatically in the background of this session, without a service process.",
 )
 PRIORITY = count(
     "hiveacid.compactor.priority",
@@ -317,25 +324,25 @@ PRIORITY = count(
 COMPACT_HERE = flag(
     "hiveacid.compactor.here",
     "false",
-    "With a Hive Metastore (4.x): COMPACT is done by this session at once. false: by a worker that takes the request "
-    "from the metastore's queue, of Hive or of `hiveacid services`.",
+    "With a Hive Metastore (4.x): this session carries out COMPACT at once. false: a worker of Hive or of "
+    "`hiveacid services` takes the request from the metastore's queue.",
 )
 COMPACT_THREADS = count(
     "hiveacid.compactor.threads",
     "4",
-    "How many partitions a COMPACT of several works at once, each in a job of its own.",
+    "How many partitions one COMPACT compacts at the same time, each in a job of its own.",
     minimum=1,
 )
 TARGET_FILE_SIZE = size(
     "hiveacid.compactor.target.file.size",
     "268435456",
-    "Bytes that a file made by a rebalance compaction without CLUSTERED INTO should have at least.",
+    "Smallest desired size in bytes of the files that a rebalance compaction without CLUSTERED INTO writes.",
 )
 UNSORTED_FILE_SIZE = size(
     "hiveacid.compactor.unsorted.file.size",
     "8388608",
-    "Size from which a compaction does not sort a file again, if its rows are below all others of its bucket (a base, "
-    "and large deltas on top of it). For a file that is most of its bucket an eighth of the size is enough.",
+    "Size from which a compaction copies a file without sorting it. Its keys must be below all others of the bucket, as "
+    "those of a base and of large deltas above it. For a file with three quarters of its bucket an eighth is enough.",
 )
 
 SECTIONS: tuple[Section[AnySetting], ...] = divide_into_sections(

@@ -1,8 +1,8 @@
 """Registry of table properties: every key of TBLPROPERTIES and of a SerDe that the code reads or writes.
 
-Other keys are kept with the table and shown, and change nothing. The page ``docs/table-properties.md`` is made from
-this module by ``tools/generated_pages.py``. The package ``core`` imports nothing from here: the registry takes the names
-of the keys that ``core`` reads from there.
+Other keys are kept with the table and shown, and change nothing. ``tools/generated_pages.py`` generates the page
+``docs/table-properties.md`` from this module. The package ``core`` must not import it. The names of keys that ``core``
+reads are therefore defined there and imported here.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from hiveacid.core.schema import evolution, storage_formats
 
 @dataclass(frozen=True)
 class TableProperty:
-    """A table property. Keys are compared without case, as Hive does.
+    """A table property. Keys are compared without case, as in Hive.
 
-    ``kind``: the type of its value as users read it. ``default``: what counts without it. ``origin``: whose key it is.
+    ``kind``: type of its value as documented for users. ``default``: effect of its absence, for users. ``origin``: the
+    project that defines the key.
     """
 
     name: str
@@ -32,7 +33,7 @@ class TableProperty:
     origin: str = "Hive"
 
     def of(self, table: TableDefinition) -> str | None:
-        """Return the text that a table has for the property; None without one."""
+        """Return the text of the property of a table; None if the table does not have it."""
         return table.property(self.name)
 
 
@@ -41,7 +42,7 @@ TRANSACTIONAL = TableProperty(
     model.TRANSACTIONAL,
     "true",
     "absent",
-    "Makes the table transactional. It cannot be taken back.",
+    "Makes the table transactional. It cannot be undone.",
 )
 TRANSACTIONAL_PROPERTIES = TableProperty(
     model.TRANSACTIONAL_PROPERTIES,
@@ -134,7 +135,8 @@ HISTORY_RETENTION = TableProperty(
     "hiveacid.history.retention",
     "duration",
     "0",
-    "How long the cleaner keeps what a compaction or an overwrite replaced, for time travel and change feeds (`7d`, a number of seconds).",
+    "How long the cleaner keeps directories that a compaction or an overwrite replaced, for time travel and change feeds "
+    "(`7d`, or a number of seconds).",
     "hiveacid",
 )
 
@@ -155,7 +157,7 @@ COLLECTION_DELIMITER = TableProperty(
     "Separates elements of an array and fields of a struct (COLLECTION ITEMS TERMINATED BY).",
 )
 COLLECTION_DELIMITER_HIVE2 = TableProperty(
-    "colelction.delim", "byte", r"\002", "The same as Hive spelt it before version 3."
+    "colelction.delim", "byte", r"\002", "The same property in Hive's spelling before version 3."
 )
 MAP_KEY_DELIMITER = TableProperty(
     storage_formats.MAP_KEY_DELIMITER,
@@ -212,14 +214,14 @@ ADOPTED_TXN = TableProperty(
     "hiveacid.adopted.txn",
     "int",
     "absent",
-    "Highest transaction id of the directories that an adopted or migrated table brought along.",
+    "Highest transaction id in the directory names of an adopted or migrated table at that moment.",
     "hiveacid",
 )
 ADOPTED_INVALID = TableProperty(
     "hiveacid.adopted.invalid.txns",
     "list of int",
     "absent",
-    "Transaction ids up to that one whose directories do not count.",
+    "Transaction ids up to hiveacid.adopted.txn whose directories are ignored, because they did not commit.",
     "hiveacid",
 )
 HISTORY_FROM = TableProperty(
@@ -233,8 +235,8 @@ CONVERSION = TableProperty(
     "hiveacid.conversion",
     "int",
     "absent",
-    "Write id under which the files of a plain table move into a delta directory. Readers of the plain table ignore that "
-    "directory; readers of the transactional one ignore files that still lie beside it.",
+    "Write id of the delta directory into which the files of a plain table move. Readers of the plain table ignore that "
+    "directory; readers of the transactional one ignore files that are still outside of it.",
     "hiveacid",
 )
 MIGRATION = TableProperty(

@@ -1,4 +1,4 @@
-"""Comparison of two DataFrames: the same rows, each as often, in any order."""
+"""Comparison of two DataFrames as multisets of rows: the order does not matter, the number of duplicates does."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class DifferenceError(Exception):
 def fingerprint(frame: DataFrame, columns: Sequence[str]) -> tuple[int, int, int]:
     """Return the number of rows and two order-free checksums over every value of every row.
 
-    Each row is hashed whole with xxhash64, once as it is and once behind a salt; the hashes are summed
-    exactly. Nulls are marked, because Spark's hash of a null leaves the seed as it was.
+    Each row is hashed with xxhash64, once alone and once with a salt before it; the sums of the hashes are exact. A
+    flag marks each null, because Spark's hash ignores nulls.
     """
     cells = [cell for name in columns for cell in (F.col(name), F.col(name).isNull())]
     row = frame.select(
@@ -34,7 +34,7 @@ def fingerprint(frame: DataFrame, columns: Sequence[str]) -> tuple[int, int, int
 
 
 def require_equal(name: str, actual: DataFrame, expected: DataFrame) -> int:
-    """Return the number of rows; DifferenceError, with some differing rows, where the two differ."""
+    """Return the number of rows. Raises DifferenceError, with some differing rows, if the two frames differ."""
     columns = expected.columns
     if sorted(actual.columns) != sorted(columns):
         message = f"{name} has columns {actual.columns}, plain Spark has {columns}"

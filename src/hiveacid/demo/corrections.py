@@ -1,7 +1,7 @@
 """The changes that arrive while the demo runs: corrections of dimensions, late delays, deletions.
 
-All of them follow from the data, so that every run makes the same ones. ``op`` says what a correction
-does: u changes or adds a row, d removes it.
+All changes are computed from the data, so every run makes the same ones. The column ``op`` is the operation of a
+correction: u updates or adds a row, d deletes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CORRECTION_HOURS = (6, 7, 8, 9, 10, 11)
 OLDEST_YEAR = 1988
 
-# Destinations of flights that the list of airports has forgotten: code, name, latitude, longitude, feet.
+# Destinations of flights that are missing in the list of airports: code, name, latitude, longitude, altitude in feet.
 MISSING_AIRPORTS = (
     ("SJU", "Luis Munoz Marin Intl", 18.4394, -66.0018, 9),
     ("BQN", "Rafael Hernandez", 18.4949, -67.1294, 237),
@@ -34,12 +34,12 @@ AIRLINE_CORRECTIONS = (
 
 
 def airlines(spark: SparkSession) -> DataFrame:
-    """Return two renamed airlines, a new one, and one that is struck off."""
+    """Return corrections that rename two airlines, add one and delete one."""
     return spark.createDataFrame([*AIRLINE_CORRECTIONS], "carrier string, name string, op string")
 
 
 def airports(spark: SparkSession, source: Source) -> DataFrame:
-    """Return airports with 'Intl' in their names written out, and four that were missing."""
+    """Return corrections that spell out 'Intl' in the names of airports, and add four missing airports."""
     renamed = source.airports.where("name LIKE '% Intl'").withColumn(
         "name", F.regexp_replace("name", " Intl$", " International")
     )
@@ -51,10 +51,10 @@ def airports(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def planes(source: Source, hour: int) -> DataFrame:
-    """Return what the hangar reports of the planes that leave in one hour of 1 February.
+    """Return corrections of the planes that depart in one hour of 1 February.
 
-    Unknown planes are added, known ones get their engine and, where it was unknown, a year; those built
-    before 1988 are struck off.
+    They add unknown planes, correct the engines of known ones, and set missing years. They delete planes built before
+    1988.
     """
     seen = (
         source.flights.where((F.col("month") == 2) & (F.col("day") == 1) & (F.col("hour") == hour))  # noqa: PLR2004
@@ -74,7 +74,7 @@ def planes(source: Source, hour: int) -> DataFrame:
 
 
 def forgotten_planes(source: Source, months: int) -> tuple[str, ...]:
-    """Return the tail numbers whose owners ask to be forgotten: the three that flew most."""
+    """Return the tail numbers of the planes to delete, as if their owners asked for it: the three that flew most."""
     rows = (
         source.flights.where((F.col("month") <= months) & F.col("tailnum").isNotNull())
         .groupBy("tailnum")

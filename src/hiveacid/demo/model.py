@@ -26,7 +26,7 @@ class Model:
 
     @classmethod
     def of(cls, source: Source) -> Model:
-        """Return the state before anything is loaded: dimensions as they come, no flights."""
+        """Return the state after the dimensions are loaded, and before the first flights."""
         dimensions = {name: getattr(source, name) for name in ("airlines", "airports", "planes")}
         return cls(source, dimensions | {"flights": source.flights.where("false")})
 
@@ -42,7 +42,7 @@ class Model:
     def merged(self, name: str, key: str, corrections: DataFrame) -> Model:
         """Return a copy in which corrections (``op`` u or d) were merged into a dimension.
 
-        Written as a full outer join, with nothing in common with the MERGE that it checks.
+        A full outer join computes it, so that it shares no code with the MERGE that it checks.
         """
         target = self.tables[name]
         source = corrections.withColumnRenamed(key, "s_key")
@@ -70,7 +70,7 @@ class Model:
         return self.with_table("flights", flights.select(*columns))
 
     def without_planes(self, tail_numbers: Sequence[str]) -> Model:
-        """Return a copy in which some planes, and all their flights, never were."""
+        """Return a copy without some planes and without all their flights."""
 
         def others(name: str) -> DataFrame:
             return self.tables[name].where(~F.coalesce(F.col("tailnum").isin(*tail_numbers), F.expr("false")))

@@ -42,9 +42,9 @@ def run(
 ) -> tuple[Outcome, ...]:
     """Run the demo and return what each step did.
 
-    ``warehouse`` is kept (it must not hold the demo's tables yet); without one a temporary directory is
-    used and removed. ``months`` of flights are loaded, 2 to 12. DifferenceError where a table differs
-    from what plain Spark computes, ConfigError for a number of months that makes no sense.
+    ``warehouse``: directory that must not hold the demo's tables yet, and is kept; None: a temporary directory, which is
+    removed at the end. ``months``: number of months to load, 2 to 12. Raises DifferenceError if a table differs from
+    the result of plain Spark, ConfigError for another number of months.
     """
     if not LEAST_MONTHS <= months <= MOST_MONTHS:
         message = f"the demo loads {LEAST_MONTHS} to {MOST_MONTHS} months, not {months}"

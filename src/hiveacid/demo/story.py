@@ -1,4 +1,4 @@
-"""The steps of the demo: what happens to the tables, and to the model that they are compared with."""
+"""The steps of the demo, each of which changes the tables and the model that they are compared with."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Step:
-    """One step: its title, how many units its progress has, what it does, the tables it changes."""
+    """One step: its title, its number of units of progress, its function, and the tables that it changes."""
 
     title: str
     units: int
@@ -50,7 +50,7 @@ class Step:
 
 @dataclass
 class Story:
-    """The tables, the model beside them, and the reader that holds on to an old snapshot."""
+    """The tables, the model of their content, and a reader that keeps an old snapshot."""
 
     spark: SparkSession
     acid: AcidSession
@@ -66,7 +66,7 @@ class Story:
         self.model = Model.of(self.source)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return the steps in order; ``months`` (2 to 12) are loaded, the last ones after the deletions."""
+        """Return the steps in order; the months from March on are loaded after the deletions."""
         flights_later = tuple(self._load_month(month) for month in range(3, self.months + 1))
         dimensions = tuple(name for name, _ in DIMENSION_KEYS)
         return (
@@ -112,7 +112,7 @@ class Story:
         return Step(f"{calendar.month_name[month]}, day by day: {days} transactions", days, run)
 
     def make_tables(self, advance: Advance) -> None:
-        """CREATE TABLE for all four; the dimensions are loaded at once."""
+        """Create all four tables and load the dimensions."""
         for name, _ in DIMENSION_KEYS:
             self.acid.sql(_create_table(name, ""))
             self.acid.table(name).insert(getattr(self.source, name))
@@ -122,7 +122,7 @@ class Story:
         advance()
 
     def open_reader(self, advance: Advance) -> None:
-        """Keep a DataFrame of the flights as they are now; it must not change any more."""
+        """Keep a DataFrame of the flights at this moment; later changes must not be visible in it."""
         self.reader = self.acid.table("flights").scan().to_df()
         self.reader_expects = self.model.tables["flights"].cache()
         advance()
@@ -212,20 +212,20 @@ class Story:
         advance()
 
     def close_reader(self, advance: Advance) -> None:
-        """Let the old snapshot go, and remove the files that only it could still read."""
+        """Release the old snapshot, and remove the files that only it could still read."""
         self.reader = self.reader_expects = None
         for _ in range(CLEANING_TURNS):
             self.acid.clean()
             files = self.files()
             if files.read == files.on_disk:
                 break
-            time.sleep(0.5)  # the JVM takes its time to notice that nobody holds the plan any more
+            time.sleep(0.5)  # the JVM's garbage collector may take a while to release the plan
         advance()
 
     def check(self, tables: tuple[str, ...]) -> dict[str, int]:
-        """Compare tables, and the old reader, with plain Spark; return the rows of each.
+        """Compare tables, and the old reader, with plain Spark; return the number of rows of each.
 
-        DifferenceError where one differs.
+        Raises DifferenceError if one differs.
         """
         rows = {}
         for name in tables:
