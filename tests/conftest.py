@@ -15,7 +15,7 @@ from support.connect_exceptions import EXCEPTIONS
 from support.corpus.golden_tables import Golden, unpack
 from support.exhaustive import ALL, is_exhaustive
 from support.file_order import places
-from support.servers.absent import gather, skip_without
+from support.servers.absent import separate, skip_without
 from support.servers.hadoop_jars import s3a_jars
 from support.spark_leftovers import drop_leftovers, drop_own_tables, settings_of
 
@@ -92,12 +92,11 @@ def pytest_testnodedown(node: WorkerController) -> None:
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
     """Print one line for the tests left to `make test-all`, and one for all tests without their servers."""
-    others, absent = gather(terminalreporter.stats.get("skipped", []))
+    stats = terminalreporter.stats
+    stats["skipped"], absent, line = separate(stats.get("skipped", []))
     if absent:
-        lacking = len(terminalreporter.stats["skipped"]) - len(others)
-        terminalreporter.stats["skipped"] = others
-        terminalreporter.stats["without server"] = [None] * lacking
-        terminalreporter.write_line(absent)
+        stats["without server"] = absent
+        terminalreporter.write_line(line)
     left = config.stash.get(_LEFT, 0)
     if left:
         terminalreporter.write_line(f"{left} tests are left to make test-all (tests/support/exhaustive.py)")

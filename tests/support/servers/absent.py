@@ -18,16 +18,13 @@ def skip_without(why_not: str | None) -> None:
         pytest.skip(_MARK + why_not)
 
 
-def gather(skipped: list[pytest.TestReport]) -> tuple[list[pytest.TestReport], str]:
-    """Return the skipped tests that lack no server, and one line about the others (empty if there are none)."""
-    others: list[pytest.TestReport] = []
-    reasons: Counter[str] = Counter()
-    for report in skipped:
-        text = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
-        _, mark, reason = text.partition(_MARK)
-        if mark:
-            reasons[reason] += 1
-        else:
-            others.append(report)
-    said = "; ".join(f"{count} because {reason}" for reason, count in sorted(reasons.items()))
-    return others, f"{sum(reasons.values())} tests need servers that are not here: {said}" if said else ""
+def separate(
+    skipped: list[pytest.TestReport],
+) -> tuple[list[pytest.TestReport], list[pytest.TestReport], str]:
+    """Return the skipped tests that lack no server, those that do, and one line about the latter."""
+    reasons = [report.longrepr[2] if isinstance(report.longrepr, tuple) else "" for report in skipped]
+    others = [report for report, reason in zip(skipped, reasons, strict=True) if _MARK not in reason]
+    absent = [report for report, reason in zip(skipped, reasons, strict=True) if _MARK in reason]
+    counts = Counter(reason.partition(_MARK)[2] for reason in reasons if _MARK in reason)
+    said = "; ".join(f"{count} because {reason}" for reason, count in sorted(counts.items()))
+    return others, absent, f"{len(absent)} tests need servers that are not here: {said}"

@@ -6,7 +6,7 @@ import pytest
 
 from support import exhaustive
 from support.exhaustive import EXHAUSTIVE, is_exhaustive, sample
-from support.servers.absent import gather, skip_without
+from support.servers.absent import separate, skip_without
 
 
 def test_every_entry_has_a_reason() -> None:
@@ -47,5 +47,5 @@ def test_absent_servers_are_reported_in_one_line() -> None:
     absent = [report(str(skipped.value))] * 3
     other = report("only root may do this")
     line = "3 tests need servers that are not here: 3 because no PostgreSQL server is installed"
-    assert gather([*absent, other]) == ([other], line)
-    assert gather([other]) == ([other], "")
+    assert separate([*absent, other]) == ([other], absent, line)
+    assert separate([other])[:2] == ([other], [])
