@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from support.connect_exceptions import EXCEPTIONS
 from support.corpus.golden_tables import Golden, unpack
-from support.exhaustive import ALL, is_exhaustive
+from support.exhaustive import ALL, left_out
 from support.file_order import places
 from support.servers.absent import separate, skip_without
 from support.servers.hadoop_jars import s3a_jars
@@ -64,18 +64,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _name(item: pytest.Item) -> str:
-    return f"{os.path.relpath(item.path, TESTS)}::{item.name}"
+    return f"{os.path.relpath(item.path, TESTS)}::{item.nodeid.partition('::')[2]}"
 
 
 def _leave_out_exhaustive(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what `make test-all` runs, unless the command line names tests by their ids."""
     if any("::" in argument for argument in config.args):
         return
-    left = [item for item in items if is_exhaustive(_name(item))]
+    names = left_out(map(_name, items))
+    left = [item for item in items if _name(item) in names]
     if left:
         config.hook.pytest_deselected(items=left)
         config.stash[_LEFT] = len(left)
-        items[:] = [item for item in items if not is_exhaustive(_name(item))]
+        items[:] = [item for item in items if _name(item) not in names]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

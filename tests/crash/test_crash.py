@@ -96,7 +96,7 @@ class Scene:
             return {str(point): point for point in every}
         return {
             name: Point(verb, which if which == FIRST else counts[verb], moment)
-            for name, (verb, which, moment) in ((name, NAMED[name]) for name in sample(names, 3))
+            for name, (verb, which, moment) in ((name, NAMED[name]) for name in sample(names, 2))
         }
 
     def die_at(self, statement: st.Statement, name: str, point: Point) -> None:

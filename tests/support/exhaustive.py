@@ -1,13 +1,15 @@
 """Tests that only ``make test-all`` runs, each with the smaller test that ``make test`` keeps in its place.
 
 ``make test`` leaves them out and says how many there are. A test that the command line names by its id always runs.
-Tests with many cases take a few of them in ``make test``, drawn by a seed (:func:`sample`).
+Of tests with many cases ``make test`` takes a few, drawn by HIVEACID_TEST_SEED: whole tests by ``SAMPLED``, cases
+within a test by :func:`sample`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import ceil
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import TypeVar
@@ -109,9 +111,20 @@ EXHAUSTIVE = {
     },
     "spark/test_overwritten_files.py": "space only; other tests of the cleaner stay",
     "spark/test_partition_lookup.py::test_originals_of_several_partitions[1000": _OTHER_CASE,
+    **{
+        f"spark/test_native.py::test_{name}": "tests/sql runs scripts by this interface"
+        for name in ("databases_are", "errors_are", "explain", "one_current", "sessions_that", "variables")
+    },
     "spark/test_past_in_sql.py::test_names_and_places[acid]": "the other SQL interface stays",
     "spark/test_past_in_sql.py::test_the_past_of_a_table[native]": "the other SQL interface stays",
-    "spark/test_plans.py::test_a_look_at_bits": _PLANS,
+    **{
+        f"spark/test_plans.py::test_{name}": _PLANS
+        for name in (
+            "a_count_reads", "a_filter_in_the_text", "a_known_filter", "a_later_filter", "a_look_at_bits",
+            "an_insert_only_table", "counting_reads", "deleted_rows_are_told", "deletes_add", "deletes_are_joined",
+            "files_out_of_reach", "only_", "orc_is_read", "originals_that",
+        )
+    },
     **{
         f"spark/test_random_history.py::test_random_histories[{name}": _LAYOUTS
         for name in ("bucketed_", "insert_only_partitioned", "partitioned]", "plain")
@@ -120,6 +133,13 @@ EXHAUSTIVE = {
     "spark/test_server_stores.py::test_two_sessions_insert_update_merge_and_compact[postgres": _MARIADB,
     "spark/test_shell.py::test_a_person": "unit/cli/test_shell_parts.py has its parts; shells on a pipe stay",
     "spark/test_side_by_side.py::test_all_partitions_are_compacted_and_reported_in_order[1]": _OTHER_CASE,
+    "spark/test_side_by_side.py::test_ctrl_c": "an interrupted statement and interrupted jobs stay",
+    "spark/test_side_by_side.py::test_parquet": "insert-only tables in Parquet stay in tests/sql",
+    "spark/test_side_by_side.py::test_some": _PLANS,
+    **{
+        f"spark/test_sql_session.py::test_{name}": _SCRIPT
+        for name in ("a_condition", "many_rows", "no_view", "show_create", "small_results", "the_session", "what_the")
+    },
     "spark/test_stream_sink.py::test_what_is_refused": "spark/test_data_source.py refuses the same of a batch",
     "spark/test_stream_source.py::test_insert_only_tables": _FEED,
     "spark/test_stream_source.py::test_inserts_only": _FEED,
@@ -134,9 +154,34 @@ EXHAUSTIVE = {
 }  # fmt: skip
 
 
-def is_exhaustive(name: str) -> bool:
-    """Tell whether a test, given its id relative to ``tests``, runs in ``make test-all`` only."""
-    return name.startswith(tuple(EXHAUSTIVE))
+_OF_MANY = "the cases differ in one value each"
+
+# Prefixes of test ids, how many of its cases are for one that `make test` keeps, and why that is enough.
+SAMPLED = {
+    "contract/test_mariadb.py::TestMariadb::": (
+        3,
+        "the contract stays whole on PostgreSQL, SQLite and in memory",
+    ),
+    "spark/test_bad_input.py::test_a_damaged_file": (2, _OF_MANY),
+    "spark/test_bad_input.py::test_a_wrong_call": (4, _OF_MANY),
+    "spark/test_bad_input.py::test_a_wrong_statement": (5, _OF_MANY),
+    "spark/test_flat.py::": (3, "types and formats are in other files, too"),
+    "spark/test_odd_names.py::test_names_that_no_table_can_have": (3, _OF_MANY),
+    "spark/test_search_argument.py::test_row_groups_are_skipped": (5, _OF_MANY),
+    "spark/test_text.py::": (2, _OF_MANY),
+}
+
+
+def left_out(names: Iterable[str]) -> set[str]:
+    """Return the tests, of those given by ids relative to ``tests``, that only ``make test-all`` runs."""
+    named = list(names)
+    left = {name for name in named if name.startswith(tuple(EXHAUSTIVE))}
+    for prefix, (cases_for_one, _) in SAMPLED.items():
+        cases = sorted(name for name in named if name.startswith(prefix))
+        # Every worker has to draw the same ones, so that there is a seed without the variable, too.
+        random = Random(f"{os.environ.get('HIVEACID_TEST_SEED', '1')} {prefix}")
+        left.update(set(cases) - set(random.sample(cases, ceil(len(cases) / cases_for_one))))
+    return left
 
 
 def sample(cases: Sequence[T], count: int) -> list[T]:

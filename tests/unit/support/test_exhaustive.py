@@ -5,20 +5,32 @@ from __future__ import annotations
 import pytest
 
 from support import exhaustive
-from support.exhaustive import EXHAUSTIVE, is_exhaustive, sample
+from support.exhaustive import EXHAUSTIVE, SAMPLED, left_out, sample
 from support.servers.absent import separate, skip_without
 
 
 def test_every_entry_has_a_reason() -> None:
     assert [name for name, reason in EXHAUSTIVE.items() if not reason] == []
+    assert [name for name, (share, reason) in SAMPLED.items() if share < 2 or not reason] == []
 
 
 def test_each_script_runs_by_one_of_both_interfaces() -> None:
     names = {name.partition("[")[2]: name for name in EXHAUSTIVE if name.startswith("sql/")}
     scripts = {f"{name}]" for name in exhaustive._SCRIPTS}
     assert names.keys() == scripts
-    assert all(is_exhaustive(name) for name in names.values())
-    assert not is_exhaustive("sql/test_scripts.py::test_there_are_many_statements_for_each_door")
+    other = "sql/test_scripts.py::test_there_are_many_statements_for_each_door"
+    assert left_out([*names.values(), other]) == set(names.values())
+
+
+def test_of_many_cases_some_stay_and_others_with_another_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    prefix, (share, _) = next(iter(SAMPLED.items()))
+    cases = [f"{prefix}test_{number}" for number in range(10 * share + 1)]
+    monkeypatch.setenv("HIVEACID_TEST_SEED", "3")
+    left = left_out(cases)
+    assert (len(cases) - len(left), left_out(reversed(cases))) == (11, left)
+    monkeypatch.setenv("HIVEACID_TEST_SEED", "4")
+    assert left_out(cases) not in (left, set(cases))
+    assert left_out(cases[:1]) == set()
 
 
 def test_a_sample_is_drawn_by_the_seed_and_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
