@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hiveacid.spark.formats.checksum_files import without_checksums
+from hiveacid.spark.formats.column_recipes import ORC
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.write.staging import write_orc
+from hiveacid.spark.write.task_reports import save_frame, without_checksums
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,5 +34,5 @@ def test_files_have_no_checksums_while_one_of_ours_is_written(spark: SparkSessio
 
 def test_staged_files_are_written_so(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.range(3).selectExpr("id AS c0", "id AS k")
-    write_orc(SparkFacts(spark), frame, str(tmp_path / "staged"), ["k"], "zlib")
+    save_frame(SparkFacts(spark), frame, ORC, {"compression": "zlib"}, ["k"], str(tmp_path / "staged"))
     assert not checksums(tmp_path / "staged")

@@ -198,7 +198,7 @@ def scanned(acid: AcidSession, name: str, part: int | None) -> tuple[StagingTarg
     source = ScanSource(facts, context.fs, table, write_ids, found.files)
     frame = scan(source, [location], found.bounds, current=True)
     txn.commit()
-    return StagingTarget(facts, table, write_ids.high_watermark, {}, "zlib"), frame
+    return StagingTarget(facts, table, write_ids.high_watermark, {}, {"compression": "zlib"}), frame
 
 
 def test_rows_in_order_are_neither_shuffled_nor_sorted(acid: AcidSession, tmp_path: Path) -> None:

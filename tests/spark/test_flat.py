@@ -96,7 +96,7 @@ def write(
     """Write as a table's writer does; return the URIs of the files."""
     facts = SparkFacts(spark)
     placed = selected(frame, [*flat.file_values(facts, table), *keys])
-    flat.write(facts, table, placed, str(target), keys, "snappy")
+    flat.write(facts, table, placed, str(target), keys, {"compression": "snappy"})
     return uris(data_files(target))
 
 

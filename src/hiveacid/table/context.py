@@ -123,22 +123,19 @@ class Context:
         given = SINGLE_BUCKET.of(table)
         return self.settings.get(keys.SINGLE_BUCKET) if given is None else keys.SINGLE_BUCKET.parse(given)
 
-    def orc_options(self) -> dict[str, str]:
-        """Return options of Spark's ORC writer that the session sets: stripe size and row index stride."""
-        options = {"orc.stripe.size": keys.ORC_STRIPE_SIZE, "orc.row.index.stride": keys.ORC_ROW_INDEX_STRIDE}
-        changed = dict(self.settings.changed)
-        return {
-            name: str(self.settings.get(key))
-            for name, key in options.items()
-            if key.name
-            in changed  # Hive's defaults are those of ORC, which Spark's own configuration may change
-        }
-
-    def codec(self, table: TableDefinition) -> str:
-        """Return the codec of a table's new ORC or Parquet files, in Spark's word: by its property or the setting.
+    def writer_options(self, table: TableDefinition) -> dict[str, str]:
+        """Return options of Spark's ORC or Parquet writer: codec, and stripe size and row index stride if set.
 
         Raises ConfigError for a codec that nobody knows, UnsupportedFeatureError for one that Hive 3.1 cannot read.
         """
+        options = {"orc.stripe.size": keys.ORC_STRIPE_SIZE, "orc.row.index.stride": keys.ORC_ROW_INDEX_STRIDE}
+        # Hive's defaults are those of ORC, which Spark's own configuration may change.
+        changed = dict(self.settings.changed)
+        given = {name: str(self.settings.get(key)) for name, key in options.items() if key.name in changed}
+        return {"compression": self._codec(table), **given}
+
+    def _codec(self, table: TableDefinition) -> str:
+        """Return the codec of new files under Spark's name: by the table's property or the setting."""
         if file_kind(table.storage) is FileKind.PARQUET:
             return _known_codec(table, PARQUET_COMPRESSION, PARQUET_COMPRESSION.default)
         found = _known_codec(table, ORC_COMPRESS, self.settings.get(keys.ORC_COMPRESS))

@@ -12,7 +12,7 @@ Parquet dates and timestamps before 1582-10-15 are read as proleptic Gregorian, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,7 +26,6 @@ from hiveacid.core.schema.types import LOCAL_TIMESTAMP, quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import avro, text
 from hiveacid.spark.formats import column_recipes as recipes
-from hiveacid.spark.formats.checksum_files import without_checksums
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
 from hiveacid.spark.formats.time_zones import from_file, to_file
 from hiveacid.spark.formats.types import column_type
@@ -137,48 +136,32 @@ def write(
     frame: DataFrame,
     directory: str,
     keys: Sequence[str],
-    codec: str,
-    orc_options: Mapping[str, str] | None = None,
+    options: Mapping[str, str],
 ) -> TaskReport:
     """Write files of the table's kind into ``directory``, which must not exist; one level of it for each key.
 
-    ``frame``: what `file_values` makes, and the key columns. ``codec``: of ORC and Parquet, as Spark calls it.
-    ``orc_options``: of Spark's ORC writer. Returns what the tasks report.
+    ``frame``: what `file_values` makes, and the key columns. ``options``: of Spark's ORC
+    writer; Parquet takes the ``compression`` of them. Returns what the tasks report.
     Of Parquet and Avro one is written at a time: some of Spark's settings for them can only be made on the session.
     """
     kind = writer_format(table)
-    if kind is FileKind.TEXTFILE:
-        line = text.format_line(facts, text.text_layout(table), table.columns)
-        frame = frame.select(line.alias("value"), *keys)
-
-    def saved(source: str, **options: str) -> TaskReport:
-        return save_frame(facts, frame, source, {"maxRecordsPerFile": "0", **options}, keys, directory)
-
-    with without_checksums(frame, directory):
-        return _save(facts, table, kind, codec, orc_options or {}, saved)
-
-
-def _save(
-    facts: SparkFacts,
-    table: TableDefinition,
-    kind: FileKind,
-    codec: str,
-    orc_options: Mapping[str, str],
-    saved: Callable[..., TaskReport],
-) -> TaskReport:
     match kind:
         case FileKind.ORC:
-            return saved(recipes.ORC, compression=codec, **orc_options)
+            return save_frame(facts, frame, recipes.ORC, options, keys, directory)
         case FileKind.PARQUET:
+            codec = {"compression": options["compression"]}
             with _session_settings(facts.spark, _PARQUET):
-                return saved("parquet", compression=codec)
+                return save_frame(facts, frame, "parquet", codec, keys, directory)
         case FileKind.AVRO:
+            schema = {"avroSchema": avro.write_schema(table)}
             with _session_settings(facts.spark, _AVRO):
                 return avro.with_avro_source(
-                    facts, lambda: saved("avro", avroSchema=avro.write_schema(table))
+                    facts, lambda: save_frame(facts, frame, "avro", schema, keys, directory)
                 )
         case FileKind.TEXTFILE:
-            return saved("text", compression="none")
+            line = text.format_line(facts, text.text_layout(table), table.columns)
+            lines = frame.select(line.alias("value"), *keys)
+            return save_frame(facts, lines, "text", {"compression": "none"}, keys, directory)
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Rows as a table wants them: the right columns, in order, of the right types."""
+"""Rows as a table wants them: the right columns, in order, of the right types, NULL only where it may be.
+
+NOT NULL constraints are part of the plan that writes the rows: a violation fails the job.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
-from hiveacid.spark.formats.expressions import Expression, as_column
+from hiveacid.spark.formats.expressions import Expression, as_column, named, selected
 from hiveacid.spark.formats.struct_fields import assignment_cast
-from hiveacid.spark.formats.types import spark_type, store_cast
+from hiveacid.spark.formats.types import column_type, store_cast
+from hiveacid.spark.read.scan_source import ROW_ID
+from hiveacid.spark.write.staging import ACTION, Action
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -21,11 +27,13 @@ if TYPE_CHECKING:
     from hiveacid.core.model import Column, TableDefinition
     from hiveacid.spark.session.capabilities import SparkFacts
 
+_WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
+
 
 def filter_rows(frame: DataFrame, where: Expression | None, alias: str) -> DataFrame:
     """Return the rows that a condition selects; it may call the frame by its alias."""
-    named = frame.alias(alias)
-    return named if where is None else named.where(as_column(where))
+    aliased = frame.alias(alias)
+    return aliased if where is None else aliased.where(as_column(where))
 
 
 def partition_values_as_text(
@@ -35,14 +43,14 @@ def partition_values_as_text(
 
     Raises SchemaMismatchError or DataError (through ``failures``) for a value that is not of its type.
     """
-    one = facts.spark.sql("SELECT 1")
-    literals = one.select(*[F.lit(value).alias(name) for name, value in values.items()])
+    single_row = facts.spark.sql("SELECT 1")
+    literals = single_row.select(*[F.lit(value).alias(name) for name, value in values.items()])
     types = {field.name: field.dataType for field in literals.schema.fields}
     texts = [
         store_cast(F.lit(value), types[name], parse_type(columns[name].type), name).cast("string").alias(name)
         for name, value in values.items()
     ]
-    row = one.select(*texts).first()
+    row = single_row.select(*texts).first()
     assert row is not None  # noqa: S101 - one row in, one row out
     return {name: _text(row[name], columns[name].type) for name in values}
 
@@ -73,7 +81,7 @@ def fit_columns(
     values = [
         _fitted_column(c, fields[c.name].dataType, by_name=by_name)
         if c.name in fields
-        else F.lit(None).cast(spark_type(parse_type(c.type))).alias(c.name)
+        else F.lit(None).cast(column_type(c)).alias(c.name)
         for c in wanted
     ]
     return renamed.select(*values)
@@ -127,7 +135,7 @@ def add_static_partition_columns(
 ) -> DataFrame:
     """Return rows with their static partition columns among the others."""
     columns = [
-        F.lit(static[c.name]).cast(spark_type(parse_type(c.type))).alias(c.name)
+        F.lit(static[c.name]).cast(column_type(c)).alias(c.name)
         if c.name in static
         else F.col(quote_name(c.name))
         for c in (*table.columns, *table.partition_columns)
@@ -139,7 +147,7 @@ def add_missing_columns(table: TableDefinition, rows: DataFrame) -> DataFrame:
     """Return rows with NULL in the table's columns that they lack."""
     have = {name.lower() for name in rows.columns}
     lacking = [
-        F.lit(None).cast(spark_type(parse_type(c.type))).alias(c.name)
+        F.lit(None).cast(column_type(c)).alias(c.name)
         for c in (*table.columns, *table.partition_columns)
         if c.name not in have
     ]
@@ -148,7 +156,39 @@ def add_missing_columns(table: TableDefinition, rows: DataFrame) -> DataFrame:
 
 def empty_rows(facts: SparkFacts, table: TableDefinition) -> DataFrame:
     """Return no rows with the table's data columns."""
-    fields = [
-        f"CAST(NULL AS {spark_type(parse_type(c.type)).simpleString()}) AS `{c.name}`" for c in table.columns
-    ]
+    fields = [f"CAST(NULL AS {column_type(c).simpleString()}) AS `{c.name}`" for c in table.columns]
     return facts.spark.sql("SELECT " + ", ".join(fields)).where("false")
+
+
+def check_not_null_rows(
+    table: TableDefinition, frame: DataFrame, constraints: Sequence[Constraint]
+) -> DataFrame:
+    """Return new rows; one with NULL in a NOT NULL column fails the job (``[HIVEACID_CONSTRAINT]``).
+
+    A projection, not a filter: Spark moves filters below joins, where rows that are never written would fail, too.
+    """
+    checks = not_null_columns(constraints)
+    texts = [_checked_column(table, name, checks.get(name)) for name in frame.columns]
+    return selected(frame, texts) if checks else frame
+
+
+def check_not_null_changed_rows(
+    table: TableDefinition, changes: DataFrame, constraints: Sequence[Constraint]
+) -> DataFrame:
+    """Check changes, as `stage_changed_rows` takes them, in the same way; only updated and inserted rows are checked."""
+    checks = not_null_columns(constraints)
+    columns = [column.name for column in (*table.columns, *table.partition_columns)]
+    texts = [_checked_column(table, name, checks.get(name), _WRITES) for name in columns]
+    return selected(changes, [ACTION, ROW_ID, *texts]) if checks else changes
+
+
+def _checked_column(
+    table: TableDefinition, column: str, constraint: Constraint | None, when: str = ""
+) -> str:
+    value = quote_name(column)
+    if constraint is None:
+        return value
+    message = f"[HIVEACID_CONSTRAINT] {null_violation(table.name, constraint)}"
+    quoted = message.replace("\\", "\\\\").replace("'", "\\'")
+    checked = f"coalesce({value}, raise_error('{quoted}'))"
+    return str(named(f"if({when}, {checked}, {value})" if when else checked, column))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from hiveacid.core.schema.types import quote_name
-from hiveacid.spark.write.merge import MatchKind, MergePlan
+from hiveacid.spark.write.changed_rows import MatchKind, MergePlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,9 +17,11 @@ from pyspark.sql import functions as F
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import BadFileError
 from hiveacid.orc.tail import OrcTail, read_tail
+from hiveacid.spark.formats.column_recipes import ORC
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID, STRICT_READ
-from hiveacid.spark.write.staging import bucket_property, write_orc
+from hiveacid.spark.write.staging import bucket_property
+from hiveacid.spark.write.task_reports import save_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -85,7 +87,7 @@ def stage_runs(
         F.monotonically_increasing_id().alias(_POSITION),
         *[F.col(name).alias(f"c{i}") for i, name in enumerate(users)],
     )
-    reported = write_orc(facts, staged, directory, [], "zlib")
+    reported = save_frame(facts, staged, ORC, {"compression": "zlib"}, [], directory)
     rows: dict[int, int] = {}
     highest = files = 0
     for entry in fs.list_tree(directory):

@@ -9,7 +9,7 @@ write. Each bucket and directory has one file, with its rows in key order. The f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.bucket_hash import bucket_number
-from hiveacid.spark.formats.checksum_files import without_checksums
 from hiveacid.spark.formats.column_recipes import ORC
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
 from hiveacid.spark.formats.time_zones import to_file
@@ -50,7 +49,6 @@ _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
 _MAX_WRITERS = 1000  # tasks that write an unbucketed table: one bucket each, 4096 at most
 _SPARK_4 = (4, 0)
 _SHUFFLE_PARTS = 64  # shuffle parts of new rows of an unbucketed table; Spark joins small ones again
-ACID = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
 
 
 class StagedKind(IntEnum):
@@ -95,20 +93,19 @@ def _events_of_actions(updated: StagedKind) -> str:
 
 @dataclass(frozen=True)
 class StagingTarget:
-    """Target of staged events: table, write id, a statement id for each kind, and the files' codec under Spark's name.
+    """Target of staged events: table, write id, a statement id for each kind, and options of Spark's writer.
 
     With a statement id for `StagedKind.REPLACED` new versions and inserted rows share the files of `StagedKind.INSERTED`.
-    ``single_bucket``: the table is not bucketed, and all its new rows go to bucket 0. ``orc_options``: of Spark's ORC
-    writer, such as ``orc.stripe.size``.
+    ``options``: ``compression``, and others of the ORC writer such as ``orc.stripe.size``. ``single_bucket``: the table
+    is not bucketed, and all its new rows go to bucket 0.
     """
 
     facts: SparkFacts
     table: TableDefinition
     write_id: WriteId
     statements: dict[StagedKind, int]
-    codec: str
+    options: Mapping[str, str]
     single_bucket: bool = False
-    orc_options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_buckets(self) -> bool:
@@ -119,6 +116,10 @@ class StagingTarget:
     def shares_files(self) -> bool:
         """Tell whether new versions of updated rows share the files of inserted rows."""
         return StagedKind.REPLACED in self.statements
+
+    def write(self, events: DataFrame, directory: str, keys: Sequence[str]) -> TaskReport:
+        """Write staged events with Spark's ORC writer, one directory level a key; return what the tasks report."""
+        return save_frame(self.facts, events, ORC, self.options, keys, directory)
 
 
 def partition_key(index: int) -> str:
@@ -185,7 +186,7 @@ def stage_insert(
         *keys,
     ]
     events = selected(placed, staged)
-    return write_orc(target.facts, events, directory, keys, target.codec, target.orc_options)
+    return target.write(events, directory, keys)
 
 
 def stage_changed_rows(
@@ -199,13 +200,16 @@ def stage_changed_rows(
     enough.
     """
     table = target.table
-    places = [partition_key(i) for i in range(len(table.partition_columns))]
+    partitions = [partition_key(i) for i in range(len(table.partition_columns))]
     prepared = selected(
         frame,
         [
             ACTION,
             named(ROW_ID, "__id"),
-            *[named(partition_text(c), key) for key, c in zip(places, table.partition_columns, strict=True)],
+            *[
+                named(partition_text(c), key)
+                for key, c in zip(partitions, table.partition_columns, strict=True)
+            ],
             *_staged_values(target),
             named(_new_bucket(target), "__new"),
         ],
@@ -216,23 +220,16 @@ def stage_changed_rows(
     updated = StagedKind.INSERTED if target.shares_files else StagedKind.UPDATED
     events = prepared.selectExpr("*", f"explode({_events_of_actions(updated)}) AS {_EVENT}")
     events = events.selectExpr("*", f"if({deleted}, {_decode_bucket('__id.bucketid')}, __new) AS {_SHUFFLE}")
-    events = events.coalesce(1) if small else events.repartition(_EVENT, *places, _SHUFFLE)
+    events = events.coalesce(1) if small else events.repartition(_EVENT, *partitions, _SHUFFLE)
     if check_cardinality:
-        events = _refuse_multiple_matches(events, places)
+        events = _refuse_multiple_matches(events, partitions)
     own = _SHUFFLE if target.has_buckets else _TASK_BUCKET
     kind = f"if({deleted} AND {ACTION} = {int(Action.UPDATE)}, {int(StagedKind.REPLACED)}, {_EVENT})"
     kind = kind if target.shares_files else _EVENT
     events = events.selectExpr("*", f"{kind} AS {KIND}", f"if({deleted}, {_SHUFFLE}, {own}) AS {BUCKET}")
-    keys = [KIND, *places, BUCKET]
+    keys = [KIND, *partitions, BUCKET]
     ordered = events.sortWithinPartitions(*keys, "__id.writeid", "__id.bucketid", "__id.rowid")
-    return write_orc(
-        target.facts,
-        _change_columns(target, ordered, keys),
-        directory,
-        keys,
-        target.codec,
-        target.orc_options,
-    )
+    return target.write(_change_columns(target, ordered, keys), directory, keys)
 
 
 def _change_columns(target: StagingTarget, frame: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -266,9 +263,7 @@ def stage_rows_with_ids(target: StagingTarget, frame: DataFrame, directory: str)
 
 def stage_in_read_order(target: StagingTarget, frame: DataFrame, directory: str) -> TaskReport:
     """Write live rows with their row ids, unsorted: each task writes one file in the order in which it reads."""
-    return write_orc(
-        target.facts, events_in_read_order(target, frame), directory, [], target.codec, target.orc_options
-    )
+    return target.write(events_in_read_order(target, frame), directory, [])
 
 
 def events_in_read_order(target: StagingTarget, frame: DataFrame) -> DataFrame:
@@ -299,7 +294,7 @@ def _stage_keyed(
     row_id = [f"{ROW_ID}.writeid", f"{ROW_ID}.bucketid", f"{ROW_ID}.rowid"]
     ordered = keyed.sortWithinPartitions(BUCKET, *row_id, F.col(CURRENT_WRITE_ID).desc())
     events = _keyed_events(ordered, BUCKET, operation=operation, columns=columns)
-    return write_orc(target.facts, events, directory, [BUCKET], target.codec, target.orc_options)
+    return target.write(events, directory, [BUCKET])
 
 
 def _keyed_events(frame: DataFrame, *keys: str, operation: int, columns: int) -> DataFrame:
@@ -315,57 +310,37 @@ def _keyed_events(frame: DataFrame, *keys: str, operation: int, columns: int) ->
     )
 
 
-def write_orc(
-    facts: SparkFacts,
-    frame: DataFrame,
-    directory: str,
-    keys: Sequence[str],
-    codec: str,
-    orc_options: Mapping[str, str] | None = None,
-) -> TaskReport:
-    """Write a staged frame with Spark's ORC writer, one directory level a key; return what the tasks report."""
-    options = {"compression": codec, "maxRecordsPerFile": "0", **(orc_options or {})}
-    with without_checksums(frame, directory):
-        return save_frame(facts, frame, ORC, options, keys, directory)
-
-
 def stage_empty(target: StagingTarget, directory: str) -> TaskReport:
     """Write one ORC file without rows, which makes an empty base visible to every engine."""
-    types = zip(
-        (value_name(i) for i in range(len(target.table.columns))), _spark_types(target.table), strict=True
-    )
+    values = [(value_name(i), column_type(c).simpleString()) for i, c in enumerate(target.table.columns)]
     fields = [("operation", "int"), ("originalTransaction", "bigint"), ("bucket", "int"), ("rowId", "bigint")]
-    fields += [("currentTransaction", "bigint"), ("row", "boolean"), *types]
+    fields += [("currentTransaction", "bigint"), ("row", "boolean"), *values]
     nulls = [F.lit(None).cast(kind).alias(name) for name, kind in fields]
     empty = target.facts.spark.range(0).select(*nulls)  # made in the JVM: no Python worker is needed
-    return write_orc(target.facts, empty.coalesce(1), directory, [], target.codec, target.orc_options)
-
-
-def _spark_types(table: TableDefinition) -> list[str]:
-    return [column_type(c).simpleString() for c in table.columns]
+    return target.write(empty.coalesce(1), directory, [])
 
 
 def stage_flat(
     target: StagingTarget,
     frame: DataFrame,
     directory: str,
-    places: Sequence[Expression],
+    partitions: Sequence[Expression],
     keys: Sequence[str],
     *,
     small: bool,
 ) -> TaskReport:
-    """Write rows of a table without ACID columns; ``places`` are its partition keys (named ``keys``)."""
+    """Write rows of a table without ACID columns; ``partitions`` are its partition keys (named ``keys``)."""
     table = target.table
     values = flat.file_values(target.facts, table)
     bucket_keys = list(keys)
-    columns = [*values, *places]
+    columns = [*values, *partitions]
     if table.bucketing:
         columns.append(_bucket_of_row(target).alias(BUCKET))
         bucket_keys.append(BUCKET)
     placed = _distribute(
         target, selected(frame, columns), bucket_keys, bucketed=table.bucketing is not None, small=small
     )
-    return flat.write(target.facts, table, placed, directory, bucket_keys, target.codec, target.orc_options)
+    return flat.write(target.facts, table, placed, directory, bucket_keys, target.options)
 
 
 def _distribute(
@@ -436,11 +411,11 @@ def _new_bucket(target: StagingTarget) -> Expression:
     return f"pmod(hash({spread}), {_SHUFFLE_PARTS})"
 
 
-def _refuse_multiple_matches(events: DataFrame, places: Sequence[str]) -> DataFrame:
+def _refuse_multiple_matches(events: DataFrame, partitions: Sequence[str]) -> DataFrame:
     key = [F.col("__id.writeid"), F.col("__id.bucketid"), F.col("__id.rowid")]
     unmatched = F.when(F.col(ACTION) == int(Action.INSERT), F.monotonically_increasing_id())
     events = events.withColumn("__unmatched", unmatched)
-    window = Window.partitionBy(_EVENT, *places, _SHUFFLE, *key, "__unmatched").orderBy(ACTION)
+    window = Window.partitionBy(_EVENT, *partitions, _SHUFFLE, *key, "__unmatched").orderBy(ACTION)
     numbered = events.withColumn("__nth", F.row_number().over(window))
     double = F.raise_error(F.lit("[HIVEACID_CARDINALITY] a target row matches more than one source row"))
     checked = F.when(F.col("__nth") > 1, double.cast("boolean")).otherwise(

@@ -1,13 +1,18 @@
-"""Rows and files that the tasks of a write report, compared with the files that the driver finds.
+"""Writes by Spark's writers, and the rows and files that their tasks report, compared with those that exist.
 
 Spark's write tasks count rows and files, and the driver adds up the counts of the committed tasks, without failed and
 speculative attempts. Executors may write to a directory of their own machine, if a ``file:`` location is not shared.
 They then report rows, but the driver finds no files; for Spark such a job succeeds (issue 20, point 1).
+
+Local files are written without Hadoop's checksum files, which no reader uses after publishing. Each checksum file costs
+a process: without its native library, Hadoop sets the mode of a new file by the command chmod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +27,11 @@ if TYPE_CHECKING:
 _SPARK_4 = (4, 0)
 _SAVE_COMMAND = (4, 1)  # the first whose DataFrameWriter has saveCommand
 _ROWS, _FILES = "numOutputRows", "numFiles"  # BasicWriteJobStatsTracker
+# Hadoop has one local file system for each process. The first writer turns checksums off, the last one turns them on
+# again. Files that other threads write in between lack checksums, too.
+_writers: set[object] = set()
+_lock = threading.Lock()
+_LOCAL = "file:///"
 
 
 @dataclass(frozen=True)
@@ -59,9 +69,9 @@ class TaskReport:
 
 def add_reports(reports: Sequence[TaskReport]) -> TaskReport:
     """Add up the reports of several writes."""
-    rows, files = ([getattr(one, name) for one in reports] for name in ("rows", "files"))
+    rows, files = ([getattr(report, name) for report in reports] for name in ("rows", "files"))
     return TaskReport(
-        tuple(directory for one in reports for directory in one.directories),
+        tuple(directory for report in reports for directory in report.directories),
         None if None in rows else sum(rows),
         None if None in files else sum(files),
     )
@@ -75,27 +85,50 @@ def save_frame(
     keys: Sequence[str],
     directory: str,
 ) -> TaskReport:
-    """Write a frame into a directory that does not exist yet and return what the tasks report.
+    """Write a frame into a directory that does not exist yet, a file for each task; return what the tasks report.
 
     ``source``, ``options`` and ``keys``: format, options and partition columns of Spark's DataFrameWriter.
     """
-    path = spark_path(directory)
-    if facts.classic and facts.version < _SAVE_COMMAND:
-        return _report_of_plan(
-            directory,
-            _run_command(facts, frame, _write_command(facts, frame, source, {**options, "path": path}, keys)),
-        )
-    writer = frame.write.mode("error").format(source).options(**options)
-    if keys:
-        writer = writer.partitionBy(*keys)
-    if not facts.classic:
-        writer.save(path)
-        return TaskReport((directory,), None, None)
-    jvm: Any = facts.spark._jvm  # noqa: SLF001
-    java: Any = writer._jwrite  # noqa: SLF001
-    return _report_of_plan(
-        directory, _run_command(facts, frame, java.saveCommand(jvm.scala.Option.apply(path)))
-    )
+    path, options = spark_path(directory), {"maxRecordsPerFile": "0", **options}
+    with without_checksums(frame, directory):
+        if facts.classic and facts.version < _SAVE_COMMAND:
+            command = _write_command(facts, frame, source, {**options, "path": path}, keys)
+            return _report_of_plan(directory, _run_command(facts, frame, command))
+        writer = frame.write.mode("error").format(source).options(**options)
+        if keys:
+            writer = writer.partitionBy(*keys)
+        if not facts.classic:
+            writer.save(path)
+            return TaskReport((directory,), None, None)
+        jvm: Any = facts.spark._jvm  # noqa: SLF001
+        java: Any = writer._jwrite  # noqa: SLF001
+        command = java.saveCommand(jvm.scala.Option.apply(path))
+        return _report_of_plan(directory, _run_command(facts, frame, command))
+
+
+@contextmanager
+def without_checksums(frame: DataFrame, directory: str) -> Iterator[None]:
+    """Write no checksum files in a block that writes a frame below a local directory; elsewhere there are none.
+
+    Does nothing on Spark Connect, nor on executors of other processes.
+    """
+    session: Any = frame.sparkSession
+    if not is_local(directory) or not hasattr(session, "_jsc"):
+        yield
+        return
+    conf = session._jsc.hadoopConfiguration()  # noqa: SLF001
+    writer = object()
+    files = session._jvm.org.apache.hadoop.fs.Path(_LOCAL).getFileSystem(conf)  # noqa: SLF001
+    try:
+        with _lock:
+            _writers.add(writer)
+            files.setWriteChecksum(False)
+        yield
+    finally:
+        with _lock:
+            _writers.discard(writer)
+            if not _writers:
+                files.setWriteChecksum(True)
 
 
 def _write_command(

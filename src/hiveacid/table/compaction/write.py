@@ -90,15 +90,8 @@ class RewriteTask:
     @property
     def target(self) -> StagingTarget:
         """Return where Spark writes to."""
-        codec = self.context.codec(self.table)
-        return StagingTarget(
-            self.context.facts,
-            self.table,
-            self.plan.high_watermark,
-            {},
-            codec,
-            orc_options=self.context.orc_options(),
-        )
+        options = self.context.writer_options(self.table)
+        return StagingTarget(self.context.facts, self.table, self.plan.high_watermark, {}, options)
 
 
 @dataclass(frozen=True)

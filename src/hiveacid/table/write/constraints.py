@@ -17,7 +17,7 @@ from hiveacid.core.schema.constraints import (
 )
 from hiveacid.errors import ConstraintViolationError
 from hiveacid.spark.formats.expressions import DEFAULT, Expression
-from hiveacid.spark.write.not_null import check_not_null_changed_rows, check_not_null_rows
+from hiveacid.spark.write.column_casts import check_not_null_changed_rows, check_not_null_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

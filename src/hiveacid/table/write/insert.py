@@ -174,11 +174,9 @@ def write_rows(
     outputs = new_output_directories(context, table, txn, known, overwrite=options.overwrite)
     if dynamic and static:
         rows = add_static_partition_columns(table, rows, static)
-    codec = context.codec(table)
+    writer_options = context.writer_options(table)
     single = context.single_bucket(table)
-    target = StagingTarget(
-        context.facts, table, outputs.write_id, outputs.statements, codec, single, context.orc_options()
-    )
+    target = StagingTarget(context.facts, table, outputs.write_id, outputs.statements, writer_options, single)
     with staging(context, table, txn) as directory, translate_errors():
         reported = stage_insert(target, rows, directory, dynamic=dynamic, small=options.small)
         files = list_staged_files(context.fs, directory, StagedKind.INSERTED, reported)

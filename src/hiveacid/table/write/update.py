@@ -208,9 +208,7 @@ def write_changes(
     outputs = OutputDirectories(context, table, txn, known, write_id, statements)
     txn.on_abort(outputs.remove)
     single = context.single_bucket(table)
-    target = StagingTarget(
-        context.facts, table, write_id, statements, context.codec(table), single, context.orc_options()
-    )
+    target = StagingTarget(context.facts, table, write_id, statements, context.writer_options(table), single)
     with staging(context, table, txn) as directory, translate_errors():
         reported = stage_changed_rows(
             target, changes, directory, check_cardinality=check_cardinality, small=small
