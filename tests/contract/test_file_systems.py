@@ -12,7 +12,7 @@ from pyarrow import fs as arrow_fs
 
 from hiveacid.errors import MissingDirectoryError, StorageError, UnsupportedFeatureError
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.spark.session.hadoop_file_systems import open_hadoop
+from hiveacid.spark.session.file_systems import open_hadoop
 from hiveacid.storage.arrow_file_system import BLOCK, ArrowFileSystem
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import parse_uri

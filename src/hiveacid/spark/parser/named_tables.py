@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import explain_errors, parser_of, scala_items
+from hiveacid.spark.parser.catalyst import common_tables, explain_errors, parser_of, scala_items
 from hiveacid.spark.session.classic_session import spark_catalog_tables
 
 if TYPE_CHECKING:
     from hiveacid.spark.session.capabilities import SparkFacts
 
 _RELATIONS = frozenset({"UnresolvedRelation", "UnresolvedTable", "UnresolvedTableOrView", "UnresolvedView"})
-_ALLOWS_RECURSION = 2  # the third field of UnresolvedWith, since Spark 4
 _HANDLERS = 3  # the fourth field of CompoundBody, since Spark 4.1
 # Parts of scripts that are no query plans; and WITH, whose subqueries are the tables visited already.
 _SCRIPTING = frozenset({"CompoundBody", "ExceptionHandler", "ErrorHandler", "UnresolvedWith"})
@@ -105,12 +104,10 @@ class _PlanWalk:
             self.names.append(parts)
 
     def common_tables(self, node: Any, scope: frozenset[str]) -> frozenset[str]:
-        """Visit each common table expression: it sees those before it, and itself if it may be recursive."""
-        recursive = node.productArity() > _ALLOWS_RECURSION and bool(node.productElement(_ALLOWS_RECURSION))
-        for relation in scala_items(node.cteRelations()):
-            name = str(relation._1()).lower()  # noqa: SLF001 - Scala's name of a tuple's element
-            self.visit(relation._2(), scope | {name} if recursive else scope)  # noqa: SLF001
-            scope |= {name}
+        """Visit each common table expression."""
+        plans, scope = common_tables(node, scope)
+        for plan, visible in plans:
+            self.visit(plan, visible)
         return scope
 
     def target(self, node: Any, scope: frozenset[str]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import ParseError, UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import explain_errors, parser_of, scala_items
+from hiveacid.spark.parser.catalyst import common_tables, explain_errors, parser_of, scala_items
 from hiveacid.spark.parser.lexer import Token, scan
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _PREFIX = "SELECT ("
 # Commands that hold a query where a walk over children does not get.
 _HIDDEN_PLANS = {"ExplainCommand": "logicalPlan", "DescribeQueryCommand": "plan"}
-_ALLOWS_RECURSION = 2  # the third field of UnresolvedWith, since Spark 4
 _OF = re.compile(r"^.*?\bOF\b\s*", re.IGNORECASE | re.DOTALL)
 
 
@@ -212,12 +211,9 @@ class _RelationFinder:
 
 
 def _with(node: Any, scope: frozenset[str]) -> Iterator[_Visit]:
-    """Look into each CTE (it sees those before it, itself if it may be recursive) and into the query."""
-    recursive = node.productArity() > _ALLOWS_RECURSION and bool(node.productElement(_ALLOWS_RECURSION))
-    for relation in scala_items(node.cteRelations()):
-        name = str(relation._1()).lower()  # noqa: SLF001 - Scala's name of a tuple's element
-        yield _Visit(relation._2(), scope | {name} if recursive else scope)  # noqa: SLF001
-        scope |= {name}
+    """Look into each CTE and into the query."""
+    plans, scope = common_tables(node, scope)
+    yield from (_Visit(plan, visible) for plan, visible in plans)
     yield from (_Visit(child, scope) for child in scala_items(node.children()))
 
 

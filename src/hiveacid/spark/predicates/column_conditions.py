@@ -15,8 +15,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import types as T
 
 from hiveacid.spark.parser.catalyst import explain_errors, java_class, parser_of, session_of
-from hiveacid.spark.parser.conjunctions import split_conjunction
-from hiveacid.spark.parser.lexer import Token, TokenKind, scan
+from hiveacid.spark.parser.lexer import Token, TokenKind, scan, split_conjunction
 from hiveacid.spark.predicates.comparisons import Comparison, ComparisonReader
 
 if TYPE_CHECKING:

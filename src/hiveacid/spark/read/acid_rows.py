@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import column_recipes as recipes
 from hiveacid.spark.formats.expressions import Expression, named, selected
 from hiveacid.spark.read.originals import (
     PARTITION_KEY,
-    OriginalSource,
     original_column,
     original_frames,
 )
@@ -92,10 +92,7 @@ def original_rows(
     source: ScanSource, locations: Sequence[Location], originals: OriginalsByRoot, key: KeyColumns | None
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
     """Yield all rows of original files, as `all_rows` does."""
-    original_source = OriginalSource(
-        source.facts, source.fs, source.table, source.files, STRICT_READ, with_partition_key=key is not None
-    )
-    for group, rows in original_frames(original_source, locations, originals):
+    for group, rows in original_frames(source, locations, originals, with_partition_key=key is not None):
         frame = rows.withColumn("currentTransaction", F.col("originalTransaction")) if key else rows
         yield _original_columns(source, frame, key(PARTITION_KEY, "0") if key else ()), group
 
@@ -111,20 +108,10 @@ def read_acid_files(
     assert recipe is not None  # noqa: S101 - the footer of every ACID file was read
     by_position = recipe.positional is not None
     row = recipes.fields(recipe, group.files[0]) if values or by_position else T.StructType()
-    root = T.StructType(
-        [
-            T.StructField("operation", T.IntegerType()),
-            T.StructField("originalTransaction", T.LongType()),
-            T.StructField("bucket", T.IntegerType()),
-            T.StructField("rowId", T.LongType()),
-            T.StructField("currentTransaction", T.LongType()),
-            T.StructField("row", row.add(ABSENT_FIELD, T.IntegerType())),
-        ]
-    )
     options = {**STRICT_READ, **PROLEPTIC_CALENDAR, **recipes.options(recipe)}
     if values:
         options |= source.arguments(recipe)
-    reader = source.facts.spark.read.schema(root).options(**options)
+    reader = source.facts.spark.read.schema(root_type(row)).options(**options)
     frame = reader.format(recipes.ORC).load(escape_globs(group.files))
     condition = f"{_KEEP_WHOLE_ROW if by_position else _KEEP_COLUMNS} {operations}"
     if group.options.check:
@@ -133,6 +120,16 @@ def read_acid_files(
         )
         condition = " AND ".join([condition, *valid])
     return frame.where(condition)
+
+
+def root_type(row: T.StructType) -> T.StructType:
+    """Return the columns to ask an ACID file for: all six of its root; ``row``: the fields to ask for inside ``row``.
+
+    A field that no file has is added to ``row``: a reader that is asked for no field leaves out the whole struct.
+    """
+    row = row.add(ABSENT_FIELD, T.IntegerType())
+    kinds = (T.IntegerType(), T.LongType(), T.IntegerType(), T.LongType(), T.LongType(), row)
+    return T.StructType([T.StructField(name, kind) for name, kind in zip(ACID_FIELDS, kinds, strict=True)])
 
 
 def row_validity(write_ids: ValidWriteIdList, column: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,12 +31,12 @@ from hiveacid.spark.read.partition_lookup import (
 )
 from hiveacid.spark.read.path_groups import (
     FILE_PATH,
-    FileFooter,
     FileGroup,
     ReadOptions,
     escape_globs,
     group_files,
 )
+from hiveacid.spark.read.scan_source import STRICT_READ
 from hiveacid.spark.session.classic_session import frame_of_plan, plan_of
 from hiveacid.spark.session.java_methods import long_array, map_lookup
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition
     from hiveacid.core.snapshot.listing import DataFile
     from hiveacid.core.snapshot.originals import OriginalRows
-    from hiveacid.ports.file_system import FileSystem
+    from hiveacid.spark.read.scan_source import ScanSource
     from hiveacid.spark.session.capabilities import SparkFacts
     from hiveacid.storage.locations import Location
 
@@ -60,18 +60,6 @@ PARTITION_KEY = PartitionKeyColumns("__hiveacid_place", "__hiveacid_at")
 
 OriginalsByRoot = dict[str, tuple["OriginalRows", ...]]
 """Original files by the root of the location that they lie in."""
-
-
-@dataclass(frozen=True)
-class OriginalSource:
-    """Source of original files; ``files``: footers by absolute path; ``with_partition_key``: add `PARTITION_KEY`."""
-
-    facts: SparkFacts
-    fs: FileSystem
-    table: TableDefinition
-    files: Mapping[str, FileFooter]
-    strict: dict[str, str]
-    with_partition_key: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +87,11 @@ def original_column(index: int) -> str:
 
 
 def original_frames(
-    source: OriginalSource, locations: Sequence[Location], originals: OriginalsByRoot
+    source: ScanSource,
+    locations: Sequence[Location],
+    originals: OriginalsByRoot,
+    *,
+    with_partition_key: bool,
 ) -> Iterable[tuple[FileGroup, DataFrame]]:
     """Yield scans: ``originalTransaction``, ``bucket``, ``rowId``, ``__hiveacid_file``; `PARTITION_KEY` if asked for.
 
@@ -126,12 +118,14 @@ def original_frames(
     for group in groups:
         row_facts = _RowFacts.of([ids[file] for file in group.files])
         if apart is None:
-            numbered = _numbered_by_window(_read_group(source, source.facts, group))
+            rows = _read_group(source, source.facts, group, with_partition_key=with_partition_key)
+            numbered = _numbered_by_window(rows)
             yield group, _join_row_facts(source, numbered, group, row_facts)
             continue
         looked_up = can_look_up(apart, group)
-        numbered = _numbered_by_task(_read_group(source, apart, group, row_facts if looked_up else None))
-        numbered = frame_of_plan(source.facts, plan_of(numbered))
+        looked_up_facts = row_facts if looked_up else None
+        rows = _read_group(source, apart, group, looked_up_facts, with_partition_key=with_partition_key)
+        numbered = frame_of_plan(source.facts, plan_of(_numbered_by_task(rows)))
         yield (
             group,
             _with_row_ids(numbered) if looked_up else _join_row_facts(source, numbered, group, row_facts),
@@ -139,14 +133,19 @@ def original_frames(
 
 
 def _read_group(
-    source: OriginalSource, facts: SparkFacts, group: FileGroup, row_facts: _RowFacts | None = None
+    source: ScanSource,
+    facts: SparkFacts,
+    group: FileGroup,
+    row_facts: _RowFacts | None = None,
+    *,
+    with_partition_key: bool,
 ) -> DataFrame:
     """Return the rows with their position in their file, and with ``row_facts``, or else the tail of the file's path."""
     table = source.table
-    frame = flat.read(facts, table, escape_globs(group.files), source.strict, group.options.recipe)
+    frame = flat.read(facts, table, escape_globs(group.files), STRICT_READ, group.options.recipe)
     partition = partition_lookup(facts, table, group, frame)
-    partition_key = [named(partition.name, PARTITION_KEY.name)] if source.with_partition_key else []
-    if source.with_partition_key and facts.classic:
+    partition_key = [named(partition.name, PARTITION_KEY.name)] if with_partition_key else []
+    if with_partition_key and facts.classic:
         partition_key.append(named(partition.number, PARTITION_KEY.number))
     file_key: list[Expression] = [f"{_path_tail(table, group)} AS __hiveacid_tail"]
     if row_facts is not None:
@@ -213,7 +212,7 @@ def _numbered_by_window(rows: DataFrame) -> DataFrame:
 
 
 def _join_row_facts(
-    source: OriginalSource, numbered: DataFrame, group: FileGroup, row_facts: _RowFacts
+    source: ScanSource, numbered: DataFrame, group: FileGroup, row_facts: _RowFacts
 ) -> DataFrame:
     """Add the row facts of each row's file by a join, and the row ids."""
     depth = path_depth(source.table, group)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pyspark.sql import functions as F
@@ -39,20 +39,6 @@ if TYPE_CHECKING:
 _MAX_FILES = 1000
 """Most files of a lookup: every task gets a hash table for each partition column and one for the number, 0.1 MB each."""
 _EMPTY_AUTHORITY = re.compile(r"^([A-Za-z0-9+.-]+):///(?!/)")
-
-
-class PartitionKey(Protocol):
-    """Partition of a row: its name (`partition_key`), and its number among the scan's locations."""
-
-    @property
-    def name(self) -> Expression:
-        """Return the name, which tells partitions apart."""
-        ...
-
-    @property
-    def number(self) -> Expression:
-        """Return the index of the row's location among those of the scan."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -115,6 +101,10 @@ class PartitionLookup:
                 value = self.by_location(partial(_partition_value, index), "string")
             expressions.append(named(_typed_value(value, column.type), column.name))
         return expressions
+
+
+PartitionKey = PartitionKeyColumns | PartitionLookup
+"""Partition of a row: ``name`` tells partitions apart; ``number`` is the index of the row's location in the scan."""
 
 
 def _partition_value(index: int, location: Location) -> str | None:

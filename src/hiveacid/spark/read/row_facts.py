@@ -22,6 +22,7 @@ from hiveacid.core.snapshot.event_findings import EventFacts, Span
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.bucket_hash import bucket_number
 from hiveacid.spark.formats.column_recipes import ORC
+from hiveacid.spark.read.acid_rows import ABSENT_FIELD, root_type, row_validity
 from hiveacid.spark.read.path_groups import decoded_path, escape_globs
 from hiveacid.spark.read.scan_source import FILE_NAME, ROW_ID, STRICT_READ
 
@@ -35,12 +36,10 @@ if TYPE_CHECKING:
 
 _PLACE, _FILE, _BLOCK = "__hiveacid_place", "__hiveacid_file", "__hiveacid_block"
 _KEY = ("write_id", "property", "row_id")
-_ABSENT = "__hiveacid_absent"
 _BOTH_VERSIONS = 1 + 2  # of the bucket hash: less one of them it is the other
-_ROOT = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
 # Always true. It keeps all six root columns in the scan, whatever is used of them (`scan`), and is not pushed down.
 _KEEP_COLUMNS = (
-    f"coalesce(operation, bucket, originalTransaction, rowId, currentTransaction, row.`{_ABSENT}`, 0) "
+    f"coalesce(operation, bucket, originalTransaction, rowId, currentTransaction, row.`{ABSENT_FIELD}`, 0) "
     "> -9223372036854775807"
 )
 
@@ -73,13 +72,13 @@ def event_facts(facts: SparkFacts, files: Sequence[str]) -> dict[str, EventFacts
 
 
 def _events(facts: SparkFacts, files: Sequence[str]) -> DataFrame:
-    row = T.StructType([T.StructField(_ABSENT, T.IntegerType())])
-    kinds = (T.IntegerType(), T.LongType(), T.IntegerType(), T.LongType(), T.LongType(), row)
-    schema = T.StructType([T.StructField(name, kind) for name, kind in zip(_ROOT, kinds, strict=True)])
     number = F.col("bucket")
-    version = F.shiftrightunsigned(number, 29)
-    decoded = F.when(version == 0, number).otherwise(F.shiftright(number, 16).bitwiseAND(MAX_BUCKET))
-    frame = facts.spark.read.schema(schema).options(**STRICT_READ).format(ORC).load(escape_globs(files))
+    frame = (
+        facts.spark.read.schema(root_type(T.StructType()))
+        .options(**STRICT_READ)
+        .format(ORC)
+        .load(escape_globs(files))
+    )
     return frame.where(F.expr(_KEEP_COLUMNS)).select(
         F.expr(decoded_path()).alias(_FILE),
         F.col("_metadata.file_block_start").alias(_BLOCK),
@@ -89,9 +88,15 @@ def _events(facts: SparkFacts, files: Sequence[str]) -> DataFrame:
         number.alias("property"),
         F.col("rowId").alias("row_id"),
         F.col("currentTransaction").alias("current"),
-        version.alias("version"),
-        decoded.alias("decoded"),
+        F.shiftrightunsigned(number, 29).alias("version"),
+        _decode_bucket(number).alias("decoded"),
     )
+
+
+def _decode_bucket(number: SparkColumn) -> SparkColumn:
+    """Decode the bucket of a bucket property (``BucketCodec``: the three top bits are the version)."""
+    bucket = F.shiftright(number, 16).bitwiseAND(MAX_BUCKET)
+    return F.when(F.shiftrightunsigned(number, 29) == 0, number).otherwise(bucket)
 
 
 def _aggregates() -> list[SparkColumn]:
@@ -147,8 +152,8 @@ def _count_unsorted(facts: SparkFacts, files: Sequence[str]) -> dict[str, int]:
     window = Window.partitionBy(_FILE).orderBy(_BLOCK, "position")
     key = F.struct(*(F.col(name) for name in _KEY))
     seen = _events(facts, files).select(_FILE, key.alias("key"), F.lag(key).over(window).alias("before"))
-    found = seen.where("key < before").groupBy(_FILE).count().collect()
-    return {row[0]: row[1] for row in found}
+    unsorted = seen.where("key < before").groupBy(_FILE).count().collect()
+    return {row[0]: row[1] for row in unsorted}
 
 
 # rows --------------------------------------------------------------------------------------------
@@ -164,19 +169,16 @@ class PartitionByFile:
     def of(self, frame: DataFrame) -> DataFrame:
         """Return the row ids of a frame with `FILE_NAME` and `ROW_ID`, and their place."""
         rows = [(path, place) for path, place in self.files.items()]
-        known = self.facts.spark.createDataFrame(rows, f"{_FILE} string, {_PLACE} string")
+        partitions = self.facts.spark.createDataFrame(rows, f"{_FILE} string, {_PLACE} string")
         path = F.regexp_replace(FILE_NAME, "^file:/+", "/")
         named = frame.select(FILE_NAME, ROW_ID, path.alias(_FILE))
-        return named.join(F.broadcast(known), _FILE, "left").drop(_FILE)
+        return named.join(F.broadcast(partitions), _FILE, "left").drop(_FILE)
 
 
 def valid_delete_events(facts: SparkFacts, files: Sequence[str], write_ids: ValidWriteIdList) -> DataFrame:
     """Return the valid delete events of files: `ROW_ID` and `FILE_NAME`."""
-    invalid = [int(one) for one in (*write_ids.open, *write_ids.aborted)]
     events = _events(facts, files).where("coalesce(operation, -1) + 0 = 2")
-    events = events.where(F.coalesce("current", F.lit(-1)) <= int(write_ids.high_watermark))
-    if invalid:
-        events = events.where(~F.coalesce("current", F.lit(-1)).isin(invalid))
+    events = events.where(row_validity(write_ids, "current"))
     row_id = F.struct(
         F.coalesce(F.col("write_id"), F.lit(-1)).alias("writeid"),
         F.coalesce(F.col("property"), F.lit(-1)).alias("bucketid"),
@@ -188,8 +190,8 @@ def valid_delete_events(facts: SparkFacts, files: Sequence[str], write_ids: Vali
 def find_duplicate_row_ids(frame: DataFrame) -> list[DuplicateRowIds]:
     """Return, place by place, the row ids that come more than once."""
     twice = frame.groupBy(_PLACE, ROW_ID).count().where("count > 1")
-    found = twice.groupBy(_PLACE).agg(F.count(F.lit(1)), F.min(ROW_ID)).collect()
-    return [DuplicateRowIds(row[0], row[1], (row[2][0], row[2][1], row[2][2])) for row in found]
+    by_partition = twice.groupBy(_PLACE).agg(F.count(F.lit(1)), F.min(ROW_ID)).collect()
+    return [DuplicateRowIds(row[0], row[1], (row[2][0], row[2][1], row[2][2])) for row in by_partition]
 
 
 def count_orphan_deletes(inserts: DataFrame | None, deletes: DataFrame) -> dict[str, int]:
@@ -235,9 +237,7 @@ def count_misplaced_rows(
     except UnsupportedFeatureError:
         others = theirs
     if ROW_ID in frame.columns:
-        number = F.col(ROW_ID).getField("bucketid")
-        held = F.shiftright(number, 16).bitwiseAND(MAX_BUCKET)
-        held = F.when(F.shiftrightunsigned(number, 29) == 0, number).otherwise(held)
+        held = _decode_bucket(F.col(ROW_ID).getField("bucketid"))
     else:
         held = F.regexp_extract(FILE_NAME, r"/0*([0-9]+)_[^/]*$", 1).cast("int").bitwiseAND(MAX_BUCKET)
     wrong = frame.where(theirs != held).groupBy(FILE_NAME)

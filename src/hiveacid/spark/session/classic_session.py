@@ -79,11 +79,6 @@ def has_database(facts: SparkFacts, name: str) -> bool:
     return bool(session_of(facts).sessionState().catalog().databaseExists(name))
 
 
-def has_tables(facts: SparkFacts, database: str) -> bool:
-    """Tell whether a database of Spark's own catalog has tables or views in it; False where there is no such database."""
-    return bool(spark_catalog_tables(facts, database))
-
-
 def spark_catalog_tables(facts: SparkFacts, database: str) -> list[str]:
     """Return the tables and views of a database of Spark's own catalog; none where there is no such database."""
     catalog = session_of(facts).sessionState().catalog().externalCatalog()
@@ -125,13 +120,13 @@ def spark_catalog_table(facts: SparkFacts, database: str, table: str) -> SparkCa
         if not is_unsupported_metastore(error):
             raise
         return None
-    found = catalog.getTable(database, table)
-    property_, text = found.properties().get(TRANSACTIONAL.name), found.viewText()
+    entry = catalog.getTable(database, table)
+    property_, text = entry.properties().get(TRANSACTIONAL.name), entry.viewText()
     transactional = bool(property_.isDefined()) and str(property_.get()).lower() == "true"
     if text.isEmpty():
         return SparkCatalogTable(transactional, None, database)
     namespace = list(
-        scala_items(found.viewCatalogAndNamespace())
+        scala_items(entry.viewCatalogAndNamespace())
     )  # empty where Hive made it, whose names are in full
     return SparkCatalogTable(transactional, str(text.get()), str(namespace[-1]) if namespace else database)
 

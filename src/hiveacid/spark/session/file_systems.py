@@ -1,21 +1,32 @@
-"""Other file systems than local disks, opened with the settings that the Spark session reads them with."""
+"""Other file systems than local disks, opened with the settings that the Spark session reads them with.
+
+HDFS needs a native library where Arrow opens it, which neither pyarrow nor PySpark brings. On a classic session the JVM
+opens it instead: it needs nothing, and has the session's credentials (Kerberos, delegation tokens).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
-from hiveacid.spark.session.hadoop_file_systems import open_hadoop
-from hiveacid.storage.arrow_opening import open_arrow
-from hiveacid.storage.paths import KNOWN, OBJECT_STORES
+from py4j.protocol import Py4JJavaError
+from pyarrow.fs import FileInfo, FileSelector, FileType
+
+from hiveacid.errors import StorageError
+from hiveacid.storage.arrow_file_system import ArrowFileSystem
+from hiveacid.storage.arrow_opening import open_arrow, path_only
+from hiveacid.storage.paths import KNOWN, OBJECT_STORES, StorageUri
 
 if TYPE_CHECKING:
     from hiveacid.ports.file_system import FileSystem
     from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.paths import StorageUri
 
+_MISSING = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
 _SECRETS = (".key", ".token")
 _HADOOP = KNOWN - OBJECT_STORES
 """Schemes that the JVM opens, because Arrow would need native libraries that are rarely installed."""
@@ -47,11 +58,157 @@ class SessionFileSystems:
         if name.endswith(_SECRETS):
             secret = self._hadoop.getPassword(name)  # may come from a credential provider
             return None if secret is None else "".join(secret)
-        found: str | None = self._hadoop.get(name)
-        return found
+        setting: str | None = self._hadoop.get(name)
+        return setting
 
     @cached_property
     def _hadoop(self) -> Any:
         """Hadoop's configuration of the session, as its own readers and writers get it."""
         session: Any = self.facts.spark
         return session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+
+
+def open_hadoop(jvm: Any, conf: Any, place: StorageUri) -> ArrowFileSystem:
+    """Open the file system of a URI with Hadoop's configuration. Raises StorageError."""
+    try:
+        with _as_os_errors(str(place)):
+            opened = jvm.org.apache.hadoop.fs.Path(f"{place}/").getFileSystem(conf)
+    except OSError as error:
+        raise StorageError(f"cannot open {place.scheme}://{place.authority}: {error.strerror}") from error
+    return ArrowFileSystem(HadoopFileSystem(jvm, opened), path_only, renames=True)
+
+
+@dataclass(frozen=True)
+class HadoopFileSystem:
+    """File system of Hadoop, through the JVM, with the methods of ``pyarrow.fs.FileSystem`` that `storage.arrow_file_system` calls.
+
+    Paths are those of the file system itself, without scheme and host. A file that is listed costs five calls into
+    the JVM (about a millisecond), a directory one request to the name node.
+    """
+
+    jvm: Any
+    fs: Any
+
+    def get_file_info(self, what: str | FileSelector) -> Any:
+        """Return what lies at a path, or all that a selector finds. FileNotFoundError where that is not there."""
+        if isinstance(what, str):
+            try:
+                with _as_os_errors(what):
+                    return _file_info(what, self.fs.getFileStatus(self._path(what)))
+            except FileNotFoundError:
+                return FileInfo(what, FileType.NotFound)
+        if self.get_file_info(what.base_dir).type != FileType.Directory:
+            raise FileNotFoundError(errno.ENOENT, "not a directory", what.base_dir)
+        return list(self._below(what.base_dir.rstrip("/"), recursive=what.recursive))
+
+    def _below(self, folder: str, *, recursive: bool) -> Iterator[FileInfo]:
+        with _as_os_errors(folder):
+            statuses = list(self.fs.listStatus(self._path(folder or "/")))
+        for status in statuses:
+            info = _file_info(f"{folder}/{status.getPath().getName()}", status)
+            yield info
+            if recursive and info.type == FileType.Directory:
+                try:
+                    yield from self._below(info.path, recursive=True)
+                except FileNotFoundError:  # a cleaner may be at work
+                    continue
+
+    def create_dir(self, path: str, *, recursive: bool) -> None:  # noqa: ARG002 - as Arrow's
+        """Create a directory and its parents."""
+        with _as_os_errors(path):
+            self.fs.mkdirs(self._path(path))
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file, or a directory with all it holds."""
+        with _as_os_errors(path):
+            if not self.fs.delete(self._path(path), True):  # noqa: FBT003 - Java
+                raise FileNotFoundError(errno.ENOENT, "not there", path)
+
+    delete_dir = delete_file
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file or directory. OSError where Hadoop does not, the source being missing, say.
+
+        Nothing may be at the target: HDFS moves a source into a directory that is there.
+        """
+        with _as_os_errors(source):
+            if not self.fs.rename(self._path(source), self._path(target)):
+                raise OSError(errno.EEXIST, f"Hadoop renames nothing to {target}", source)
+
+    def open_input_file(self, path: str) -> _Input:
+        """Open a file to read ranges of it."""
+        with _as_os_errors(path):
+            size = self.fs.getFileStatus(self._path(path)).getLen()
+            return _Input(self.jvm, path, self.fs.open(self._path(path)), int(size))
+
+    def open_output_stream(self, path: str) -> _Output:
+        """Create or replace a file."""
+        with _as_os_errors(path):
+            return _Output(path, self.fs.create(self._path(path), True))  # noqa: FBT003 - Java
+
+    def _path(self, path: str) -> Any:
+        return self.jvm.org.apache.hadoop.fs.Path(path)
+
+
+@dataclass
+class _Stream:
+    path: str = field(kw_only=True, default="")
+    stream: Any = field(kw_only=True, default=None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        with _as_os_errors(self.path):
+            self.stream.close()
+
+
+class _Input(_Stream):
+    def __init__(self, jvm: Any, path: str, stream: Any, size: int) -> None:
+        super().__init__(path=path, stream=stream)
+        self._jvm, self._size = jvm, size
+
+    def size(self) -> int:
+        return self._size
+
+    def seek(self, position: int) -> None:
+        with _as_os_errors(self.path):
+            self.stream.seek(position)
+
+    def read(self, length: int) -> bytes:
+        with _as_os_errors(self.path):
+            data: bytes = self._jvm.org.apache.commons.io.IOUtils.toByteArray(self.stream, length)
+            return bytes(data)
+
+
+class _Output(_Stream):
+    def __init__(self, path: str, stream: Any) -> None:
+        super().__init__(path=path, stream=stream)
+
+    def write(self, data: bytes) -> None:
+        with _as_os_errors(self.path):
+            self.stream.write(bytearray(data))
+
+
+def _file_info(path: str, status: Any) -> FileInfo:
+    if status.isDirectory():
+        return FileInfo(path, FileType.Directory, mtime_ns=status.getModificationTime() * 1_000_000)
+    return FileInfo(
+        path, FileType.File, size=status.getLen(), mtime_ns=status.getModificationTime() * 1_000_000
+    )
+
+
+@contextmanager
+def _as_os_errors(path: str) -> Iterator[None]:
+    """Turn Java's errors into OSError; only the first line of what they say."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        java = error.java_exception
+        name = java.getClass().getName()
+        message = str(java.getMessage() or name).partition("\n")[0]
+        if name in _MISSING:
+            raise FileNotFoundError(errno.ENOENT, message, path) from error
+        raise OSError(errno.EIO, message, path) from error

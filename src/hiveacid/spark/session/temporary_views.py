@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from hiveacid.spark.session.capabilities import SparkFacts
 
 
-def create_view(frame: DataFrame, name: str) -> None:
-    """Name a DataFrame for SQL text; the view keeps its analysed plan, not its text."""
-    frame.createOrReplaceTempView(name)
-
-
 def drop_view(facts: SparkFacts, name: str) -> None:
     """Drop a view; plans made from it stay valid.
 
@@ -35,7 +30,7 @@ def drop_view(facts: SparkFacts, name: str) -> None:
 
 
 def query_views(facts: SparkFacts, text: str, views: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the rows of a query over views that `create_view` made, and that may go before it runs.
+    """Return the rows of a query over temporary views of frames, which may be dropped before it runs.
 
     A plan of Spark Connect is a text until it runs, so there it takes the views' own plans along. Analysed here:
     what is wrong with the text is said now.

@@ -21,7 +21,6 @@ from hiveacid.spark.parser.relations import (
     shift_relation,
 )
 from hiveacid.spark.session.temporary_views import (
-    create_view,
     drop_view,
     exists_in_spark,
     is_temporary_view,
@@ -193,7 +192,7 @@ class Binder:
     def _create_view(self, frame: DataFrame) -> str:
         name = f"hiveacid_{uuid.uuid4().hex}"
         self.frames[name] = frame
-        create_view(frame, name)
+        frame.createOrReplaceTempView(name)
         return name
 
     def run(self, text: str) -> DataFrame:

@@ -17,8 +17,8 @@ from hiveacid.spark.session.classic_session import (
     create_database,
     current_database,
     has_database,
-    has_tables,
     set_current_database,
+    spark_catalog_tables,
 )
 from hiveacid.sql.binding.ownership import Owner, Ownership, decide_owner
 from hiveacid.sql.binding.virtual_columns import VirtualColumns
@@ -207,7 +207,9 @@ def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
             execute(session.execution(), found.statement)
         case definitions.DropDatabase(name=name, cascade=cascade) if (
             context.catalog.get_database(name) is not None
-            and (cascade or not has_tables(context.facts, name))  # else Spark refuses: then both keep it
+            and (
+                cascade or not spark_catalog_tables(context.facts, name)
+            )  # else Spark refuses: then both keep it
         ):
             execute(session.execution(), found.statement)
             create_database(context.facts, name)

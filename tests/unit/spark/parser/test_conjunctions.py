@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.spark.parser.conjunctions import split_conjunction
-from hiveacid.spark.parser.lexer import scan
+from hiveacid.spark.parser.lexer import scan, split_conjunction
 
 
 def texts(text: str) -> list[str]:
