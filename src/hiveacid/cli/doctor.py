@@ -67,8 +67,8 @@ def doctor(*, warehouse: str | None, store: str | None, output: str) -> None:
 
 def python() -> Check:
     """Check the version of the running Python."""
-    found = f"{sys.version.split()[0]} ({sys.executable})"
-    return Check("python", sys.version_info >= _PYTHON, found, "Python 3.11 or newer is needed")
+    version = f"{sys.version.split()[0]} ({sys.executable})"
+    return Check("python", sys.version_info >= _PYTHON, version, "Python 3.11 or newer is needed")
 
 
 def java() -> Check:
@@ -100,12 +100,12 @@ def pyspark() -> Check:
     """Check the version of the installed PySpark, without starting it."""
     advice = "pip install 'hiveacid[spark]' (PySpark 3.5 to 4.x)"
     try:
-        found = metadata.version("pyspark")
+        version = metadata.version("pyspark")
     except metadata.PackageNotFoundError:
         return Check("pyspark", ok=False, found="not installed", advice=advice)
-    major, minor = (int(part) for part in found.split(".")[:2])
+    major, minor = (int(part) for part in version.split(".")[:2])
     low, high = _SPARK
-    return Check("pyspark", low <= (major, minor) < high, found, advice)
+    return Check("pyspark", low <= (major, minor) < high, version, advice)
 
 
 def worker_pythons() -> Iterator[Check]:
@@ -115,9 +115,14 @@ def worker_pythons() -> Iterator[Check]:
         if path is None:
             continue
         answer = _program_output([path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
-        ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        found = f"{path}: {answer or 'does not run'}"
-        yield Check(variable, answer == ours, found, f"unset {variable}, or give it a Python {ours}")
+        own_version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        description = f"{path}: {answer or 'does not run'}"
+        yield Check(
+            variable,
+            answer == own_version,
+            description,
+            f"unset {variable}, or give it a Python {own_version}",
+        )
 
 
 def _check_warehouse(warehouse: str) -> Iterator[Check]:
@@ -144,27 +149,27 @@ def remote_warehouse(warehouse: str) -> Iterator[Check]:
 
 def local_warehouse(warehouse: Path) -> Iterator[Check]:
     """Check a local warehouse: write permission, difference of clocks, free space."""
-    place = next(path for path in (warehouse.absolute(), *warehouse.absolute().parents) if path.exists())
+    existing = next(path for path in (warehouse.absolute(), *warehouse.absolute().parents) if path.exists())
     try:
-        with tempfile.NamedTemporaryFile(dir=place, prefix=".hiveacid-doctor-") as file:
+        with tempfile.NamedTemporaryFile(dir=existing, prefix=".hiveacid-doctor-") as file:
             skew = abs(Path(file.name).stat().st_mtime - time.time())
     except OSError as error:
-        found = f"{place}: {error.strerror}"
+        problem = f"{existing}: {error.strerror}"
         yield Check(
-            "warehouse", ok=False, found=found, advice="choose a directory that this user may write to"
+            "warehouse", ok=False, found=problem, advice="choose a directory that this user may write to"
         )
         return
     shown = (
         str(warehouse)
-        if place == warehouse.absolute()
-        else f"{warehouse} (not there yet; {place} is writable)"
+        if existing == warehouse.absolute()
+        else f"{warehouse} (not there yet; {existing} is writable)"
     )
     yield Check("warehouse", ok=True, found=shown)
     advice = "let the file server and this machine keep the same time (NTP)"
     yield Check(
         "clock", skew <= _MOST_CLOCK_SKEW, f"differs by {skew:.1f} s from that of the warehouse", advice
     )
-    free = shutil.disk_usage(place).free
+    free = shutil.disk_usage(existing).free
     yield Check(
         "disk",
         free >= _FREE_BYTES,

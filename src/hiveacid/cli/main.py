@@ -40,9 +40,9 @@ class LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, _, name = _COMMANDS[cmd_name][0].partition(":")
-        found = getattr(import_module(module), name)
-        assert isinstance(found, click.Command)  # noqa: S101 - tells the type checker
-        return found
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)  # noqa: S101 - tells the type checker
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""

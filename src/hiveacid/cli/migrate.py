@@ -65,16 +65,16 @@ def migrate(
             ConnectionOptions(to_warehouse or connection.warehouse, to, (), connection.verbose),
             dry_run=dry_run,
         )
-    for one in moved:
-        if isinstance(one, str):
-            click.echo(json.dumps({"view": one}, ensure_ascii=False))
+    for item in moved:
+        if isinstance(item, str):
+            click.echo(json.dumps({"view": item}, ensure_ascii=False))
             continue
         row = {
-            "table": str(one.table),
-            "kind": one.kind.value,
-            "high_watermark": int(one.high_watermark),
-            "aborted": one.aborted,
-            "partitions": one.partitions,
+            "table": str(item.table),
+            "kind": item.kind.value,
+            "high_watermark": int(item.high_watermark),
+            "aborted": item.aborted,
+            "partitions": item.partitions,
         }
         click.echo(json.dumps(row, ensure_ascii=False))
     if failed:
@@ -101,7 +101,7 @@ def _move(
         chosen = _select_tables(work, names)
         for name in chosen:
             try:
-                one = work.move(name, dry_run=dry_run)
+                item = work.move(name, dry_run=dry_run)
             except Exception as error:
                 if not is_expected(error):
                     raise
@@ -109,9 +109,9 @@ def _move(
                 print_error(error)
                 failed += 1
                 continue
-            if one is not None:
-                moved.append(one)
-        there = {one.table for one in moved if not isinstance(one, str)}
+            if item is not None:
+                moved.append(item)
+        there = {item.table for item in moved if not isinstance(item, str)}
         moved += _move_views(work, work.views(_databases(work, names)), there, dry_run=dry_run)
     return moved, failed
 
@@ -123,14 +123,14 @@ def _move_views(
 
     ``there``: tables that count as moved; with ``dry_run`` those that would be.
     """
-    known, left = set(there), dict.fromkeys(views, "")
+    reachable, left = set(there), dict.fromkeys(views, "")
     moved: list[str] = []
     waiting = True
     while waiting:
         waiting = False
         for view in list(left):
             try:
-                left[view] = _find_obstacle(work, view, known)
+                left[view] = _find_obstacle(work, view, reachable)
                 if not left[view] and not dry_run:
                     work.move_view(view)
             except Exception as error:
@@ -139,7 +139,7 @@ def _move_views(
                 left[view] = str(error)
             if not left[view]:
                 del left[view]
-                known.add(view)
+                reachable.add(view)
                 moved.append(str(view))
                 waiting = True
     for view, why in left.items():
@@ -155,7 +155,7 @@ def _databases(work: Migration, names: Sequence[str]) -> set[str]:
     return {name.strip().lower().rpartition(".")[0] or "default" for name in names}
 
 
-def _find_obstacle(work: Migration, view: TableName, known: Collection[TableName]) -> str:
+def _find_obstacle(work: Migration, view: TableName, reachable: Collection[TableName]) -> str:
     """Return the reason why a view cannot move to the target, an empty text if it can."""
     from hiveacid.core.model import TableName  # noqa: PLC0415 - not before --help had its say
     from hiveacid.sql.binding.change_functions import tables_of_change_calls  # noqa: PLC0415
@@ -175,7 +175,7 @@ def _find_obstacle(work: Migration, view: TableName, known: Collection[TableName
             relation.parts[:2] if len(relation.parts) > 1 else (definition.database, *relation.parts)
         )
         read = TableName(database, name)
-        if read not in known and target.get_table(read) is None and target.get_view(read) is None:
+        if read not in reachable and target.get_table(read) is None and target.get_view(read) is None:
             return f"it reads {read}, which is not in {work.target.name}"
     return ""
 
@@ -192,14 +192,14 @@ def _display_name(connection: ConnectionOptions) -> str:
 def _select_tables(work: Migration, names: Sequence[str]) -> list[TableName]:
     from hiveacid.core.model import TableName  # noqa: PLC0415
 
-    known = work.tables() if not names or any(name.endswith(".*") for name in names) else []
+    candidates = work.tables() if not names or any(name.endswith(".*") for name in names) else []
     if not names:
-        return known
+        return candidates
     chosen: dict[TableName, None] = {}
     for name in names:
         database, dot, table = name.strip().lower().rpartition(".")
         if table == "*":
-            chosen.update({one: None for one in known if one.database == database})
+            chosen.update({candidate: None for candidate in candidates if candidate.database == database})
         else:
             chosen[TableName(database if dot else "default", table)] = None
     return list(chosen)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from hiveacid.services import Services, Turn
     from hiveacid.services.endpoint import Endpoint
-    from hiveacid.services.runner import Runner
 
 logger = logging.getLogger(__name__)
 
@@ -131,13 +130,13 @@ def services(
         session = stack.enter_context(connection.session())
         for name, value in pairs:
             session.set(name, value)
-        ours = every and session.context.store.maintained_by_hiveacid()
+        all_services = every and session.context.store.maintained_by_hiveacid()
         made = Services(
             session,
-            initiator=initiator or ours,
+            initiator=initiator or all_services,
             workers=max(1, session.settings.get(keys.WORKER_THREADS)) if every else workers or 0,
-            cleaner=cleaner or (ours and session.settings.get(keys.CLEANER_ON)),
-            housekeeper=housekeeper or ours,
+            cleaner=cleaner or (all_services and session.settings.get(keys.CLEANER_ON)),
+            housekeeper=housekeeper or all_services,
             pool=pool,
         )
         if once:
@@ -150,15 +149,15 @@ def _parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
     """Split NAME=VALUE; refuse unknown settings before Spark starts."""
     from hiveacid.config import Settings  # noqa: PLC0415 - not before --help had its say
 
-    found = []
+    pairs = []
     for text in settings:
         name, equals, value = text.partition("=")
         if not equals:
             raise click.UsageError(f"--set {text}: expected NAME=VALUE")
-        found.append((name.strip(), value.strip()))
+        pairs.append((name.strip(), value.strip()))
     with exit_on_errors():
-        Settings.of(dict(found))
-    return found
+        Settings.of(dict(pairs))
+    return pairs
 
 
 def _run(made: Services, endpoint: Endpoint | None, grace: float) -> None:
@@ -166,36 +165,25 @@ def _run(made: Services, endpoint: Endpoint | None, grace: float) -> None:
     from hiveacid.services.runner import Runner  # noqa: PLC0415 - imports PySpark
 
     runner = Runner(made)
-    waits = _Signals(runner)
+    signals: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        if signals:
+            raise KeyboardInterrupt
+        signals.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, note)
     runner.start()
     if endpoint is not None:
         endpoint.attach(made, runner)
     logger.info("started")
-    waits.wait()
+    while not signals:
+        runner.wait(0.5)
     logger.info("stopping")
     runner.stop(grace)
     logger.info("stopped")
-
-
-class _Signals:
-    """Receiver of SIGTERM and SIGINT; the second signal raises KeyboardInterrupt."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._came = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._note)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if self._came:
-            raise KeyboardInterrupt
-        self._came = True
-
-    def wait(self) -> None:
-        """Wait for the first signal."""
-        while not self._came:
-            self._runner.wait(0.5)
 
 
 def _print_turn(turn: Turn) -> None:

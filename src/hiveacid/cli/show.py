@@ -42,7 +42,7 @@ def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str | int | None]]
                 json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, separators=(",", ":"))
             )
     else:
-        numbers = [any(isinstance(row[place], int) for row in rows) for place in range(len(columns))]
+        numbers = [any(isinstance(row[index], int) for row in rows) for index in range(len(columns))]
         texts = [[None if cell is None else str(cell) for cell in row] for row in rows]
         _print_rows(columns, texts, numbers, output)
 
@@ -103,18 +103,18 @@ def _text_expression(name: str, kind: str) -> str:
 
 
 def _numbered_names(frame: DataFrame) -> list[str]:
-    return [f"c{place}" for place in range(len(frame.columns))]
+    return [f"c{index}" for index in range(len(frame.columns))]
 
 
 def _json_expression(columns: Sequence[str]) -> str:
     """Return the SQL expression for a row as a JSON object; a repeated column name gets a number."""
     pairs, taken = [], set()
-    for place, name in enumerate(columns):
+    for index, name in enumerate(columns):
         key, count = name, 2
         while key in taken:
             key, count = f"{name}_{count}", count + 1
         taken.add(key)
-        pairs.append(f"{_string_literal(key)}, c{place}")
+        pairs.append(f"{_string_literal(key)}, c{index}")
     return (
         f"to_json(named_struct({', '.join(pairs)}), "
         "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')) AS line"

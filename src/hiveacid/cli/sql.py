@@ -56,7 +56,10 @@ def sql(
     with exit_on_errors():
         statements = list(_statements(script))
         with connection.session(new=True) as session:
-            good = [_run(session, one, line, output, keep_going=keep_going) for one, line in statements]
+            good = [
+                _run(session, statement, line, output, keep_going=keep_going)
+                for statement, line in statements
+            ]
             warn_if_open(session)
     if not all(good):
         raise click.exceptions.Exit(1)

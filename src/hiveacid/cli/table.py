@@ -105,8 +105,8 @@ def _print_inventory(
     from hiveacid.table.read.inventory import inventory_of  # noqa: PLC0415
 
     with exit_on_errors(), connection.shelf() as shelf:
-        found = inventory_of(shelf, *shelf.find(name))
-    show_rows([column for column, _ in columns], list(rows_of(found)), output)
+        inventory = inventory_of(shelf, *shelf.find(name))
+    show_rows([column for column, _ in columns], list(rows_of(inventory)), output)
 
 
 def _quoted(name: str) -> str:
@@ -131,18 +131,18 @@ def check(
     wanted = partition_spec(partition)
     with exit_on_errors():
         if quick:
-            found = _quick(connection, name, wanted)
+            findings = _quick(connection, name, wanted)
         else:
             with connection.session() as session:
-                found = session.table(name).inspect.check(wanted)
-    for finding in found:
+                findings = session.table(name).inspect.check(wanted)
+    for finding in findings:
         if output == "json":
             click.echo(json.dumps(_row(finding), ensure_ascii=False))
         else:
             _print_finding(finding)
     if output != "json":
-        click.echo(f"{name}: {_summary(found)}")
-    if any(finding.severity == "damage" for finding in found):
+        click.echo(f"{name}: {_summary(findings)}")
+    if any(finding.severity == "damage" for finding in findings):
         raise click.exceptions.Exit(1)
 
 
@@ -173,9 +173,9 @@ def _print_finding(finding: Finding) -> None:
     click.echo(f"    to do: {finding.advice}")
 
 
-def _summary(found: Iterable[Finding]) -> str:
+def _summary(findings: Iterable[Finding]) -> str:
     counts = dict.fromkeys(_COLOURS, 0)
-    for finding in found:
+    for finding in findings:
         counts[finding.severity.value] += 1
     shown = [
         f"{count} {name}{'s' if count != 1 and name != 'damage' else ''}" for name, count in counts.items()

@@ -41,7 +41,7 @@ def _to_wall_clock(values: Any) -> Any:
         return values
     values = without_offset(values)
     if pa.types.is_struct(of):
-        members = [_to_wall_clock(one) for one in values.flatten()]
+        members = [_to_wall_clock(child) for child in values.flatten()]
         names = [field.name for field in of]
         return pa.StructArray.from_arrays(members, names, mask=values.is_null())
     if pa.types.is_map(of):
@@ -53,4 +53,4 @@ def _to_wall_clock(values: Any) -> Any:
 def _has_instants(of: Any) -> bool:
     if pa.types.is_timestamp(of):
         return of.tz is not None
-    return any(_has_instants(of.field(at).type) for at in range(of.num_fields))
+    return any(_has_instants(of.field(index).type) for index in range(of.num_fields))

@@ -110,7 +110,7 @@ class BatchReader(DataSourceReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's (4.1 and later)
         """Prune partitions by equality and IN filters; Spark still filters the rows."""
-        self.wanted = [found for one in filters if (found := _equality_filter(one)) is not None]
+        self.wanted = [wanted for predicate in filters if (wanted := _equality_filter(predicate))]
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -143,7 +143,7 @@ class BatchReader(DataSourceReader):
 def _require_columns(table: TableDefinition, schema: StructType) -> None:
     """Raise SchemaMismatchError if the table's columns are not those that Spark was told."""
     has = [f"{name} {kind.simpleString()}" for name, kind in spark_columns(table)]
-    waits = [f"{one.name} {one.dataType.simpleString()}" for one in schema]
+    waits = [f"{field.name} {field.dataType.simpleString()}" for field in schema]
     if has != waits:
         raise SchemaMismatchError(
             f"{table.name} has the columns {', '.join(has)}, and Spark was told {', '.join(waits)}: leave .schema(...) out, "
@@ -155,14 +155,18 @@ def _require_columns(table: TableDefinition, schema: StructType) -> None:
 _TYPES_WITH_UNIQUE_TEXT = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
 
 
-def _equality_filter(one: Any) -> tuple[str, frozenset[str]] | None:
+def _equality_filter(predicate: Any) -> tuple[str, frozenset[str]] | None:
     """Return the column of an equality or IN filter and the texts of its values; None for any other filter."""
-    attribute: tuple[str, ...] = getattr(one, "attribute", ())
+    attribute: tuple[str, ...] = getattr(predicate, "attribute", ())
     if len(attribute) != 1:
         return None
     kind: Any = api  # Spark 4.0 has no filters
-    found = one.value if isinstance(one, kind.In) else (one.value,) if isinstance(one, kind.EqualTo) else ()
-    texts = [_comparable_text(value) for value in found]
+    values: Iterable[object] = ()
+    if isinstance(predicate, kind.In):
+        values = predicate.value
+    elif isinstance(predicate, kind.EqualTo):
+        values = (predicate.value,)
+    texts = [_comparable_text(value) for value in values]
     if not texts or None in texts:
         return None
     return attribute[0].lower(), frozenset(text for text in texts if text is not None)

@@ -57,12 +57,12 @@ class TableAddress:
         return cls(table, warehouse, store)
 
 
-def require_known(options: Mapping[str, str], known: frozenset[str]) -> None:
+def require_known(options: Mapping[str, str], allowed: frozenset[str]) -> None:
     """Raise ConfigError for unknown options: a misspelt ``as_of`` must not read the current state."""
-    unknown = sorted(set(options) - known)
+    unknown = sorted(set(options) - allowed)
     if unknown:
         raise ConfigError(
-            f'format("hiveacid") has no option {", ".join(unknown)} here: {", ".join(sorted(known))}'
+            f'format("hiveacid") has no option {", ".join(unknown)} here: {", ".join(sorted(allowed))}'
         )
 
 
@@ -103,22 +103,24 @@ def checkpoint_of(options: Mapping[str, str]) -> str:
 
     Raises ConfigError if it cannot be read, UnsupportedFeatureError for a checkpoint that is not on a local disk.
     """
-    place = options.get("checkpointlocation")
-    if not place:
+    location = options.get("checkpointlocation")
+    if not location:
         raise ConfigError(
             'format("hiveacid") needs .option("checkpointLocation", DIRECTORY): it does not see the session\'s default'
         )
-    path = place.removeprefix("file://").removeprefix("file:")
+    path = location.removeprefix("file://").removeprefix("file:")
     if "://" in path:
-        raise UnsupportedFeatureError(f"checkpointLocation={place}: only local directories are supported yet")
+        raise UnsupportedFeatureError(
+            f"checkpointLocation={location}: only local directories are supported yet"
+        )
     file = Path(path) / "metadata"
     try:
-        found: str = json.loads(file.read_text(encoding="utf-8"))["id"]
+        checkpoint_id: str = json.loads(file.read_text(encoding="utf-8"))["id"]
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(
             f"the checkpoint's id can't be read from {file}: {error}; it tells a restart from a new checkpoint"
         ) from error
-    return found
+    return checkpoint_id
 
 
 def count_of(options: Mapping[str, str], name: str) -> int | None:

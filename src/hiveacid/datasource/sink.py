@@ -107,7 +107,7 @@ class Sink:
 
 
 def _paths(messages: Messages) -> list[str]:
-    return [one.path for one in messages if isinstance(one, StagedRows) and one.path]
+    return [message.path for message in messages if isinstance(message, StagedRows) and message.path]
 
 
 def read_staged(messages: Messages) -> Iterator[Any]:

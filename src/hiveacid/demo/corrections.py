@@ -62,8 +62,8 @@ def planes(source: Source, hour: int) -> DataFrame:
         .select("tailnum")
         .distinct()
     )
-    known = seen.join(source.planes, "tailnum", "left")
-    corrected = known.withColumns(
+    matched = seen.join(source.planes, "tailnum", "left")
+    corrected = matched.withColumns(
         {
             "engine": F.coalesce(F.upper("engine"), F.lit("UNKNOWN")),
             "year": F.coalesce("year", F.lit(1999)),

@@ -50,11 +50,11 @@ def run(
         message = f"the demo loads {LEAST_MONTHS} to {MOST_MONTHS} months, not {months}"
         raise ConfigError(message)
     with tempfile.TemporaryDirectory(prefix="hiveacid-demo-") as scratch:
-        place = warehouse or Path(scratch) / "warehouse"
-        console.print(f"Flights out of New York in 2013: {months} months, warehouse {place}")
+        directory = warehouse or Path(scratch) / "warehouse"
+        console.print(f"Flights out of New York in 2013: {months} months, warehouse {directory}")
         started = time.perf_counter()
-        with hiveacid.connect(spark, warehouse=str(place)) as acid:
-            story = Story(spark, acid, load(spark, Path(scratch) / "source"), months, place)
+        with hiveacid.connect(spark, warehouse=str(directory)) as acid:
+            story = Story(spark, acid, load(spark, Path(scratch) / "source"), months, directory)
             outcomes = _run_steps(story, console)
         _report(console, outcomes, time.perf_counter() - started)
     return outcomes

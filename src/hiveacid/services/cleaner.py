@@ -93,7 +93,11 @@ class Cleaner:
         """Return tables with transactions aborted since the last turn; every ten minutes, all tables."""
         store, catalog = self.context.store, self.context.catalog
         now = store.now()
-        latest = {one.table: max(one.aborted) for one in store.changed_partitions(now + 1) if one.aborted}
+        latest = {
+            changed.table: max(changed.aborted)
+            for changed in store.changed_partitions(now + 1)
+            if changed.aborted
+        }
         if self._swept is None or now - self._swept >= _SWEEP:
             self._swept = now
             names = [
@@ -102,6 +106,6 @@ class Cleaner:
                 for name in catalog.list_tables(database)
             ]
         else:
-            names = [name for name, at in latest.items() if at > self._aborts.get(name, 0)]
+            names = [name for name, txn_id in latest.items() if txn_id > self._aborts.get(name, 0)]
         self._aborts = latest
         return names

@@ -27,7 +27,7 @@ _LATE_AFTER_INTERVALS = 3.0
 def health(loops: dict[str, LoopState], now: int) -> tuple[bool, dict[str, object]]:
     """Return whether all services are well, and a report. ``now``: ms, by the clock of ``LoopState``."""
     report = {name: asdict(loop) | {"well": _is_well(loop, now)} for name, loop in loops.items()}
-    well = all(one["well"] for one in report.values())
+    well = all(state["well"] for state in report.values())
     return well, {"status": "ok" if well else "failing", "services": report}
 
 
@@ -68,10 +68,10 @@ def exposition(metrics: Iterable[Metric]) -> bytes:
 
     class Collector:
         def collect(self) -> Iterator[Any]:
-            for one in metrics:
-                names = [key for key, _ in next(iter(one.values), ())]
-                family = kinds[one.kind](one.name, one.help, labels=names)
-                for labels, value in one.values.items():
+            for metric in metrics:
+                names = [key for key, _ in next(iter(metric.values), ())]
+                family = kinds[metric.kind](metric.name, metric.help, labels=names)
+                for labels, value in metric.values.items():
                     family.add_metric([text for _, text in labels], value)
                 yield family
 

@@ -103,9 +103,9 @@ class Initiator:
         for key, jobs in attempts.items():
             if jobs[-1].state in _ENDED_BADLY:  # it is tried again even without new writes
                 places.setdefault(key, ChangedPartition(*key))
-        found = [one for one in self._findings(places, attempts, now) if one is not None]
+        findings = [one for one in self._findings(places, attempts, now) if one is not None]
         self._seen = max(0, now - _OVERLAP)
-        return found
+        return findings
 
     def _attempts(self) -> dict[_Key, list[Compaction]]:
         attempts: dict[_Key, list[Compaction]] = defaultdict(list)
@@ -117,7 +117,7 @@ class Initiator:
         self, places: Mapping[_Key, ChangedPartition], attempts: Mapping[_Key, Sequence[Compaction]], now: int
     ) -> Iterator[InitiatorFinding | None]:
         tables: dict[TableName, _Table | None] = {}
-        for key, place in sorted(places.items(), key=lambda item: (item[0][0], item[0][1] or "")):
+        for key, changed in sorted(places.items(), key=lambda item: (item[0][0], item[0][1] or "")):
             name, partition = key
             try:
                 if name not in tables:
@@ -125,7 +125,7 @@ class Initiator:
                 table = tables[name]
                 if table is None or partition not in table.partitions:
                     continue  # dropped; or an abort in an unknown partition, which the cleaner handles
-                yield self._assess(table, place, attempts.get(key, ()), now)
+                yield self._assess(table, changed, attempts.get(key, ()), now)
             except HiveAcidError as error:
                 yield self._decline_after_error(key, error, attempts.get(key, ()))
 
@@ -141,36 +141,41 @@ class Initiator:
         partitions = partitions_of(self.context, definition)
         by_name: dict[str | None, Partition | None] = {None: None}
         if partitions is not None:
-            by_name = {partition_name(definition, one.values): one for one in partitions}
+            by_name = {partition_name(definition, partition.values): partition for partition in partitions}
         return _Table(definition, settings, thresholds_of(settings), disabled, by_name)
 
     def _assess(
-        self, table: _Table, place: ChangedPartition, jobs: Sequence[Compaction], now: int
+        self, table: _Table, changed: ChangedPartition, jobs: Sequence[Compaction], now: int
     ) -> InitiatorFinding:
-        known = CompactionCandidate(
+        candidate = CompactionCandidate(
             table.definition.kind,
             tuple(Attempt(job.id, job.state, job.enqueued, job.started) for job in jobs),
-            place.aborted,
+            changed.aborted,
             table.disabled,
         )
         figures = None
-        decision = reason_not_to_initiate(known, table.thresholds, now)
+        decision = reason_not_to_initiate(candidate, table.thresholds, now)
         if decision is None:
-            decision = decide_by_aborts(known, table.thresholds, now)
+            decision = decide_by_aborts(candidate, table.thresholds, now)
         if decision is None:
-            figures = self._figures(table.definition, table.partitions[place.partition])
+            figures = self._figures(table.definition, table.partitions[changed.partition])
             decision = decide_by_files(figures, table.thresholds)
-            self._keep_figures(place, figures)
-        job = self._enqueue_or_decline(table, place, decision, jobs)
+            self._keep_figures(changed, figures)
+        job = self._enqueue_or_decline(table, changed, decision, jobs)
         logger.log(
             logging.INFO if job else logging.DEBUG,
             "%s%s: %s: %s",
-            *(place.table, f" {place.partition}" if place.partition else "", decision.kind, decision.reason),
+            *(
+                changed.table,
+                f" {changed.partition}" if changed.partition else "",
+                decision.kind,
+                decision.reason,
+            ),
         )
-        return InitiatorFinding(place.table, place.partition, decision, figures, job)
+        return InitiatorFinding(changed.table, changed.partition, decision, figures, job)
 
-    def _keep_figures(self, place: ChangedPartition, figures: LocationSizes) -> None:
-        key = place.table.database, place.table.name, place.partition or ""
+    def _keep_figures(self, changed: ChangedPartition, figures: LocationSizes) -> None:
+        key = changed.table.database, changed.table.name, changed.partition or ""
         if figures.deltas or figures.obsolete_deltas:
             self.figures[key] = figures
         else:
@@ -188,12 +193,12 @@ class Initiator:
         return measure_location(location.state)
 
     def _enqueue_or_decline(
-        self, table: _Table, place: ChangedPartition, decision: Decision, jobs: Sequence[Compaction]
+        self, table: _Table, changed: ChangedPartition, decision: Decision, jobs: Sequence[Compaction]
     ) -> Compaction | None:
         kind = decision.kind.value if decision.kind else "major"
         request = CompactionRequest(
-            place.table,
-            place.partition,
+            changed.table,
+            changed.partition,
             kind,
             pool=table.settings.get(keys.WORKER_POOL) or DEFAULT_POOL,
             priority=table.settings.get(keys.PRIORITY),

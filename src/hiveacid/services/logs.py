@@ -13,9 +13,9 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON."""
-        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {
-            "time": at,
+            "time": time,
             "level": record.levelname.lower(),
             "logger": record.name,
             "thread": record.threadName,

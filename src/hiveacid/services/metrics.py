@@ -47,7 +47,7 @@ class StoreFigures:
 
 def _age(now: int, since: Iterable[int | None]) -> float:
     """Return the age in seconds of the oldest time in ``since``, 0 if there is none."""
-    oldest = min((at for at in since if at is not None), default=None)
+    oldest = min((moment for moment in since if moment is not None), default=None)
     return 0.0 if oldest is None else max(0.0, (now - oldest) / 1000)
 
 
@@ -60,8 +60,8 @@ def store_metrics(figures: StoreFigures) -> Iterator[Metric]:
     yield _gauge("num_locks", "Locks, held and waiting.", len(figures.locks))
     yield _gauge("oldest_lock_age_in_sec", "Age of the oldest lock.", _age(figures.now, locks))
     for kind in ("initiator", "worker"):
-        alive = [one for one in figures.services if one.kind == kind]
-        versions = {one.version for one in alive}
+        alive = [service for service in figures.services if service.kind == kind]
+        versions = {service.version for service in alive}
         yield _gauge(f"compaction_num_{kind}s", f"{kind.capitalize()}s that are alive.", len(alive))
         yield _gauge(f"compaction_num_{kind}_versions", f"Versions of {kind}s.", len(versions))
 
@@ -125,8 +125,8 @@ def _transactions(figures: StoreFigures) -> Iterator[Metric]:
         yield _gauge(f"oldest_{state}_txn_age_in_sec", "Its age.", _age(figures.now, since))
     yield _gauge("num_open_transactions", "Transactions that are open.", len(alive))
     by_table: Counter[object] = Counter()
-    for place in figures.places:
-        by_table[place.table] += len(place.aborted)
+    for changed in figures.places:
+        by_table[changed.table] += len(changed.aborted)
     many = sum(count > MANY_ABORTS for count in by_table.values())
     yield _gauge(
         "tables_with_x_aborted_transactions",
@@ -140,14 +140,14 @@ def location_metrics(figures: Mapping[tuple[str, str, str], LocationSizes]) -> I
 
     def one(name: str, words: str, count: Callable[[LocationSizes], int]) -> Metric:
         values: dict[Labels, float] = {
-            (("database", database), ("table", table), ("partition", partition)): float(count(found))
-            for (database, table, partition), found in figures.items()
+            (("database", database), ("table", table), ("partition", partition)): float(count(sizes))
+            for (database, table, partition), sizes in figures.items()
         }
         return Metric(f"compaction_num_{name}_deltas", words, values)
 
-    yield one("active", "Deltas and delete deltas that readers read.", lambda found: found.deltas)
-    yield one("small", "Those of less than a hundredth of the base.", lambda found: found.small_deltas)
-    yield one("obsolete", "Deltas that wait for the cleaner.", lambda found: found.obsolete_deltas)
+    yield one("active", "Deltas and delete deltas that readers read.", lambda sizes: sizes.deltas)
+    yield one("small", "Those of less than a hundredth of the base.", lambda sizes: sizes.small_deltas)
+    yield one("obsolete", "Deltas that wait for the cleaner.", lambda sizes: sizes.obsolete_deltas)
 
 
 def loop_metrics(loops: Mapping[str, LoopState]) -> Iterator[Metric]:

@@ -164,12 +164,12 @@ class ProgressLine:
         self._shown = False
 
 
-def progress_text(at: Progress, seconds: float) -> str:
+def progress_text(state: Progress, seconds: float) -> str:
     """Format a bar with the tasks of the running stages; without stages, only the time."""
-    if not at.total:
+    if not state.total:
         return f"working, {seconds:.0f} s; Ctrl-C cancels"
     width = 20
-    full = width * at.done // at.total
-    stages = f"{at.stages} stage{'s' if at.stages > 1 else ''}"
+    full = width * state.done // state.total
+    stages = f"{state.stages} stage{'s' if state.stages > 1 else ''}"
     bar = "#" * full + "." * (width - full)
-    return f"[{bar}] {at.done} of {at.total} tasks, {stages}, {seconds:.0f} s; Ctrl-C cancels"
+    return f"[{bar}] {state.done} of {state.total} tasks, {stages}, {seconds:.0f} s; Ctrl-C cancels"

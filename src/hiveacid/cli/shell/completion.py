@@ -97,8 +97,8 @@ def candidates(text: str, cursor: int, names: CatalogNames, commands: Sequence[s
         return []
     if _in_comment(before, tokens):
         return []
-    found = list(_matching(_choices(text, rest, qualifier, names), typed))
-    return found if qualifier or not typed else [*found, *_keywords(typed, rest)]
+    matches = list(_matching(_choices(text, rest, qualifier, names), typed))
+    return matches if qualifier or not typed else [*matches, *_keywords(typed, rest)]
 
 
 def _at_cursor(tokens: list[Token], cursor: int) -> tuple[str, list[str], list[Token]]:
@@ -133,7 +133,9 @@ def _choices(
         yield from ((name, "table") for name in names.tables(names.database))
         yield from ((name, "database") for name in names.databases())
     else:
-        columns = [one for table in _mentioned_tables(text, names).values() for one in names.columns(table)]
+        columns = [
+            column for table in _mentioned_tables(text, names).values() for column in names.columns(table)
+        ]
         yield from ((name, "column") for name in dict.fromkeys(columns))
         if last == ",":  # FROM a, b
             yield from ((name, "table") for name in names.tables(names.database))
@@ -156,21 +158,21 @@ def _mentioned_tables(text: str, names: CatalogNames) -> Mapping[str, TableName]
         tokens = tokenize(text)
     except ParseError:
         return {}
-    found: dict[str, TableName] = {}
-    for place, token in enumerate(tokens[:-1]):
-        if token.keyword not in _BEFORE_TABLES or tokens[place + 1].kind not in _NAMES:
+    tables: dict[str, TableName] = {}
+    for index, token in enumerate(tokens[:-1]):
+        if token.keyword not in _BEFORE_TABLES or tokens[index + 1].kind not in _NAMES:
             continue
-        parts, at = [tokens[place + 1].name.lower()], place + 2
-        if tokens[at].text == "." and tokens[at + 1].kind in _NAMES:
-            parts, at = [*parts, tokens[at + 1].name.lower()], at + 2
+        parts, end = [tokens[index + 1].name.lower()], index + 2
+        if tokens[end].text == "." and tokens[end + 1].kind in _NAMES:
+            parts, end = [*parts, tokens[end + 1].name.lower()], end + 2
         table = TableName(parts[0] if len(parts) > 1 else names.database, parts[-1])
         if not names.columns(table):
             continue
-        at += tokens[at].keyword == "AS"
-        found |= {parts[-1]: table, ".".join(parts): table}
-        if at < len(tokens) and tokens[at].kind in _NAMES and tokens[at].keyword not in KEYWORDS:
-            found[tokens[at].name.lower()] = table
-    return found
+        end += tokens[end].keyword == "AS"
+        tables |= {parts[-1]: table, ".".join(parts): table}
+        if end < len(tokens) and tokens[end].kind in _NAMES and tokens[end].keyword not in KEYWORDS:
+            tables[tokens[end].name.lower()] = table
+    return tables
 
 
 def _matching(choices: Iterable[tuple[str, str]], typed: str) -> Iterator[Candidate]:
@@ -191,10 +193,9 @@ def _keywords(typed: str, rest: Sequence[Token]) -> Iterator[Candidate]:
 def _command_candidates(text: str, names: CatalogNames, commands: Sequence[str]) -> list[Candidate]:
     command, space, typed = text.partition(" ")
     if not space:
-        return [Candidate(one, len(command), "command") for one in commands if one.startswith(command)]
+        return [Candidate(name, len(command), "command") for name in commands if name.startswith(command)]
     if command not in _TABLE_COMMANDS:
         return []
     database, dot, name = typed.rpartition(".")
-    return list(
-        _matching(((one, "table") for one in names.tables(database if dot else names.database)), name)
-    )
+    tables = names.tables(database if dot else names.database)
+    return list(_matching(((table, "table") for table in tables), name))

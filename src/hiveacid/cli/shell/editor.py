@@ -31,8 +31,8 @@ class _Completer(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         del complete_event
-        for one in self._complete(document.text, document.cursor_position):
-            yield Completion(one.text, start_position=-one.length, display_meta=one.kind)
+        for candidate in self._complete(document.text, document.cursor_position):
+            yield Completion(candidate.text, start_position=-candidate.length, display_meta=candidate.kind)
 
 
 class Editor:

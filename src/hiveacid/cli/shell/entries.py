@@ -55,16 +55,16 @@ class Entries:
 
     def finish(self) -> list[Entry]:
         """Return a last statement without ``;``. Raises ParseError for quotes or a comment without end."""
-        found = self._take_complete(tokenize(self._held, self._line), at_end=True)
+        entries = self._take_complete(tokenize(self._held, self._line), at_end=True)
         self._skip()
-        return found
+        return entries
 
     def drop(self) -> None:
         """Discard the incomplete statement."""
         self._held, self._line = "", 1
 
     def _take_complete(self, tokens: list[Token], *, at_end: bool = False) -> list[Entry]:
-        held, found = self._held, list[Entry]()
+        held, entries = self._held, list[Entry]()
         first: Token | None = None
         cut, end = 0, 0
         for token in tokens:
@@ -74,13 +74,13 @@ class Entries:
             if first is not None:
                 indent = first.start - held.rfind("\n", 0, first.start) - 1
                 line = self._line + held.count("\n", 0, first.start)
-                found.append(Entry(" " * indent + held[first.start : end], line))
+                entries.append(Entry(" " * indent + held[first.start : end], line))
             first, cut = None, token.end
         self._line += held.count("\n", 0, cut)
         rest = held[cut:]
         # text after a semicolon keeps its column
         self._held = " " * (cut - held.rfind("\n", 0, cut) - 1) + rest if rest.strip() else rest
-        return found
+        return entries
 
     def _skip(self) -> None:
         self._line += self._held.count("\n")

@@ -56,7 +56,7 @@ class Shell:
                 return
             entries = Entries()
             try:
-                whole = [one for line in text.split("\n") for one in entries.feed(line)]
+                whole = [entry for line in text.split("\n") for entry in entries.feed(line)]
                 whole += entries.finish()
             except ParseError as error:
                 self._failed(error, Entry(text, 1))

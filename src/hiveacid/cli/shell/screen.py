@@ -102,5 +102,5 @@ def error_position(error: Exception) -> tuple[int, int] | None:
     """Return the line and column of an error, both from 1; None if it has no position."""
     if isinstance(error, StatementError) and error.line is not None and error.column is not None:
         return error.line, error.column
-    found = _POSITION.search(str(error))
-    return (int(found[1]), int(found[2])) if found else None
+    match = _POSITION.search(str(error))
+    return (int(match[1]), int(match[2])) if match else None

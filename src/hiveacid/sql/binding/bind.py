@@ -173,9 +173,9 @@ class Binder:
         seen = view_of_ours(self.context, table_ref(parts)) if name is None else None
         if seen is not None:
             return seen
-        found = find_metadata_table(self.context, parts) if name is None else TableSource(name)
-        if found is not None:
-            return found
+        source = find_metadata_table(self.context, parts) if name is None else TableSource(name)
+        if source is not None:
+            return source
         if (parts[0] in _FILE_FORMATS and len(parts) > 1) or exists_in_spark(facts, parts):
             return None
         line, column = piece.position(relation.start)
@@ -269,9 +269,9 @@ def is_spark_table(context: Context, table: TableDefinition) -> bool:
 
 def relation_of_ours(context: Context, ref: TableRef | None) -> TableName | None:
     """Return the table or view of our catalog that a name means, as `table_of_ours`."""
-    found = table_of_ours(context, ref)
-    if found is not None:
-        return found
+    table = table_of_ours(context, ref)
+    if table is not None:
+        return table
     view = view_of_ours(context, ref)
     return None if view is None else view.name
 
@@ -284,7 +284,7 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
         if before == EXPRESSION:
             return find_relations_in_expression(facts, piece.text)
         tokens = None if before else piece.tokens
-        found = find_relations(facts, before + piece.text, tokens)
+        relations = find_relations(facts, before + piece.text, tokens)
     except ParseError as error:
         if error.line is None or error.column is None:
             raise
@@ -292,7 +292,7 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
         message = str(error).removesuffix(f" (line {error.line}, column {error.column})")
         line, column = piece.statement_position(error.line, column)
         raise ParseError(message, line=line, column=column) from error
-    return [shift_relation(relation, -len(before)) for relation in found]
+    return [shift_relation(relation, -len(before)) for relation in relations]
 
 
 def _without_parser(piece: Slice, before: str) -> list[Relation]:
@@ -301,21 +301,25 @@ def _without_parser(piece: Slice, before: str) -> list[Relation]:
 
     text, (plain, clauses) = piece.text, without_clauses(piece)
     tokens = [token for token in piece.tokens if not any(c.start <= token.start < c.end for c in clauses)]
-    relations = [_with_alias_place(plain, tokens, found) for found in find_table_mentions(plain, before)]
+    relations = [_with_alias_place(plain, tokens, mention) for mention in find_table_mentions(plain, before)]
     travels = {}
     for clause in clauses:
         owner = [
-            one.start
-            for one in relations
-            if one.end <= clause.start and not text[one.end : clause.start].strip()
+            relation.start
+            for relation in relations
+            if relation.end <= clause.start and not text[relation.end : clause.start].strip()
         ]
         if owner:
             travels[owner[-1]] = clause
     return [
-        replace(one, travel=travels[one.start], alias_at=_behind(one.alias_at, travels[one.start].end))
-        if one.start in travels
-        else one
-        for one in relations
+        replace(
+            relation,
+            travel=travels[relation.start],
+            alias_at=_behind(relation.alias_at, travels[relation.start].end),
+        )
+        if relation.start in travels
+        else relation
+        for relation in relations
     ]
 
 
@@ -323,13 +327,13 @@ def _behind(alias_at: int | None, end: int) -> int | None:
     return None if alias_at is None else max(alias_at, end)
 
 
-def _with_alias_place(text: str, tokens: Sequence[Token], found: TableMention) -> Relation:
+def _with_alias_place(text: str, tokens: Sequence[Token], mention: TableMention) -> Relation:
     """Return what sqlglot found as what Spark's parser would have said."""
-    name = text[found.start : found.end].rpartition(".")[2].strip(" `")
+    name = text[mention.start : mention.end].rpartition(".")[2].strip(" `")
     # TABLE t, a query of its own, takes no alias
-    alone = tokens[0].keyword == "TABLE" and found.start == tokens[1].start
-    alias_at = None if found.has_alias or alone else _end_of_sample(tokens, found.end)
-    return Relation(found.parts, found.start, found.end, found.has_alias, name, alias_at)
+    alone = tokens[0].keyword == "TABLE" and mention.start == tokens[1].start
+    alias_at = None if mention.has_alias or alone else _end_of_sample(tokens, mention.end)
+    return Relation(mention.parts, mention.start, mention.end, mention.has_alias, name, alias_at)
 
 
 def _end_of_sample(tokens: Sequence[Token], end: int) -> int:
@@ -366,11 +370,11 @@ def _qualifiers(tokens: Sequence[Token], parts: Sequence[str]) -> list[Edit]:
     """Blank out what stands before the table in ``[catalog.]database.table.column``: a view has only a name."""
     whole = tuple(parts) if len(parts) > _IN_DATABASE else (_CATALOG, *parts)
     edits = []
-    for place, token in enumerate(tokens):
-        if place and tokens[place - 1].keyword == ".":
+    for index, token in enumerate(tokens):
+        if index and tokens[index - 1].keyword == ".":
             continue
         for names in (whole[first:] for first in range(len(whole) - 1)):
-            window = tokens[place : place + 2 * len(names) + 1]
+            window = tokens[index : index + 2 * len(names) + 1]
             if _is_column_of(window, names):
                 edits.append(Edit(token.start, window[-3].start, ""))
                 break
@@ -379,11 +383,11 @@ def _qualifiers(tokens: Sequence[Token], parts: Sequence[str]) -> list[Edit]:
 
 def _is_column_of(window: Sequence[Token], names: Sequence[str]) -> bool:
     """Tell whether tokens are a column's name, or a star, behind these names."""
-    found = window[::2]
+    parts = window[::2]
     return (
-        len(found) == len(names) + 1
+        len(parts) == len(names) + 1
         and all(dot.keyword == "." for dot in window[1::2])
-        and all(one.kind in _NAMES for one in found[:-1])
-        and (found[-1].kind in _NAMES or found[-1].keyword == "*")
-        and [one.name.lower() for one in found[:-1]] == list(names)
+        and all(part.kind in _NAMES for part in parts[:-1])
+        and (parts[-1].kind in _NAMES or parts[-1].keyword == "*")
+        and [part.name.lower() for part in parts[:-1]] == list(names)
     )

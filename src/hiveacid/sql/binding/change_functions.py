@@ -45,24 +45,24 @@ def find_change_calls(piece: Slice) -> list[ChangeCall]:
     if HIVEACID_CHANGES.lower() not in lower and TABLE_CHANGES.lower() not in lower:
         return []
     tokens = piece.tokens
-    found = []
-    for place, token in enumerate(tokens[:-2]):
-        is_call = token.keyword in _PARAMETERS and tokens[place + 1].keyword == "("
-        if is_call and (place == 0 or tokens[place - 1].keyword != ".") and _names_table(tokens, place + 2):
-            found.append(_call(piece.text, tokens, place))
-    return found
+    calls = []
+    for index, token in enumerate(tokens[:-2]):
+        is_call = token.keyword in _PARAMETERS and tokens[index + 1].keyword == "("
+        if is_call and (index == 0 or tokens[index - 1].keyword != ".") and _names_table(tokens, index + 2):
+            calls.append(_call(piece.text, tokens, index))
+    return calls
 
 
-def _names_table(tokens: Sequence[Token], place: int) -> bool:
+def _names_table(tokens: Sequence[Token], index: int) -> bool:
     """Tell a call from a common table expression of that name with a list of columns."""
-    if tokens[place + 1].keyword == "=>":
+    if tokens[index + 1].keyword == "=>":
         return True
-    return tokens[place].kind is TokenKind.STRING or tokens[place].keyword in {":", "?"}
+    return tokens[index].kind is TokenKind.STRING or tokens[index].keyword in {":", "?"}
 
 
-def _call(text: str, tokens: Sequence[Token], place: int) -> ChangeCall:
-    name = tokens[place]
-    pieces, end = _pieces(tokens, place + 2)
+def _call(text: str, tokens: Sequence[Token], index: int) -> ChangeCall:
+    name = tokens[index]
+    pieces, end = _pieces(tokens, index + 2)
     named: dict[str, Argument] = {}
     key: list[Argument] = []
     parameters = _PARAMETERS[name.keyword]
@@ -92,11 +92,11 @@ def _call(text: str, tokens: Sequence[Token], place: int) -> ChangeCall:
     return ChangeCall(name.keyword, name.start, end, name.line, name.column, named, tuple(key))
 
 
-def _pieces(tokens: Sequence[Token], place: int) -> tuple[list[list[Token]], int]:
+def _pieces(tokens: Sequence[Token], index: int) -> tuple[list[list[Token]], int]:
     """Return the tokens of each argument, and where the call ends."""
     pieces: list[list[Token]] = [[]]
     depth = 1
-    for token in tokens[place:]:
+    for token in tokens[index:]:
         depth += (token.keyword in {"(", "["}) - (token.keyword in {")", "]"})
         if depth == 0:
             return [piece for piece in pieces if piece], token.end
@@ -106,12 +106,12 @@ def _pieces(tokens: Sequence[Token], place: int) -> tuple[list[list[Token]], int
             pieces.append([])
         else:
             pieces[-1].append(token)
-    raise StatementError("the parenthesis has no end", line=tokens[place].line, column=tokens[place].column)
+    raise StatementError("the parenthesis has no end", line=tokens[index].line, column=tokens[index].column)
 
 
 def tables_of_change_calls(piece: Slice) -> Iterator[str | None]:
     """Yield the table that each call names; None where a parameter names it, or Spark has no such function."""
     for call in find_change_calls(piece):
         token = call.arguments["table"].tokens[0]
-        known = token.kind is TokenKind.STRING and call.function != HIVEACID_CHANGES
-        yield string_value(token.text) if known else None
+        is_literal = token.kind is TokenKind.STRING and call.function != HIVEACID_CHANGES
+        yield string_value(token.text) if is_literal else None

@@ -84,14 +84,14 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
     try:
         statement = parse(source.text, tokens=tokens)
     except HiveAcidError as error:
-        found = _decide_outside_grammar(context, source, error)
+        ownership = _decide_outside_grammar(context, source, error)
     else:
-        found = Ownership(_owner(context, source, statement), statement)
-    if found.owner in (Owner.SPARK, Owner.SPARK_READING_OURS) or isinstance(
-        found.statement, definitions.DropDatabase
+        ownership = Ownership(_owner(context, source, statement), statement)
+    if ownership.owner in (Owner.SPARK, Owner.SPARK_READING_OURS) or isinstance(
+        ownership.statement, definitions.DropDatabase
     ):
         _refuse_change_by_spark(context, source.text, tokens)
-    return found
+    return ownership
 
 
 def _refuse_change_by_spark(context: Context, text: str, tokens: Sequence[Token]) -> None:
@@ -124,19 +124,19 @@ def _refuse_change_by_spark(context: Context, text: str, tokens: Sequence[Token]
 
 def refuse_transactional(facts: SparkFacts, name: TableName) -> None:
     """Raise UnsupportedFeatureError where a table of Spark's own catalog is transactional, or a view reads such."""
-    found = spark_catalog_table(facts, name.database, name.name)
-    if found is None:
+    table = spark_catalog_table(facts, name.database, name.name)
+    if table is None:
         return
-    if found.transactional:
+    if table.transactional:
         raise UnsupportedFeatureError(
             f"{name} is transactional, and in Spark's own catalog, where Spark would read it wrong and spoil it: open its "
             'metastore by store="thrift://host:9083" (docs/metastore.md), or take it over by spark.acid.adopt'
         )
-    if found.text is not None:
-        for parts in named_tables(facts, found.text):
+    if table.text is not None:
+        for parts in named_tables(facts, table.text):
             ref = table_ref(parts)
             if ref is not None:
-                refuse_transactional(facts, ref.resolve(found.database.lower()))
+                refuse_transactional(facts, ref.resolve(table.database.lower()))
 
 
 def _owner(context: Context, source: Slice, statement: values.Statement) -> Owner:
@@ -213,8 +213,8 @@ def _targets(statement: values.Statement) -> Iterator[values.TableRef]:
     """Yield the tables that a statement itself names (not those of the queries in it)."""
     parts = statement.legs if isinstance(statement, changes.MultiInsert) else (statement,)
     for part in parts:
-        for one in fields(part):
-            value = getattr(part, one.name)
+        for attribute in fields(part):
+            value = getattr(part, attribute.name)
             if isinstance(value, values.TableRef):
                 yield value
 
@@ -234,7 +234,7 @@ def _reads_ours(context: Context, piece: Slice) -> bool:
             _named_table_of_ours(context, parts) is not None
             for parts in _names_behind(tokens, _BEFORE_TABLES)
         )
-    return any(_named_table_of_ours(context, one.parts) is not None for one in relations)
+    return any(_named_table_of_ours(context, relation.parts) is not None for relation in relations)
 
 
 def _calls_ours(context: Context, piece: Slice) -> Iterator[bool]:
@@ -315,11 +315,11 @@ def _makes_function(tokens: Sequence[Token]) -> bool:
 
 def _names_behind(tokens: Sequence[Token], words: frozenset[str]) -> Iterator[Sequence[str]]:
     """Yield the parts of each name that follows one of the words."""
-    for place, token in enumerate(tokens[:-1]):
-        if token.keyword not in words or tokens[place + 1].kind not in _NAMES:
+    for index, token in enumerate(tokens[:-1]):
+        if token.keyword not in words or tokens[index + 1].kind not in _NAMES:
             continue
-        parts = [tokens[place + 1].name.lower()]
-        for dot, name in zip(tokens[place + 2 :: 2], tokens[place + 3 :: 2], strict=False):
+        parts = [tokens[index + 1].name.lower()]
+        for dot, name in zip(tokens[index + 2 :: 2], tokens[index + 3 :: 2], strict=False):
             if dot.keyword != "." or name.kind not in _NAMES:
                 break
             parts.append(name.name.lower())

@@ -31,17 +31,17 @@ def with_arguments(piece: Slice, args: Arguments | None, *, escapes: bool = True
     markers = list(_markers(piece.tokens, named=isinstance(args, Mapping)))
     if not isinstance(args, Mapping) and len(args) != len(markers):
         raise StatementError(f"the statement has {len(markers)} parameters (?), but got {len(args)} values")
-    parts, at = [], 0
-    for place, (marker, end) in enumerate(markers):
+    parts, offset = [], 0
+    for index, (marker, end) in enumerate(markers):
         name = text[marker.start + 1 : end]
         if isinstance(args, Mapping) and name not in args:
             raise StatementError(
                 f"no value is given for the parameter :{name}", line=marker.line, column=marker.column
             )
-        value = args[name] if isinstance(args, Mapping) else args[place]
-        parts += [text[at : marker.start], literal(value, escapes=escapes)]
-        at = end
-    return "".join([*parts, text[at:]])
+        value = args[name] if isinstance(args, Mapping) else args[index]
+        parts += [text[offset : marker.start], literal(value, escapes=escapes)]
+        offset = end
+    return "".join([*parts, text[offset:]])
 
 
 def _markers(tokens: Sequence[Token], *, named: bool) -> list[tuple[Token, int]]:
@@ -66,18 +66,18 @@ def literal(value: object, *, escapes: bool = True) -> str:
     ``escapes`` as in `with_arguments`. Raises UnsupportedFeatureError for a value that has none.
     """
     if isinstance(value, list | tuple):
-        return f"array({', '.join(literal(one, escapes=escapes) for one in value)})"
+        return f"array({', '.join(literal(member, escapes=escapes) for member in value)})"
     if isinstance(value, dict):
-        ones = (one for pair in value.items() for one in pair)
-        return f"map({', '.join(literal(one, escapes=escapes) for one in ones)})"
+        ones = (member for pair in value.items() for member in pair)
+        return f"map({', '.join(literal(member, escapes=escapes) for member in ones)})"
     if isinstance(value, str):
         return _text(value, escapes=escapes)
-    found = _number(value) if isinstance(value, int | float | Decimal) else _other(value)
-    if found is None:
+    text = _number(value) if isinstance(value, int | float | Decimal) else _other(value)
+    if text is None:
         raise UnsupportedFeatureError(
             f"a value of type {type(value).__name__} cannot be a parameter: {value!r}"
         )
-    return found
+    return text
 
 
 def _number(value: float | Decimal) -> str | None:

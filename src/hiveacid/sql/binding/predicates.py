@@ -82,15 +82,15 @@ def _condition(text: str, tokens: Sequence[Token], alias: str) -> Predicate | No
 
 def _outside(tokens: Sequence[Token]) -> list[Token]:
     """Return the tokens outside of parentheses."""
-    depth, found = 0, []
+    depth, outside = 0, []
     for token in tokens:
         if token.keyword == ")":
             depth -= 1
         if depth == 0:
-            found.append(token)
+            outside.append(token)
         if token.keyword == "(":
             depth += 1
-    return found
+    return outside
 
 
 def _depth(tokens: Sequence[Token]) -> int:

@@ -94,11 +94,11 @@ def _with_position(
 ) -> HiveAcidError:
     better = _clearest_error(cause) or error
     message = _VIEW.sub("", re.sub(r" \(line \d+, column \d+\)$", "", str(better)))
-    found = _position_of(cause, pieces, before)
+    position = _position_of(cause, pieces, before)
     if isinstance(better, StatementError):
-        line, column = found or (None, None)
+        line, column = position or (None, None)
         return type(better)(message, line=line, column=column)
-    where = "" if found is None else f" (line {found[0]}, column {found[1]})"
+    where = "" if position is None else f" (line {position[0]}, column {position[1]})"
     return type(better)(message + where)
 
 
@@ -129,7 +129,7 @@ def _offset(text: str, line: int, column: int) -> int | None:
     lines = text.split("\n")
     if column < 0 or line > len(lines) or column > len(lines[line - 1]):
         return None
-    return sum(len(one) + 1 for one in lines[: line - 1]) + column
+    return sum(len(text_line) + 1 for text_line in lines[: line - 1]) + column
 
 
 def _is_about(cause: BaseException, text: str, offset: int) -> bool:

@@ -60,11 +60,11 @@ def find_table_mentions(text: str, before: str = "") -> list[TableMention]:
         cursor.fail("a query")
     tree = _parse(whole, len(before))
     starts = {token.start for token in tokens}
-    found: list[TableMention] = []
+    mentions: list[TableMention] = []
     for table in tree.find_all(exp.Table):
         if table.find_ancestor(exp.Hint) is None and not _is_cte(table):
-            found += _relation(whole, table, starts, len(before))
-    return sorted(found, key=lambda relation: relation.start)
+            mentions += _relation(whole, table, starts, len(before))
+    return sorted(mentions, key=lambda relation: relation.start)
 
 
 def _table_statement(cursor: Cursor, offset: int) -> TableMention:
@@ -106,7 +106,7 @@ def _is_cte(table: exp.Table) -> bool:
     while parent is not None:
         visible: list[exp.Expr] = []
         if isinstance(parent, exp.With):
-            index = next(place for place, cte in enumerate(parent.expressions) if cte is child)
+            index = next(number for number, cte in enumerate(parent.expressions) if cte is child)
             visible = parent.expressions[: index + bool(parent.args.get("recursive"))]
         elif (with_ := parent.args.get("with_")) is not None and with_ is not child:
             visible = with_.expressions

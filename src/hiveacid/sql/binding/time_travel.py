@@ -64,12 +64,12 @@ def resolve_as_of(context: Context, piece: Slice, relation: Relation) -> PointIn
 
 def _millis(context: Context, expression: Slice) -> int:
     with spark_errors_at_source(EditedText(expression), before="SELECT unix_millis(CAST(("):
-        found = evaluate_millis(context.facts, expression.text)
-    if found is None:
+        millis = evaluate_millis(context.facts, expression.text)
+    if millis is None:
         raise StatementError(
             f"{expression.text} is not a timestamp", line=expression.line, column=expression.column
         )
-    return found
+    return millis
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _before(context: Context, start: int | str | datetime | None) -> int | Insta
 def _columns(value: ConstantValue) -> list[str]:
     if isinstance(value, str):
         return [value]
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return value
     raise ConfigError("key takes the names of columns, as texts")
 

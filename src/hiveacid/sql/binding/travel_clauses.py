@@ -29,68 +29,68 @@ _VALUES = frozenset({TokenKind.STRING, TokenKind.NUMBER})
 def without_clauses(piece: Slice) -> tuple[str, list[TimeTravel]]:
     """Return a text with blanks in the places of such clauses, and the clauses, in their order."""
     text, tokens = piece.text, piece.tokens
-    found = []
-    for place in range(len(tokens) - 3):
-        words = [token.keyword for token in tokens[place : place + 3]]
+    clauses = []
+    for index in range(len(tokens) - 3):
+        words = [token.keyword for token in tokens[index : index + 3]]
         if words[0] not in _KINDS or words[1:] != ["AS", "OF"]:
             continue
-        with_for = place > 0 and tokens[place - 1].keyword == "FOR"
-        start = tokens[place - with_for].start
-        first = place + 3
+        with_for = index > 0 and tokens[index - 1].keyword == "FOR"
+        start = tokens[index - with_for].start
+        first = index + 3
         end = _value(tokens, first)
         if end > first:
             value = text[tokens[first].start : tokens[end - 1].end]
-            found.append(TimeTravel(_KINDS[words[0]], value, start, tokens[end - 1].end))
-    for clause in found:
+            clauses.append(TimeTravel(_KINDS[words[0]], value, start, tokens[end - 1].end))
+    for clause in clauses:
         text = text[: clause.start] + " " * (clause.end - clause.start) + text[clause.end :]
-    return text, found
+    return text, clauses
 
 
-def _value(tokens: Sequence[Token], place: int) -> int:
+def _value(tokens: Sequence[Token], index: int) -> int:
     """Return the place behind a value: terms with + and - and casts between them."""
-    place = _term(tokens, place)
-    while tokens[place].keyword in {"+", "-", "::"}:
-        place = _term(tokens, place + 1)
-    return place
+    index = _term(tokens, index)
+    while tokens[index].keyword in {"+", "-", "::"}:
+        index = _term(tokens, index + 1)
+    return index
 
 
-def _term(tokens: Sequence[Token], place: int) -> int:
-    while tokens[place].keyword in {"+", "-"}:
-        place += 1
-    token = tokens[place]
+def _term(tokens: Sequence[Token], index: int) -> int:
+    while tokens[index].keyword in {"+", "-"}:
+        index += 1
+    token = tokens[index]
     if token.keyword == "(":
-        return _behind(tokens, place)
+        return _behind(tokens, index)
     if token.kind in _VALUES:
-        return place + 1
-    if token.keyword in _TYPES and tokens[place + 1].kind is TokenKind.STRING:
-        return place + 2
+        return index + 1
+    if token.keyword in _TYPES and tokens[index + 1].kind is TokenKind.STRING:
+        return index + 2
     if token.keyword == "INTERVAL":
-        return _interval(tokens, place + 1)
+        return _interval(tokens, index + 1)
     if token.kind not in {TokenKind.WORD, TokenKind.QUOTED} or token.keyword in _NO_VALUES:
-        return place
-    place += 1
-    while tokens[place].keyword == "." and tokens[place + 1].kind is not TokenKind.END:
-        place += 2
-    return _behind(tokens, place) if tokens[place].keyword == "(" else place
+        return index
+    index += 1
+    while tokens[index].keyword == "." and tokens[index + 1].kind is not TokenKind.END:
+        index += 2
+    return _behind(tokens, index) if tokens[index].keyword == "(" else index
 
 
-def _interval(tokens: Sequence[Token], place: int) -> int:
+def _interval(tokens: Sequence[Token], index: int) -> int:
     """Return the place behind ``'1' DAY``, ``1 day 2 hours`` or ``'1 02' DAY TO HOUR``."""
     while True:
-        at = place + (tokens[place].keyword in {"+", "-"})
-        if tokens[at].kind not in _VALUES:
-            return place
-        place = at + 1
-        if tokens[place].keyword.removesuffix("S") in _UNITS:
-            place += 1
-        if tokens[place].keyword == "TO" and tokens[place + 1].kind is not TokenKind.END:
-            place += 2
+        number_index = index + (tokens[index].keyword in {"+", "-"})
+        if tokens[number_index].kind not in _VALUES:
+            return index
+        index = number_index + 1
+        if tokens[index].keyword.removesuffix("S") in _UNITS:
+            index += 1
+        if tokens[index].keyword == "TO" and tokens[index + 1].kind is not TokenKind.END:
+            index += 2
 
 
-def _behind(tokens: Sequence[Token], place: int) -> int:
+def _behind(tokens: Sequence[Token], start: int) -> int:
     depth = 0
-    for at in range(place, len(tokens)):
-        depth += (tokens[at].keyword == "(") - (tokens[at].keyword == ")")
+    for index in range(start, len(tokens)):
+        depth += (tokens[index].keyword == "(") - (tokens[index].keyword == ")")
         if depth == 0:
-            return at + 1
+            return index + 1
     return len(tokens) - 1

@@ -45,7 +45,7 @@ def view_of_ours(context: Context, ref: TableRef | None) -> ViewDefinition | Non
 
 def hive_columns_of(frame: DataFrame) -> tuple[Column, ...]:
     """Return the columns of a query's rows as Hive names and types them."""
-    names = [f"_c{place}" if not name else name.lower() for place, name in enumerate(output_names(frame))]
+    names = [f"_c{index}" if not name else name.lower() for index, name in enumerate(output_names(frame))]
     return tuple(
         Column(name, hive_type_name(field.dataType, name))
         for name, field in zip(names, frame.schema.fields, strict=True)
@@ -96,9 +96,9 @@ def with_view_columns(view: ViewDefinition, frame: DataFrame) -> DataFrame:
             )
     if chosen == tuple(range(len(frame.columns))):
         return frame.toDF(*names)
-    plain = frame.toDF(*[f"c{place}" for place in range(len(frame.columns))])
+    plain = frame.toDF(*[f"c{index}" for index in range(len(frame.columns))])
     return plain.selectExpr(
-        *[f"c{place} AS {quote_name(name)}" for place, name in zip(chosen, names, strict=True)]
+        *[f"c{index} AS {quote_name(name)}" for index, name in zip(chosen, names, strict=True)]
     )
 
 

@@ -39,9 +39,9 @@ class Block:
     start: int
     end: int
 
-    def holds(self, place: int) -> bool:
+    def holds(self, offset: int) -> bool:
         """Tell whether an offset lies inside."""
-        return self.start <= place < self.end
+        return self.start <= offset < self.end
 
 
 class VirtualColumns:
@@ -53,9 +53,9 @@ class VirtualColumns:
         self._places = [token.start for token in self._tokens if _is_virtual(token)]
         self._blocks = list(_blocks(self._tokens)) if self._places else []
 
-    def needed_at(self, place: int) -> bool:
-        """Tell whether the table whose name begins at ``place`` needs them."""
-        inside = [block for block in self._blocks if block.holds(place)]
+    def needed_at(self, offset: int) -> bool:
+        """Tell whether the table whose name begins at ``offset`` needs them."""
+        inside = [block for block in self._blocks if block.holds(offset)]
         if not inside:
             return False
         innermost = min(inside, key=lambda block: block.end - block.start)
@@ -68,7 +68,7 @@ class VirtualColumns:
         used = _operator_on_all_columns(self._tokens)
         if used is None:
             star = _star_in_function(self._tokens)
-            if star is None and any(_is_star(self._tokens, place) for place in range(len(self._tokens))):
+            if star is None and any(_is_star(self._tokens, index) for index in range(len(self._tokens))):
                 used = _duplicate_removal(self._tokens)
             else:
                 used = star
@@ -83,10 +83,10 @@ class VirtualColumns:
 
         Pipes (``FROM t |> WHERE ...``) mean all columns without a star.
         """
-        for place, token in enumerate(self._tokens if self._places else ()):
-            counts_rows = place > 1 and [t.keyword for t in self._tokens[place - 2 : place]] == ["COUNT", "("]
-            piped = token.text == ">" and self._tokens[place - 1].text == "|"
-            if piped or (_is_star(self._tokens, place) and not counts_rows):
+        for index, token in enumerate(self._tokens if self._places else ()):
+            counts_rows = index > 1 and [t.keyword for t in self._tokens[index - 2 : index]] == ["COUNT", "("]
+            piped = token.text == ">" and self._tokens[index - 1].text == "|"
+            if piped or (_is_star(self._tokens, index) and not counts_rows):
                 raise UnsupportedFeatureError(
                     f"{'|>' if piped else '*'} cannot be used beside ROW__ID or INPUT__FILE__NAME in what Spark carries out "
                     f"(line {token.line}, column {token.column}): name the columns"
@@ -97,14 +97,14 @@ def without_virtual_columns(frame: DataFrame) -> DataFrame:
     """Remove virtual columns that ``*`` added; a marker ends each group of them."""
     names = frame.columns
     drop: set[int] = set()
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if name.startswith(MARKER):
-            drop.update(range(place - int(name.removeprefix(MARKER)), place + 1))
+            drop.update(range(index - int(name.removeprefix(MARKER)), index + 1))
     if not drop:
         return frame
-    numbered = frame.toDF(*[f"c{place}" for place in range(len(names))])
-    kept = [place for place in range(len(names)) if place not in drop]
-    return numbered.select(*[f"c{place}" for place in kept]).toDF(*[names[place] for place in kept])
+    numbered = frame.toDF(*[f"c{index}" for index in range(len(names))])
+    kept = [index for index in range(len(names)) if index not in drop]
+    return numbered.select(*[f"c{index}" for index in kept]).toDF(*[names[index] for index in kept])
 
 
 def _is_virtual(token: Token) -> bool:
@@ -114,39 +114,39 @@ def _is_virtual(token: Token) -> bool:
 def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
     """Yield the query blocks: all of the text, subqueries in parentheses, the members of set operations."""
     starts, closers = [0], [True]  # of open parentheses: where their block begins, whether they are one
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.kind is TokenKind.END:
             yield Block(starts[0], token.end + 1)
         elif token.keyword == "(":
-            is_query = _first_word(tokens, place) in _QUERY_STARTS
+            is_query = _first_word(tokens, index) in _QUERY_STARTS
             starts.append(token.end if is_query else starts[-1])
             closers.append(is_query)
         elif token.keyword == ")" and len(starts) > 1:
             start = starts.pop()
             if closers.pop():
                 yield Block(start, token.start)
-        elif token.keyword in _SET_OPERATORS and not _is_star_except(tokens, place):
+        elif token.keyword in _SET_OPERATORS and not _is_star_except(tokens, index):
             yield Block(starts[-1], token.start)
             starts[-1] = token.end
 
 
-def _first_word(tokens: Sequence[Token], place: int) -> str:
+def _first_word(tokens: Sequence[Token], index: int) -> str:
     """Return the first keyword behind one or more opening parentheses."""
-    return next(token.keyword for token in tokens[place:] if token.keyword != "(")
+    return next(token.keyword for token in tokens[index:] if token.keyword != "(")
 
 
-def _is_star(tokens: Sequence[Token], place: int) -> bool:
+def _is_star(tokens: Sequence[Token], index: int) -> bool:
     """Tell a star that means all columns from a multiplication."""
-    if tokens[place].keyword != "*" or place == 0:
+    if tokens[index].keyword != "*" or index == 0:
         return False
-    before = tokens[place - 1]
+    before = tokens[index - 1]
     if before.kind is TokenKind.SYMBOL:
         return before.text in {",", "(", "."}
     return before.keyword in {"SELECT", "DISTINCT", "ALL"}
 
 
-def _is_star_except(tokens: Sequence[Token], place: int) -> bool:
-    return tokens[place].keyword == "EXCEPT" and _is_star(tokens, place - 1)
+def _is_star_except(tokens: Sequence[Token], index: int) -> bool:
+    return tokens[index].keyword == "EXCEPT" and _is_star(tokens, index - 1)
 
 
 def _operator_on_all_columns(tokens: Sequence[Token]) -> Token | None:
@@ -168,17 +168,17 @@ def _duplicate_removal(tokens: Sequence[Token]) -> Token | None:
 def _star_in_function(tokens: Sequence[Token]) -> Token | None:
     """Return the name of a function that takes all columns; count(*) only counts rows."""
     callers: list[Token | None] = []
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.keyword == "(":
-            before = tokens[place - 1] if place else token
+            before = tokens[index - 1] if index else token
             is_call = (
                 before.kind in {TokenKind.WORD, TokenKind.QUOTED} and before.keyword not in _NO_FUNCTIONS
             )
             callers.append(before if is_call else None)
         elif token.keyword == ")" and callers:
             callers.pop()
-        elif _is_star(tokens, place) and callers and (caller := callers[-1]) is not None:
-            counts_rows = caller.keyword == "COUNT" and tokens[place - 1].keyword == "("
+        elif _is_star(tokens, index) and callers and (caller := callers[-1]) is not None:
+            counts_rows = caller.keyword == "COUNT" and tokens[index - 1].keyword == "("
             if not counts_rows:
                 return caller
     return None

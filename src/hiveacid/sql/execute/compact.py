@@ -75,7 +75,7 @@ def show(execution: ExecutionContext, statement: queries.ShowCompactions) -> Dat
     name = statement.table.resolve(execution.context.database) if statement.table else None
     partition = named_partition(execution, name, statement.partition) if name else None
     execution.context.store.abort_timed_out()
-    found = [
+    jobs = [
         job
         for job in execution.context.store.show_compactions()
         if statement.compaction_id in (None, job.id)
@@ -87,8 +87,8 @@ def show(execution: ExecutionContext, statement: queries.ShowCompactions) -> Dat
         and statement.status in (None, job.state)
     ]
     if statement.order_by is not None:
-        found = _sorted(found, statement.order_by.text)
-    rows = [tuple(_shown(value(job)) for value in _COLUMNS.values()) for job in found[: statement.limit]]
+        jobs = _sorted(jobs, statement.order_by.text)
+    rows = [tuple(_shown(value(job)) for value in _COLUMNS.values()) for job in jobs[: statement.limit]]
     return string_rows(execution.context.facts, tuple(_COLUMNS), rows)
 
 

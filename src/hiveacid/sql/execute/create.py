@@ -85,8 +85,8 @@ def default_storage(statement: CreateTable, settings: Settings) -> StorageFormat
         return ORC
     name = settings.get(keys.DEFAULT_FILE_FORMAT)
     managed = settings.get(keys.DEFAULT_FILE_FORMAT_MANAGED)
-    found = storage_format(name if statement.external or managed == "none" else managed)
-    return found or ORC
+    storage = storage_format(name if statement.external or managed == "none" else managed)
+    return storage or ORC
 
 
 def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None:

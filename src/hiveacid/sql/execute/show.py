@@ -104,14 +104,14 @@ def locks(execution: ExecutionContext, statement: queries.ShowLocks) -> DataFram
     wanted = statement.table.resolve(execution.context.database) if statement.table else None
     partition = named_partition(execution, wanted, statement.partition) if wanted else None
     execution.context.store.abort_timed_out()
-    found = [
+    matches = [
         lock
         for lock in execution.context.store.show_locks()
         if statement.database in (None, lock.database)
         and (wanted is None or (lock.database, lock.table) == (wanted.database, wanted.name))
         and partition in (None, lock.partition)
     ]
-    return string_rows(execution.context.facts, store_rows.LOCK_COLUMNS, store_rows.lock_rows(found))
+    return string_rows(execution.context.facts, store_rows.LOCK_COLUMNS, store_rows.lock_rows(matches))
 
 
 def named_partition(execution: ExecutionContext, name: TableName, spec: PartitionSpec) -> str | None:

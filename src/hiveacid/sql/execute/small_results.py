@@ -32,7 +32,7 @@ def small_frame(facts: SparkFacts, columns: Sequence[tuple[str, str]], rows: Seq
     if len(columns) * len(rows) > _MOST_PARAMETERS:
         schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
         return facts.spark.createDataFrame([tuple(row) for row in rows], schema)
-    names = [f"c{place}" for place in range(len(columns))]
+    names = [f"c{index}" for index in range(len(columns))]
     casts = [f"CAST({own} AS {kind}) AS `{name}`" for own, (name, kind) in zip(names, columns, strict=True)]
     marks = f"({', '.join('?' * len(columns))})"
     # A first row, filtered away again, gives NULLs and no rows at all their types.

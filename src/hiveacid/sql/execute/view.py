@@ -126,16 +126,19 @@ def _view(
     with execution.binder() as binder:
         binder.within.append(name)  # what reads it again would never end
         frame = bound_frame(binder, query)
-        found = hive_columns_of(frame)
-    if named and len(named) != len(found):
+        query_columns = hive_columns_of(frame)
+    if named and len(named) != len(query_columns):
         raise SchemaMismatchError(
-            f"view {name} names {len(named)} columns, but its query has {len(found)} "
+            f"view {name} names {len(named)} columns, but its query has {len(query_columns)} "
             f"(line {ref.line}, column {ref.column})"
         )
     columns = (
-        tuple(Column(one.name, column.type, one.comment) for one, column in zip(named, found, strict=True))
+        tuple(
+            Column(one.name, column.type, one.comment)
+            for one, column in zip(named, query_columns, strict=True)
+        )
         if named
-        else found
+        else query_columns
     )
     names = [column.name for column in columns]
     double = next((one for one in names if names.count(one) > 1), None)

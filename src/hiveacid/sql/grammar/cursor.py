@@ -72,8 +72,8 @@ class Cursor:
 
     def ahead(self, count: int = 0) -> Token:
         """Return the token that comes ``count`` after the next one."""
-        place = self._at + count
-        return self._tokens[place] if place < len(self._tokens) else self._end
+        index = self._at + count
+        return self._tokens[index] if index < len(self._tokens) else self._end
 
     @property
     def next(self) -> Token:
@@ -100,15 +100,15 @@ class Cursor:
 
     def fail(self, expected: str, token: Token | None = None) -> NoReturn:
         """Raise ParseError that names ``expected`` and the token found instead."""
-        found = token or self.next
-        shown = "the end" if found.kind is TokenKind.END else found.text
+        actual = token or self.next
+        shown = "the end" if actual.kind is TokenKind.END else actual.text
         shown = shown if len(shown) <= 40 else shown[:37] + "..."  # noqa: PLR2004 - enough to recognise it
-        self.refuse(f"expected {expected}, found {shown}", found)
+        self.refuse(f"expected {expected}, found {shown}", actual)
 
     def refuse(self, message: str, token: Token | None = None) -> NoReturn:
         """Raise ParseError with the message, at the token (the next one if none is given)."""
-        found = token or self.next
-        raise ParseError(message, line=found.line, column=found.column)
+        culprit = token or self.next
+        raise ParseError(message, line=culprit.line, column=culprit.column)
 
     def refuse_script(self, token: Token) -> NoReturn:
         """Raise ParseError for Spark's BEGIN ... END."""
@@ -128,10 +128,10 @@ class Cursor:
 
     def take(self, *words: str) -> bool:
         """Take these keywords or symbols if all of them come next."""
-        found = self.sees(*words)
-        if found:
+        is_next = self.sees(*words)
+        if is_next:
             self._at += len(words)
-        return found
+        return is_next
 
     def take_one(self, *words: str) -> str:
         """Take one of the keywords and return it; '' if none comes next."""
@@ -258,10 +258,10 @@ class Cursor:
     def type(self) -> str:
         """Take a type; return its normal text."""
         token = self.next
-        found, end = parse_type_at(self.text, token.start, self.first_line)
+        kind, end = parse_type_at(self.text, token.start, self.first_line)
         while not self.at_end and self.next.start < end:
             self._at += 1
-        return str(found)
+        return str(kind)
 
     # ---- pieces of text
 

@@ -35,17 +35,17 @@ def create(cursor: Cursor) -> Statement:
 
 def _create_database(cursor: Cursor) -> definitions.CreateDatabase:
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    found = definitions.CreateDatabase(cursor.name("a database name"), if_not_exists)
+    statement = definitions.CreateDatabase(cursor.name("a database name"), if_not_exists)
     while not cursor.at_end:
         if cursor.take("COMMENT"):
-            found = replace(found, comment=cursor.string("a comment in quotes"))
+            statement = replace(statement, comment=cursor.string("a comment in quotes"))
         elif cursor.take("LOCATION"):
-            found = replace(found, location=cursor.string("a path in quotes"))
+            statement = replace(statement, location=cursor.string("a path in quotes"))
         else:
             if not cursor.take("WITH", "DBPROPERTIES"):
                 cursor.fail("COMMENT, LOCATION or WITH DBPROPERTIES")
-            found = replace(found, properties=cursor.properties())
-    return found
+            statement = replace(statement, properties=cursor.properties())
+    return statement
 
 
 def drop(cursor: Cursor) -> Statement:
@@ -154,12 +154,12 @@ def _drop_partitions(cursor: Cursor, table: TableRef) -> definitions.DropPartiti
 def _change_column(cursor: Cursor, table: TableRef) -> definitions.ChangeColumn:
     cursor.take("COLUMN")
     old_name = cursor.name("a column name")
-    found = definitions.ChangeColumn(table, old_name, cursor.column())
+    statement = definitions.ChangeColumn(table, old_name, cursor.column())
     if cursor.take("FIRST"):
-        found = replace(found, first=True)
+        statement = replace(statement, first=True)
     elif cursor.take("AFTER"):
-        found = replace(found, after=cursor.name("a column name"))
-    return replace(found, cascade=_cascade(cursor))
+        statement = replace(statement, after=cursor.name("a column name"))
+    return replace(statement, cascade=_cascade(cursor))
 
 
 def _unset(cursor: Cursor, table: TableRef) -> definitions.UnsetTableProperties:
@@ -178,39 +178,39 @@ def _compact(cursor: Cursor, table: TableRef, partition: PartitionSpec) -> admin
     token, kind = cursor.next, cursor.string("'minor', 'major' or 'rebalance'").lower()
     if kind not in COMPACTIONS:
         cursor.refuse(f"unknown compaction '{kind}': use 'minor', 'major' or 'rebalance'", token)
-    found = administration.Compact(table, kind, partition)
+    statement = administration.Compact(table, kind, partition)
     seen: set[str] = set()
     while not cursor.at_end:
         token = cursor.next
         if token.keyword in seen:
             cursor.refuse(f"{token.keyword} stands twice", token)
         seen.add(token.keyword)
-        found = _compact_clause(cursor, found)
-    return found
+        statement = _compact_clause(cursor, statement)
+    return statement
 
 
-def _compact_clause(cursor: Cursor, found: administration.Compact) -> administration.Compact:
+def _compact_clause(cursor: Cursor, statement: administration.Compact) -> administration.Compact:
     if cursor.take("AND", "WAIT"):
-        return replace(found, wait=True)
+        return replace(statement, wait=True)
     if cursor.take("POOL"):
-        return replace(found, pool=cursor.string("a pool's name in quotes"))
+        return replace(statement, pool=cursor.string("a pool's name in quotes"))
     if cursor.take("CLUSTERED", "INTO"):
         token, count = cursor.next, cursor.integer("the number of buckets")
         if count < 1:
             cursor.refuse("at least one bucket is needed", token)
         cursor.expect("BUCKETS")
-        return replace(found, buckets=count)
+        return replace(statement, buckets=count)
     if cursor.take("ORDER", "BY"):
         stops = frozenset({"AND", "POOL", "CLUSTERED", "WITH"})
         clause = cursor.until(stops, "columns to order by")
         words = " ".join(token.text for token in clause.tokens)  # without comments
         try:
-            return replace(found, order_by=format_sort_order(parse_sort_order(words)))
+            return replace(statement, order_by=format_sort_order(parse_sort_order(words)))
         except StatementError as error:
             raise ParseError(str(error), line=clause.line, column=clause.column) from None
     if not cursor.take("WITH", "OVERWRITE", "TBLPROPERTIES"):
         cursor.fail("AND WAIT, POOL, CLUSTERED INTO, ORDER BY, WITH OVERWRITE TBLPROPERTIES or the end")
-    return replace(found, properties=cursor.properties())
+    return replace(statement, properties=cursor.properties())
 
 
 def _create_view(cursor: Cursor, *, is_replacing: bool) -> Statement:

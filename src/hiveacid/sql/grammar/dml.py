@@ -81,8 +81,8 @@ def update(cursor: Cursor) -> changes.Update:
     table = cursor.table()
     alias = cursor.alias()
     cursor.expect("SET")
-    found = assignments(cursor, table, alias, frozenset({",", "WHERE"}))
-    return changes.Update(table, found, _where(cursor), alias)
+    assigned = assignments(cursor, table, alias, frozenset({",", "WHERE"}))
+    return changes.Update(table, assigned, _where(cursor), alias)
 
 
 def delete(cursor: Cursor) -> changes.Delete:
@@ -105,20 +105,20 @@ def assignments(
     cursor: Cursor, table: TableRef, alias: str | None, stops: frozenset[str]
 ) -> tuple[changes.Assignment, ...]:
     """Parse ``column = expression, ...``; a column may be written with the target's name or alias."""
-    found: dict[str, changes.Assignment] = {}
-    while not found or cursor.take(","):
+    by_column: dict[str, changes.Assignment] = {}
+    while not by_column or cursor.take(","):
         token = cursor.next
         *qualifier, column = cursor.dotted("a column name")
         if not _is_target(qualifier, table, alias):
             cursor.refuse(
                 f"only columns of {alias or table} can be set, not {'.'.join((*qualifier, column))}", token
             )
-        if column in found:
+        if column in by_column:
             cursor.refuse(f"column {column} is set twice", token)
         cursor.expect("=")
         expression = cursor.until(stops, "an expression")
-        found[column] = changes.Assignment(column, expression, token.line, token.column)
-    return tuple(found.values())
+        by_column[column] = changes.Assignment(column, expression, token.line, token.column)
+    return tuple(by_column.values())
 
 
 def _is_target(qualifier: list[str], table: TableRef, alias: str | None) -> bool:

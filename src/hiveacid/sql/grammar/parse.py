@@ -86,9 +86,9 @@ def _statement(cursor: Cursor) -> Statement:
 
 def _describes_query(cursor: Cursor) -> bool:
     """Tell DESCRIBE [QUERY] SELECT … from DESCRIBE t, where a table may have such a name."""
-    at = 2 if cursor.ahead(1).keyword == "QUERY" else 1
-    words = QUERY_WORDS if at == 2 else QUERY_WORDS - {"TABLE", "MAP", "REDUCE"}  # noqa: PLR2004
-    return cursor.ahead(at).keyword in words and cursor.ahead(at + 1).kind is not TokenKind.END
+    index = 2 if cursor.ahead(1).keyword == "QUERY" else 1
+    words = QUERY_WORDS if index == 2 else QUERY_WORDS - {"TABLE", "MAP", "REDUCE"}  # noqa: PLR2004
+    return cursor.ahead(index).keyword in words and cursor.ahead(index + 1).kind is not TokenKind.END
 
 
 def _explain(cursor: Cursor) -> Explain:

@@ -53,8 +53,8 @@ def _tables(cursor: Cursor) -> queries.ShowTables:
 
 
 def _views(cursor: Cursor) -> queries.ShowViews:
-    found = _tables(cursor)
-    return queries.ShowViews(found.database, found.pattern)
+    tables = _tables(cursor)
+    return queries.ShowViews(tables.database, tables.pattern)
 
 
 def _create_table(cursor: Cursor) -> queries.ShowCreateTable:
@@ -89,30 +89,32 @@ def _locks(cursor: Cursor) -> queries.ShowLocks:
 
 
 def _compactions(cursor: Cursor) -> queries.ShowCompactions:
-    found = queries.ShowCompactions()
+    statement = queries.ShowCompactions()
     if cursor.take("COMPACTIONID"):
         cursor.take("=")
-        return replace(found, compaction_id=cursor.integer("the number of a compaction"))
+        return replace(statement, compaction_id=cursor.integer("the number of a compaction"))
     if cursor.take_one("DATABASE", "SCHEMA"):
-        found = replace(found, database=cursor.name("a database name"))
+        statement = replace(statement, database=cursor.name("a database name"))
     elif not cursor.at_end and not cursor.sees_any(_FILTERS):
-        found = replace(found, table=cursor.table(), partition=cursor.partition())
+        statement = replace(statement, table=cursor.table(), partition=cursor.partition())
     while not cursor.at_end:
         match cursor.take_one(*_FILTERS):
             case "POOL":
-                found = replace(found, pool=cursor.string("a pool's name in quotes"))
+                statement = replace(statement, pool=cursor.string("a pool's name in quotes"))
             case "TYPE":
-                found = replace(found, kind=cursor.string("a type in quotes").lower())
+                statement = replace(statement, kind=cursor.string("a type in quotes").lower())
             case "STATUS":
-                found = replace(found, status=cursor.string("a state in quotes").lower())
+                statement = replace(statement, status=cursor.string("a state in quotes").lower())
             case "ORDER":
                 cursor.expect("BY")
-                found = replace(found, order_by=cursor.until(frozenset({"LIMIT"}), "columns to order by"))
+                statement = replace(
+                    statement, order_by=cursor.until(frozenset({"LIMIT"}), "columns to order by")
+                )
             case "LIMIT":
-                found = replace(found, limit=cursor.integer("a number of rows"))
+                statement = replace(statement, limit=cursor.integer("a number of rows"))
             case _:
                 cursor.fail("POOL, TYPE, STATUS, ORDER BY, LIMIT or the end of the statement")
-    return found
+    return statement
 
 
 def describe(cursor: Cursor) -> Statement:

@@ -66,25 +66,25 @@ def _row_format(cursor: Cursor, clauses: StorageClauses) -> None:
 
 
 def _delimiters(cursor: Cursor) -> Delimiters:
-    found = Delimiters()
+    delimiters = Delimiters()
     while True:
         if cursor.take("FIELDS"):
-            found = replace(found, fields=_terminator(cursor))
+            delimiters = replace(delimiters, fields=_terminator(cursor))
             if cursor.take("ESCAPED", "BY"):
-                found = replace(found, escape=cursor.string("a character in quotes"))
+                delimiters = replace(delimiters, escape=cursor.string("a character in quotes"))
         elif cursor.take("COLLECTION", "ITEMS"):
-            found = replace(found, items=_terminator(cursor))
+            delimiters = replace(delimiters, items=_terminator(cursor))
         elif cursor.take("MAP", "KEYS"):
-            found = replace(found, map_keys=_terminator(cursor))
+            delimiters = replace(delimiters, map_keys=_terminator(cursor))
         elif cursor.take("LINES"):
             token = cursor.ahead(2)
-            found = replace(found, lines=_terminator(cursor))
-            if found.lines not in {"\n", "10"}:
+            delimiters = replace(delimiters, lines=_terminator(cursor))
+            if delimiters.lines not in {"\n", "10"}:
                 cursor.refuse("LINES TERMINATED BY only takes '\\n', as in Hive", token)
         elif cursor.take("NULL", "DEFINED", "AS"):
-            found = replace(found, null=cursor.string("a text in quotes"))
+            delimiters = replace(delimiters, null=cursor.string("a text in quotes"))
         else:
-            return found
+            return delimiters
 
 
 def _terminator(cursor: Cursor) -> str:

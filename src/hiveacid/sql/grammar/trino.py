@@ -64,56 +64,56 @@ class TrinoProperties:
 
 def take_trino_properties(cursor: Cursor) -> TrinoProperties:
     """Parse behind WITH."""
-    found = TrinoProperties(cursor.next)
+    properties = TrinoProperties(cursor.next)
 
     def member() -> None:
         token, name = cursor.next, cursor.flexible_name("a property")
         cursor.expect("=")
-        _apply(cursor, found, name, token)
+        _apply(cursor, properties, name, token)
 
     cursor.list_of(member)
-    if bool(found.bucketed_by) != bool(found.bucket_count):
-        cursor.refuse("bucketed_by and bucket_count go together", found.token)
-    return found
+    if bool(properties.bucketed_by) != bool(properties.bucket_count):
+        cursor.refuse("bucketed_by and bucket_count go together", properties.token)
+    return properties
 
 
-def _apply(cursor: Cursor, found: TrinoProperties, name: str, token: Token) -> None:
+def _apply(cursor: Cursor, properties: TrinoProperties, name: str, token: Token) -> None:
     if name in _LISTS:
-        _apply_list(found, name, _names(cursor))
+        _apply_list(properties, name, _names(cursor))
         return
     value = _value(cursor)
     match name, value:
         case "format", str(text):
-            known = storage_format(text)
-            if known is None:
+            storage = storage_format(text)
+            if storage is None:
                 cursor.refuse(f"unknown format {text}: ORC, PARQUET, TEXTFILE and AVRO are known", token)
-            found.storage = replace(known, serde_properties=found.storage.serde_properties)
+            properties.storage = replace(storage, serde_properties=properties.storage.serde_properties)
         case "bucket_count", int(count):
-            found.bucket_count = count
+            properties.bucket_count = count
         case "external_location", str(location):
-            found.location, found.external = location, True
+            properties.location, properties.external = location, True
         case _ if name in _TABLE_PROPERTIES:
-            found.properties[_TABLE_PROPERTIES[name]] = _text(value)
+            properties.properties[_TABLE_PROPERTIES[name]] = _text(value)
         case _ if name in _SERDE_PROPERTIES:
-            added = dict(found.storage.serde_properties) | dict.fromkeys(
+            added = dict(properties.storage.serde_properties) | dict.fromkeys(
                 _SERDE_PROPERTIES[name], _text(value)
             )
-            found.storage = replace(found.storage, serde_properties=tuple(sorted(added.items())))
+            properties.storage = replace(properties.storage, serde_properties=tuple(sorted(added.items())))
         case _:
             cursor.refuse(f"Trino's table property {name} is not supported", token)
 
 
-def _apply_list(found: TrinoProperties, name: str, names: tuple[str, ...]) -> None:
+def _apply_list(properties: TrinoProperties, name: str, names: tuple[str, ...]) -> None:
     if name == "partitioned_by":
-        found.partitioned_by = names
+        properties.partitioned_by = names
     elif name == "bucketed_by":
-        found.bucketed_by = names
+        properties.bucketed_by = names
     else:
         pairs = [
             entry.rpartition(" ") if entry.endswith((" asc", " desc")) else (entry, "", "") for entry in names
         ]
-        found.sorted_by = tuple(column for column, _, _ in pairs)
-        found.descending = tuple(column for column, _, direction in pairs if direction == "desc")
+        properties.sorted_by = tuple(column for column, _, _ in pairs)
+        properties.descending = tuple(column for column, _, direction in pairs if direction == "desc")
 
 
 def _names(cursor: Cursor) -> tuple[str, ...]:

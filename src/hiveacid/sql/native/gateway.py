@@ -190,13 +190,13 @@ def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
     """
     context = session.context
     session.follow()
-    found = decide_owner(session.context, source)
-    match found.statement:
+    ownership = decide_owner(session.context, source)
+    match ownership.statement:
         case (
             definitions.CreateTable(table=table)
             | definitions.CreateTableLike(table=table)
             | definitions.CreateView(view=table)
-        ) if found.owner is Owner.OURS:
+        ) if ownership.owner is Owner.OURS:
             database = table.resolve(context.database).database
             if context.catalog.get_database(database) is None and has_database(context.facts, database):
                 execute(session.execution(), definitions.CreateDatabase(database, if_not_exists=True))
@@ -204,17 +204,17 @@ def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
             parser_of(context.facts).parsePlan(
                 source.text
             )  # raises what Spark will not take: then neither side has it
-            execute(session.execution(), found.statement)
+            execute(session.execution(), ownership.statement)
         case definitions.DropDatabase(name=name, cascade=cascade) if (
             context.catalog.get_database(name) is not None
             and (
                 cascade or not spark_catalog_tables(context.facts, name)
             )  # else Spark refuses: then both keep it
         ):
-            execute(session.execution(), found.statement)
+            execute(session.execution(), ownership.statement)
             create_database(context.facts, name)
         case administration.ResetOption(key=None):
-            execute(session.execution(), found.statement)
+            execute(session.execution(), ownership.statement)
         case queries.ShowDatabases():
             mirror_databases(session)
         case (
@@ -223,7 +223,7 @@ def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
             | queries.ShowViews(database=str(name))
         ) if context.catalog.get_database(name) is not None:
             create_database(context.facts, name)
-    return found
+    return ownership
 
 
 def with_our_tables(
@@ -235,7 +235,7 @@ def with_our_tables(
         return theirs
     rows_of = store_rows.view_rows if isinstance(statement, queries.ShowViews) else store_rows.table_rows
     names = [row[0] for row in rows_of(session.context.catalog, database, statement.pattern)]
-    known = {(row[0], row[1]) for row in theirs.collect()}
-    rows = [(database, name, "false") for name in names if (database, name) not in known]
+    named = {(row[0], row[1]) for row in theirs.collect()}
+    rows = [(database, name, "false") for name in names if (database, name) not in named]
     ours = small_frame(session.context.facts, _SHOW_TABLES_COLUMNS, rows)
     return theirs.union(ours).orderBy(*theirs.columns[:2])

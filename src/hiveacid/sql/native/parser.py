@@ -112,31 +112,31 @@ class NativeParser:
                 return parse(text)
             session = self._connection()
             source = Slice(text)
-            found = settle_ownership(session, source)
+            ownership = settle_ownership(session, source)
             if isinstance(
-                found.statement,
+                ownership.statement,
                 administration.StartTransaction | administration.Commit | administration.Rollback,
             ):
                 raise UnsupportedFeatureError(
                     "transactions of several statements need the session that getOrCreate() returned"
                 )
-            if found.owner is Owner.SPARK_READING_OURS:
+            if ownership.owner is Owner.SPARK_READING_OURS:
                 VirtualColumns(source).refuse_star()
                 return parse(self._bound(source, QUERY))
-            if found.owner is Owner.OURS and has_parameters(source):
-                return parse(self._bound_query(found, source))
-            if found.owner is Owner.OURS:
+            if ownership.owner is Owner.OURS and has_parameters(source):
+                return parse(self._bound_query(ownership, source))
+            if ownership.owner is Owner.OURS:
                 return plan_of(session.sql(text))
-            if isinstance(found.statement, queries.ShowTables | queries.ShowViews):
+            if isinstance(ownership.statement, queries.ShowTables | queries.ShowViews):
                 theirs = frame_of_plan(session.context.facts, parse(text))
-                return plan_of(with_our_tables(session, found.statement, theirs))
+                return plan_of(with_our_tables(session, ownership.statement, theirs))
             return parse(text)
 
         return self._with_java_errors(plan)
 
-    def _bound_query(self, found: Ownership, source: Slice) -> str:
+    def _bound_query(self, ownership: Ownership, source: Slice) -> str:
         """Return a query whose parameters Spark will fill in."""
-        if not isinstance(found.statement, queries.Query) or mentions(source.tokens, VIRTUAL_COLUMNS):
+        if not isinstance(ownership.statement, queries.Query) or mentions(source.tokens, VIRTUAL_COLUMNS):
             raise UnsupportedFeatureError(
                 "parameters of this statement need the session that getOrCreate() returned, or acid.sql"
             )

@@ -103,16 +103,16 @@ class NativeSession(SparkSession):
 
     def _run_by_owner(self, source: Slice, args: Any) -> DataFrame:
         text = source.text
-        found = settle_ownership(self.acid, source)
-        if found.owner is Owner.OURS and found.statement is not None:
-            bound = parse(self.acid.with_arguments(source, args)) if args else found.statement
+        ownership = settle_ownership(self.acid, source)
+        if ownership.owner is Owner.OURS and ownership.statement is not None:
+            bound = parse(self.acid.with_arguments(source, args)) if args else ownership.statement
             return self.acid.run(text, bound)
-        if found.owner is Owner.SPARK_READING_OURS:
+        if ownership.owner is Owner.SPARK_READING_OURS:
             with self.acid.binder() as binder:
                 return self._run_in_spark(bind_for_spark(binder, source), args)
         answer = self._run_in_spark(text, args)
-        if isinstance(found.statement, queries.ShowTables | queries.ShowViews):
-            return with_our_tables(self.acid, found.statement, answer)
+        if isinstance(ownership.statement, queries.ShowTables | queries.ShowViews):
+            return with_our_tables(self.acid, ownership.statement, answer)
         return answer
 
     def _run_in_spark(self, text: str, args: Any) -> DataFrame:
