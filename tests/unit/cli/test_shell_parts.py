@@ -19,10 +19,17 @@ from hiveacid.cli.options import print_error
 from hiveacid.cli.shell.cancel import CancellableClock, StatementRunner, progress_text
 from hiveacid.cli.shell.commands import COMMANDS, HELP, DisplayOptions, command
 from hiveacid.cli.shell.completion import CatalogNames, candidates
+from hiveacid.cli.shell.editor import history_path, is_secret, open_history
 from hiveacid.cli.shell.entries import Entries, Entry, is_whole
-from hiveacid.cli.shell.history import history_path, is_secret, open_history
-from hiveacid.cli.shell.rows import Result, is_crowded, plain_table, print_boxed, vertical, widest
-from hiveacid.cli.shell.screen import error_position
+from hiveacid.cli.shell.screen import (
+    Result,
+    error_position,
+    is_crowded,
+    plain_table,
+    print_boxed,
+    vertical,
+    widest,
+)
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
 from hiveacid.errors import (
     CommitStateUnknownError,

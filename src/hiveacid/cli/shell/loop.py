@@ -15,7 +15,7 @@ from hiveacid.cli.shell.cancel import ProgressLine, StatementRunner
 from hiveacid.cli.shell.commands import COMMANDS, DisplayOptions, command
 from hiveacid.cli.shell.completion import Candidate, CatalogNames, candidates
 from hiveacid.cli.shell.entries import Entries, Entry, ends_shell
-from hiveacid.cli.shell.rows import Result, fetch
+from hiveacid.cli.shell.screen import Result, fetch
 from hiveacid.cli.show import show
 from hiveacid.errors import ParseError, StatementCancelledError
 

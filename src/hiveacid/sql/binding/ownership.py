@@ -48,7 +48,13 @@ _ALWAYS_OURS = (
 )
 # What Spark may do with a transactional table in its own catalog: tell of it.
 _READ_ONLY_VERBS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "REFRESH", "USE", "RESET"})
-_DATABASES = (definitions.CreateDatabase, definitions.DropDatabase, administration.UseDatabase)
+_OF_BOTH = (
+    definitions.CreateDatabase,
+    definitions.DropDatabase,
+    administration.UseDatabase,
+    queries.ShowTables,
+    queries.ShowViews,
+)
 
 
 class Owner(Enum):
@@ -144,9 +150,7 @@ def _owner(context: Context, source: Slice, statement: values.Statement) -> Owne
         return Owner.OURS if _reads_ours(context, statement.text) else Owner.SPARK
     if isinstance(statement, _ALWAYS_OURS):
         return Owner.OURS
-    if isinstance(statement, _DATABASES):
-        return Owner.BOTH
-    if isinstance(statement, queries.ShowTables | queries.ShowViews):
+    if isinstance(statement, _OF_BOTH):
         return Owner.BOTH
     if isinstance(statement, administration.SetOption | administration.ResetOption | queries.ShowConf):
         key = (statement.key or "").lower()

@@ -65,17 +65,14 @@ def with_settings(statement: CreateTable, settings: Settings) -> CreateTable:
     if statement.external or {TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name} & set(properties):
         return statement
     orc = statement.storage is None or statement.storage.input_format == ORC.input_format
-    if orc and settings.get(keys.CREATE_AS_ACID) and not _sorted(statement):
+    is_sorted = statement.bucketing is not None and bool(statement.bucketing.sort_columns)
+    if orc and settings.get(keys.CREATE_AS_ACID) and not is_sorted:
         added = {TRANSACTIONAL.name: "true"}
     elif settings.get(keys.CREATE_AS_INSERT_ONLY):
         added = {TRANSACTIONAL.name: "true", TRANSACTIONAL_PROPERTIES.name: "insert_only"}
     else:
         return statement
     return replace(statement, properties=tuple(sorted((dict(statement.properties) | added).items())))
-
-
-def _sorted(statement: CreateTable) -> bool:
-    return statement.bucketing is not None and bool(statement.bucketing.sort_columns)
 
 
 def default_storage(statement: CreateTable, settings: Settings) -> StorageFormat:

@@ -46,7 +46,9 @@ def _lines(execution: ExecutionContext, statement: Statement, mode: str) -> list
         case changes.Insert():
             return _insert(execution, statement, mode)
         case changes.MultiInsert():
-            return [line for leg in statement.legs for line in _insert(execution, _leg(statement, leg), mode)]
+            texts = [replace(leg.query, text=statement.leg_query(leg)) for leg in statement.legs]
+            legs = [replace(leg, query=text) for leg, text in zip(statement.legs, texts, strict=True)]
+            return [line for leg in legs for line in _insert(execution, leg, mode)]
         case changes.Update() | changes.Delete():
             return _change(execution, statement, mode)
         case changes.Merge():
@@ -56,11 +58,6 @@ def _lines(execution: ExecutionContext, statement: Statement, mode: str) -> list
             lock = lock_of_new(execution.context, name)
             return [f"CREATE TABLE AS SELECT {name}", f"Lock: {lock}", "Rows:", *_plan(execution, text, mode)]
     raise UnsupportedFeatureError("EXPLAIN takes queries, INSERT, UPDATE, DELETE and MERGE")
-
-
-def _leg(statement: changes.MultiInsert, leg: changes.Insert) -> changes.Insert:
-    text = statement.leg_query(leg)
-    return replace(leg, query=replace(leg.query, text=text))
 
 
 def _plan(execution: ExecutionContext, text: Slice, mode: str) -> list[str]:

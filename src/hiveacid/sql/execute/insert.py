@@ -70,7 +70,8 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
     locks = _locks(execution, statement, names)
     with context.transactions.scope(context.settings, execution.joined) as txn:
         txn.lock(locks)  # all at once, before the snapshot: what is overwritten may be a source, too
-        texts = [_leg_text(statement, leg) for leg in statement.legs]
+        source = joined_text(statement.ctes, _source(statement))
+        texts = [joined_text(source, leg.query) for leg in statement.legs]
         # All are planned before the first is written: a transaction sees its own writes, a leg must not.
         frames = [_rows(execution, text, txn) for text in texts]
         reports = []
@@ -117,10 +118,6 @@ def _locks(
             )
         seen.add(output)
     return locks
-
-
-def _leg_text(statement: MultiInsert, leg: Insert) -> Slice:
-    return joined_text(statement.ctes, joined_text(_source(statement), leg.query))
 
 
 def _source(statement: MultiInsert) -> Slice:

@@ -21,7 +21,6 @@ from hiveacid.spark.session.classic_session import (
     spark_catalog_tables,
 )
 from hiveacid.sql.binding.ownership import Owner, Ownership, decide_owner
-from hiveacid.sql.binding.virtual_columns import VirtualColumns
 from hiveacid.sql.execute import store_rows
 from hiveacid.sql.execute.dispatch import execute
 from hiveacid.sql.execute.small_results import small_frame
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hiveacid.core.model import TableName
-    from hiveacid.sql.binding.bind import Binder
     from hiveacid.sql.binding.parameters import Arguments
     from hiveacid.sql.statements.values import Slice
     from hiveacid.table.acid_table import AcidTable
@@ -177,14 +175,8 @@ def mirror_databases(session: AcidSession) -> None:
         create_database(session.context.facts, name)
 
 
-def bind_for_spark(binder: Binder, source: Slice) -> str:
-    """Return a statement that Spark is to carry out, with our tables bound. Raises UnsupportedFeatureError."""
-    VirtualColumns(source).refuse_star()
-    return binder.bind(source).text
-
-
 def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
-    """Tell whose statement a text is, in Spark's current database; see `ownership.judge`.
+    """Tell whose statement a text is, in Spark's current database; see `ownership.decide_owner`.
 
     Of a statement that both have a part in, ours is done.
     """

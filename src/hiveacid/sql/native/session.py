@@ -23,11 +23,11 @@ from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import relation_of_ours
 from hiveacid.sql.binding.ownership import Owner, refuse_transactional
 from hiveacid.sql.binding.time_travel import TableSource, find_metadata_table, metadata_frame
+from hiveacid.sql.binding.virtual_columns import VirtualColumns
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.native.gateway import (
     Gateway,
     NativeConnection,
-    bind_for_spark,
     mirror_databases,
     settle_ownership,
     with_our_tables,
@@ -109,7 +109,8 @@ class NativeSession(SparkSession):
             return self.acid.run(text, bound)
         if ownership.owner is Owner.SPARK_READING_OURS:
             with self.acid.binder() as binder:
-                return self._run_in_spark(bind_for_spark(binder, source), args)
+                VirtualColumns(source).refuse_star()
+                return self._run_in_spark(binder.bind(source).text, args)
         answer = self._run_in_spark(text, args)
         if isinstance(ownership.statement, queries.ShowTables | queries.ShowViews):
             return with_our_tables(self.acid, ownership.statement, answer)
