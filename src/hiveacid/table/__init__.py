@@ -1,12 +1,12 @@
-"""Tables of a connection: `AcidTable` and its verbs.
+"""Tables of a connection: `AcidTable` and its operations.
 
 ``acid_table`` holds the public methods and hands each to one package: ``read`` (snapshots, time travel, change feed),
 ``write`` (INSERT, UPDATE, DELETE, MERGE, LOAD DATA, streams), ``compaction``, ``cleaning`` and ``check``. ``context``
-is the connection as verbs see it. ``definition`` changes a table's definition, ``partitions`` finds its partitions, and
-``inspect`` returns its files and history as DataFrames.
+holds what every operation needs of the connection. ``definition`` changes a table's definition, ``partitions`` finds its
+partitions, and ``inspect`` returns its files and history as DataFrames.
 
-Invariants: every verb runs in a transaction, its own or the caller's. Files are written first and the store commits
-last, so an aborted verb leaves only files that no reader sees. A lock is taken before the snapshot that the verb
-reads. Packages depend on each other in one direction: write and compaction on cleaning and read, cleaning and check on
-read.
+Invariants: every operation runs in a transaction, its own or the caller's. Files are written first and the store commits
+last, so an aborted operation leaves only files that no reader sees. A lock is taken before the snapshot that the
+operation reads. Packages depend on each other in one direction: write and compaction on cleaning and read, cleaning and
+check on read.
 """

@@ -44,10 +44,10 @@ Spec = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Scan:
-    """A read in the making: `to_df` takes the snapshot.
+    """A prepared read; `to_df` takes the snapshot.
 
-    ``hint``: a condition that whoever uses the frame filters by anyway; it calls the table ``hint_alias``.
-    ``counted``: whoever uses the frame counts its rows and asks for no value.
+    ``hint``: a condition that the caller applies to the frame itself, used here only to read less. It refers to the
+    table as ``hint_alias``. ``counted``: the caller counts the rows and needs no values.
     """
 
     context: Context
@@ -67,9 +67,9 @@ class Scan:
 
 
 def scan_frame(request: Scan, shared: Transaction | None = None) -> DataFrame:
-    """Return a snapshot as a DataFrame that keeps its files from the cleaner as long as it can run.
+    """Return a snapshot as a DataFrame, whose files the cleaner keeps as long as its plan can run.
 
-    ``shared``: a read transaction taken by the caller, so that several tables are read at one point.
+    ``shared``: a read transaction of the caller, for reading several tables in one snapshot.
     """
     context = request.context
     joined = request.joined
@@ -108,7 +108,7 @@ def _columns(request: Scan, table: TableDefinition) -> list[str]:
 class AcidTable:
     """A table of a connection (or, inside ``acid.transaction()``, of a transaction).
 
-    Every verb is one transaction of its own unless the table belongs to one.
+    Every operation runs in a transaction of its own, unless the table belongs to a transaction.
     """
 
     context: Context
@@ -130,7 +130,10 @@ class AcidTable:
     def scan(
         self, where: str | None = None, columns: Sequence[str] | None = None, *, row_ids: bool = False
     ) -> Scan:
-        """Read with a filter that reaches partitions and ORC row groups, some columns, and row ids."""
+        """Prepare a read of some rows and columns; the filter also skips partitions and ORC row groups.
+
+        ``where``: a SQL condition. ``columns``: default all. ``row_ids``: add the column ``ROW__ID``.
+        """
         if where is not None and not isinstance(where, str):
             raise ConfigError(
                 f"scan(where=...) takes a text of SQL, not {where!r}: filter the DataFrame by a Column"
@@ -139,13 +142,14 @@ class AcidTable:
         return Scan(self.context, self.name, self.joined, where, chosen, row_ids, self.snapshot_at)
 
     def as_of(self, write_id: int | None = None, *, timestamp: datetime | str | None = None) -> AcidTable:
-        """Return the table as it was after ``write_id``, or at a time, as far as the cleaner has not passed.
+        """Return the table as it was after ``write_id`` or at ``timestamp``, with its present columns.
 
-        ``timestamp``: the state made of all commits whose commit time, by the store's clock, is not later; a
-        datetime, or a text that Spark casts to TIMESTAMP, without a zone in the session's time zone. Columns are
-        those of now. Reading raises NotEnoughHistoryError, with the earliest point, where that state is gone or
-        before the table's time, UnsupportedFeatureError for a time where a Hive Metastore keeps none. Raises
-        ConfigError for both, neither, or what is no timestamp.
+        ``timestamp``: all commits whose commit time, by the store's clock, is not later. It is a datetime, or a text
+        that Spark casts to TIMESTAMP; a text without a zone is in the session's time zone.
+
+        Raises ConfigError for both arguments, for none, and for a value that is not a timestamp. Reading raises
+        NotEnoughHistoryError, with the earliest point, if the cleaner has removed that state or the table did not
+        exist. It raises UnsupportedFeatureError for a timestamp with a Hive Metastore, which keeps no commit times.
         """
         if (write_id is None) == (timestamp is None):
             raise ConfigError("as_of takes a write_id or a timestamp")
@@ -158,9 +162,9 @@ class AcidTable:
         return replace(self, snapshot_at=WriteId(write_id))
 
     def valid_write_ids(self) -> str:
-        """Return the present point in the table's time: its valid write-id list, as Hive writes it.
+        """Return the present point in time of the table: its valid write-id list, as Hive writes it.
 
-        Write ids are not committed in their order, so only such a list tells exactly what `changes` has given.
+        Write ids do not commit in ascending order, so only such a list is an exact point for `changes`.
         """
         if self.joined is not None and not self.context.read_leases.holds(self.joined):
             raise TransactionStateError(
@@ -180,12 +184,16 @@ class AcidTable:
         net: bool = False,
         row_ids: bool = False,
     ) -> Changes:
-        """Read what was committed after one point in time and not after another (the present).
+        """Read the changes that were committed after one point in time and up to another (default: the present).
 
-        A point is a string of :meth:`valid_write_ids`, or a write id: that one and all smaller ones, as far as they
-        are committed by now, or a time as in :meth:`as_of`: all commits up to it. With ``key`` an update is a pair of update_before and update_after instead of
-        a delete and an insert: the columns that tell rows apart. ``net`` leaves out rows that came and went between
-        the two points.
+        A point is one of these:
+
+        - a string of :meth:`valid_write_ids`
+        - a write id, for itself and all smaller ones that are committed by now
+        - a time as in :meth:`as_of`, for all commits up to it
+
+        ``key``: columns that identify a row; an update is then a pair of update_before and update_after instead of a
+        delete and an insert. ``net``: leave out rows that were inserted and deleted between the two points.
         """
         end = self.snapshot_at if until is None else until
         return Changes(self.context, self.name, self.joined, after, end, _names(key), net, row_ids)
@@ -198,14 +206,14 @@ class AcidTable:
     # writing
 
     def insert(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
-        """Insert rows; columns are matched by name (those of ``partition`` have the given values)."""
+        """Insert rows; columns are matched by name. ``partition``: values of static partition columns."""
         self._require_writable("insert()")
         _require_frame("insert()", frame)
         options = InsertOptions(partition=partition, by_name=True)
         return insert(self.context, self.name, frame, options, self.joined)
 
     def overwrite(self, frame: DataFrame, partition: Spec | None = None) -> WriteReport:
-        """Replace what the table (or the partition, or the partitions that rows go to) holds."""
+        """Replace the rows of the table, of one partition, or of all partitions that the new rows belong to."""
         self._require_writable("overwrite()")
         _require_frame("overwrite()", frame)
         options = InsertOptions(partition=partition, by_name=True, overwrite=True)
@@ -240,15 +248,19 @@ class AcidTable:
         restart: bool = False,
         checkpoint: str | None = None,
     ) -> StreamWriter:
-        """Return what writes the batches of a streaming query, each exactly once: for ``foreachBatch``.
+        """Return a function for ``foreachBatch`` that writes each batch of a streaming query exactly once.
 
-        ``query``: a name that no other query has in this table; how far it has come is committed with its rows. Of two
-        copies that run by mistake the older one is stopped (StreamFencedError). Rows are appended, or, with
-        ``merge_on`` (the columns of a key), inserted or updated, and deleted where the column ``change_type`` says so;
-        ``sequence_by`` orders changes of one key. ``merge_schema``: new columns of the feed are added to the table, and
-        those it lacks are NULL; otherwise either is an error. ``restart``: another checkpoint may begin anew under this
-        name. ``checkpoint``: its id, where nobody else knows it (outside of a streaming query). Raises ConfigError,
-        NoSuchColumnError, UnsupportedFeatureError, NotTransactionalError, InsertOnlyError, TransactionStateError.
+        ``query``: name of the query, unique in this table. Its progress is committed with its rows. If two copies of
+        the query run, the older one is stopped (StreamFencedError).
+
+        ``merge_on``: the columns of a key; rows are inserted or updated by it. Without it rows are appended.
+        ``change_type``: column that marks a row as a deletion. ``sequence_by``: column that orders the changes of a key.
+        ``merge_schema``: add new columns of the feed to the table, and use NULL for columns that the feed lacks; both
+        are errors otherwise. ``restart``: accept another checkpoint, whose batch ids begin again. ``checkpoint``: id of
+        the checkpoint, needed only outside of a streaming query.
+
+        Raises ConfigError, NoSuchColumnError, UnsupportedFeatureError, NotTransactionalError, InsertOnlyError,
+        TransactionStateError.
         """
         self._require_writable("stream_writer()")
         if self.joined is not None:
@@ -261,13 +273,13 @@ class AcidTable:
         return StreamWriter(self.context, StreamKey(self.name, query), options)
 
     def _require_writable(self, what: str) -> None:
-        """Refuse to write into a snapshot that others read, too, or into the past."""
+        """Refuse to write inside of ``acid.snapshot()`` and through a table of the past (``as_of``)."""
         if self.snapshot_at is not None:
             raise TransactionStateError(f"{what}: as_of() only reads")
         if self.joined is not None and self.context.read_leases.holds(self.joined):
             raise TransactionStateError(f"{what} is not possible inside of acid.snapshot(): it only reads")
 
-    # upkeep
+    # maintenance
 
     def compact(
         self,
@@ -282,23 +294,24 @@ class AcidTable:
     ) -> list[CompactionReport]:
         """Compact the table, or one partition (or those of a partial spec), and clean up.
 
-        ``kind``: minor, major or rebalance. A rebalance makes ``buckets`` files of the same number of rows,
-        sorted by ``order_by`` (``"a DESC NULLS LAST, b"``: columns only) if given; rows get new row ids. ``properties``: settings for
-        this job, named ``compactor.NAME``. Where `hiveacid services` has a worker for the pool the job is left
-        to it, and with ``wait`` its end is waited for; elsewhere it runs here.
-        Raises CompactionRefusedError where there is nothing to do.
+        ``kind``: minor, major or rebalance. A rebalance makes ``buckets`` files with equal numbers of rows, sorted by
+        ``order_by`` if given (``"a DESC NULLS LAST, b"``: columns only). It gives rows new row ids.
+        ``properties``: settings for this job, named ``compactor.NAME``.
+
+        If `hiveacid services` has a worker for the pool, that worker takes the job, and ``wait`` waits for its end.
+        Otherwise the job runs in this process. Raises CompactionRefusedError if there is nothing to compact.
         """
         options = CompactionOptions(pool, buckets, order_by, tuple((properties or {}).items()))
         return compact(self.context, self.name, kind, partition, options, wait=wait)
 
 
 def _names(given: Sequence[str]) -> tuple[str, ...]:
-    """Return names of columns; one alone may be a plain text."""
+    """Return the names of columns as a tuple; a single name may be given as a string."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _require_frame(what: str, frame: object) -> None:
-    """Refuse rows that are no DataFrame of Spark (classic or Connect): lists, pandas."""
+    """Raise ConfigError for rows that are not a Spark DataFrame (classic or Connect), such as lists or pandas."""
     if not hasattr(frame, "createOrReplaceTempView"):
         raise ConfigError(
             f"{what} takes a DataFrame of Spark, not {type(frame).__name__}: spark.createDataFrame(...)"

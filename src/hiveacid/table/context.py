@@ -1,4 +1,4 @@
-"""Context of a connection: what every verb of a table works with."""
+"""Context of a connection, which every operation on a table receives."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class Context:
     database: str = "default"
     summaries: SummaryCache = field(default_factory=SummaryCache)
     delete_cache: DeleteEventCache = field(default_factory=DeleteEventCache)
-    statement: str | None = None  # the SQL text that is being carried out, for tables' histories
+    statement: str | None = None  # SQL text of the running statement, for the history of tables
     closed: bool = False
     in_view: bool = False  # the text of a view is being read, and ``database`` is the view's
 
     def change_settings(self, settings: Settings) -> None:
-        """Use other settings from now on; store and heartbeat follow."""
+        """Use other settings from now on, also in the store and for the heartbeat."""
         self.settings = settings
         self.store.apply_settings(settings)
         self.transactions.heartbeats.interval = settings.get(keys.TXN_TIMEOUT) / 2

@@ -30,7 +30,7 @@ _VIRTUAL = {"row__id", "input__file__name", "block__offset__inside__file"}
 
 
 def check_definition(table: TableDefinition) -> None:
-    """Raise SchemaMismatchError, UnsupportedFeatureError, ConfigError or CatalogError for what no table may be."""
+    """Raise SchemaMismatchError, UnsupportedFeatureError, ConfigError or CatalogError for an invalid definition."""
     _check_columns(table)
     _check_bucketing(table)
     history_retention(table)
@@ -50,8 +50,8 @@ def check_definition(table: TableDefinition) -> None:
 
 
 def _refuse_back_quotes(table: TableDefinition) -> None:
-    # Spark's ORC reader hands the wanted schema on as text without escaping: the field would read as NULL. Columns
-    # are read by position then; fields of structs can't be.
+    # Spark's ORC reader passes on the wanted schema as text without escaping, so the field would read as NULL. Columns
+    # with such names are read by position; fields of structs cannot be.
     for column in table.columns:
         if "``" in column.type:
             raise UnsupportedFeatureError(
@@ -91,9 +91,9 @@ def _check_bucketing(table: TableDefinition) -> None:
 
 
 def history_retention(table: TableDefinition | None) -> float:
-    """Return for how many seconds a table keeps what compactions replaced; 0 where it does not say.
+    """Return the seconds for which a table keeps replaced files; 0 without the table property.
 
-    Raises ConfigError for a negative duration or a text that is none: then nothing may be removed.
+    Raises ConfigError for a negative duration and for other texts; nothing may be removed then.
     """
     text = None if table is None else HISTORY_RETENTION.of(table)
     if text is None:
@@ -118,7 +118,7 @@ def exclusively(
 
 
 def alter(context: Context, name: TableName, edit: Callable[[TableDefinition], TableDefinition]) -> None:
-    """Replace a table's definition by an edited one that was checked."""
+    """Replace a table's definition by an edited one, after checking it."""
 
     def run(table: TableDefinition, _: Transaction) -> None:
         edited = edit(table)

@@ -1,4 +1,4 @@
-"""Looking inside a table: files, deltas, partitions, its past, as DataFrames and as rows."""
+"""Inspection of a table: its files, deltas, partitions, history and findings, mostly as DataFrames."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ _PARTITIONS = (("partition", "string"), ("location", "string"), ("files", "int")
 
 @dataclass(frozen=True)
 class Inspect:
-    """Views of a table's directories at the present snapshot."""
+    """Views of a table's directories, history and findings, at the present snapshot."""
 
     context: Context
     name: TableName
     joined: Transaction | None = None
 
     def files(self) -> DataFrame:
-        """Return every file with its state: used, obsolete, aborted, open, foreign …, and why."""
+        """Return every file with its state (used, obsolete, aborted, open, foreign …) and the reason."""
         return self._frame(file_rows(self._inventory()), FILES)
 
     def deltas(self) -> DataFrame:
-        """Return every directory with its state: used, obsolete, aborted, open, staging, foreign …, and why.
+        """Return every directory with its state (used, obsolete, aborted, open, staging, foreign …) and the reason.
 
-        ``files`` and ``bytes`` are of all that lies in it.
+        ``files`` and ``bytes`` count everything below the directory.
         """
         return self._frame(delta_rows(self._inventory()), DELTAS)
 
     def partitions(self) -> DataFrame:
-        """Return the partitions with the size of what the snapshot reads."""
+        """Return the partitions with number and size of the files that the snapshot reads."""
         rows: list[Row] = []
         for location in self._inventory().locations:
             sizes = [file.bytes for file in location.files if file.state is ItemState.USED]
@@ -62,31 +62,31 @@ class Inspect:
         return self._frame(rows, _PARTITIONS)
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """Return who committed what and when, newest first: statement, write id, rows, files, bytes (docs/history.md).
+        """Return the commits of the table, newest first: user, time, statement, write id, rows (docs/history.md).
 
-        ``limit``: only the newest so many.
+        ``limit``: only this number of newest rows.
 
-        Compactions are among them, without a write id. What nobody has recorded is NULL: much of it on a Hive
-        Metastore. Looks at the present state of the store.
+        Compactions are included, without a write id. Facts that were not recorded are NULL, which are many on a Hive
+        Metastore. The result reflects the present state of the store.
         """
         table = self.context.require(self.name)
         rows = history_rows(self.context, table, partitions_of(self.context, table))
         return self._frame(rows[:limit], HISTORY)
 
     def snapshots(self) -> DataFrame:
-        """Return the points in time that `AcidTable.as_of` may be asked for, newest first, and if it can read them.
+        """Return the points in time for `AcidTable.as_of`, newest first, each with whether it can still be read.
 
-        Raises UnsupportedFeatureError on a Hive Metastore, which does not tell when transactions committed.
+        Raises UnsupportedFeatureError on a Hive Metastore, which does not keep the time of commits.
         """
         return self._frame(snapshot_rows(self.context, self.context.require(self.name)), SNAPSHOTS)
 
     def check(
         self, partition: Mapping[str, object] | None = None, *, quick: bool = False
     ) -> tuple[Finding, ...]:
-        """Check the table's invariants; return what was found, worst first (docs/check.md).
+        """Check the table's invariants; return the findings, worst first (docs/check.md).
 
-        ``partition``: look at one partition (or those of a partial spec) only. ``quick``: only names, side files
-        and footers, no row. Looks at the present state of the store. Raises NoSuchPartitionError.
+        ``partition``: check only one partition (or those of a partial spec). ``quick``: check only names, side files
+        and footers, not rows. The check uses the present state of the store. Raises NoSuchPartitionError.
         """
         context = self.context
         table = context.require(self.name)

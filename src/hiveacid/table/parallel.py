@@ -1,4 +1,4 @@
-"""Threads of one statement: Spark jobs, cancelling and heartbeats treat them as the calling thread."""
+"""Threads of one statement, which Spark jobs, cancellation and heartbeats treat like the calling thread."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from hiveacid.spark.session.capabilities import SparkFacts
 
 T = TypeVar("T")
-_LOOK = 0.1  # seconds between two calls of ``stop``
+_STOP_INTERVAL = 0.1  # seconds between two calls of ``stop``
 
 
 def run_in_parallel(
     facts: SparkFacts, tasks: Sequence[Callable[[], T]], most: int, stop: Callable[[], None]
 ) -> list[T]:
-    """Return what ``tasks`` return, in their order; at most ``most`` of them are under way at once.
+    """Return the results of ``tasks`` in their order; at most ``most`` of them run at the same time.
 
-    After an error no other begins; the first one is raised when those under way have ended. An exception that comes
-    to this thread while it waits (Ctrl-C) is raised, too: until then ``stop``, which must hurry those under way, is
-    called again and again, as one may just be between two jobs.
+    After an error no further task begins, and the first error is raised when all running tasks have ended. The same
+    applies to an exception in this thread while it waits (Ctrl-C). ``stop`` must then cancel the running tasks. It is
+    called repeatedly, because a task may be between two Spark jobs.
 
-    The threads have this one's tags, pools and other properties of Spark, and what they begin is its own.
+    The threads inherit this thread's tags, pools and other local properties of Spark. Transactions that they begin
+    count as this thread's.
     """
     if most == 1 or len(tasks) == 1 or not threads_have_own_jobs(facts):
         return [work() for work in tasks]
@@ -42,17 +43,17 @@ def run_in_parallel(
         for thread in threads:
             thread.start()
         for thread, one in zip(threads, ended, strict=True):
-            # not Thread.join: interrupted, it takes a thread for dead (CPython 3.11)
+            # not Thread.join: after an interruption it treats the thread as dead (CPython 3.11)
             while not one.wait(1.0) and thread.is_alive():
                 pass
         workers.run(
             threading.Event()
-        )  # what threads left that could not even begin: the JVM has no more for them
+        )  # tasks of threads that could not start, because the JVM had no more threads
     except BaseException:
         workers.waiting.clear()
         while workers.at_work:
             stop()
-            time.sleep(_LOOK)
+            time.sleep(_STOP_INTERVAL)
         raise
     if workers.errors:
         for other in workers.errors[1:]:
@@ -72,9 +73,11 @@ class _WorkerThreads(Generic[T]):
     at_work: set[int] = field(default_factory=set)
 
     def run(self, ended: threading.Event) -> None:
-        """Do one work after the other until there is none or an error."""
+        """Run waiting tasks one after the other until none is left or one has failed."""
         me = threading.get_ident()
-        self.at_work.add(me)  # before it looks for work: who empties ``waiting`` sees who had some
+        self.at_work.add(
+            me
+        )  # before taking a task: a thread that empties ``waiting`` then sees all that took one
         try:
             with on_behalf_of(self.first):
                 while not self.errors and self._run_next():
@@ -90,6 +93,6 @@ class _WorkerThreads(Generic[T]):
             return False
         try:
             self.results[number] = work()
-        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised by the calling thread
             self.errors.append(error)
         return True

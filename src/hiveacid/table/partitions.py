@@ -22,7 +22,7 @@ PartitionValues = tuple[str | None, ...]
 def partitions_of(
     context: Context, table: TableDefinition, txn: Transaction | None = None
 ) -> tuple[Partition, ...] | None:
-    """Return all partitions, those that the transaction itself made included; None if unpartitioned."""
+    """Return all partitions, including those that the transaction itself creates; None if unpartitioned."""
     if not table.partition_columns:
         return None
     new = txn is not None and txn.creates_table(table.name)
@@ -59,7 +59,7 @@ def partitions_on_disk(context: Context, table: TableDefinition) -> list[Partiti
 def static_values(
     context: Context, table: TableDefinition, spec: Mapping[str, object] | None
 ) -> dict[str, str | None]:
-    """Return the static part of a partition spec as canonical texts ('01' of an INT column is '1').
+    """Return the static part of a partition spec as canonical texts ('01' for an INT column becomes '1').
 
     Raises NoSuchColumnError, SchemaMismatchError (a value that is not of the column's type),
     ConfigError (a dynamic column before a static one).

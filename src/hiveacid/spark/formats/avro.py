@@ -1,6 +1,6 @@
-"""Avro files: the schemas that Hive's ``AvroSerDe`` gives them (``TypeInfoToSchema``), and Spark's add-on for them.
+"""Avro files with the schemas of Hive's ``AvroSerDe`` (``TypeInfoToSchema``), through Spark's separate Avro package.
 
-Timestamps have milliseconds there. Spark keeps its Avro source in a package of its own.
+Timestamps in these files have a precision of milliseconds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PLAIN = {
 
 
 def with_avro_source(facts: SparkFacts, use: Callable[[], _Result]) -> _Result:
-    """Return what ``use`` returns; UnsupportedFeatureError naming the package where Spark has no Avro source."""
+    """Return the result of ``use``. Raises UnsupportedFeatureError, naming the package, if Spark has no Avro source."""
     try:
         return use()
     except AnalysisException as error:
@@ -50,7 +50,7 @@ def with_avro_source(facts: SparkFacts, use: Callable[[], _Result]) -> _Result:
 
 
 def read_schema(table: TableDefinition) -> T.StructType:
-    """Return the types to read files with: tinyint and smallint as the int that Avro has for them."""
+    """Return the schema for reading files: tinyint and smallint are int, since Avro has no smaller integers."""
     return T.StructType([T.StructField(c.name, _read_type(column_type(c))) for c in table.columns])
 
 
@@ -68,7 +68,7 @@ def _read_type(kind: T.DataType) -> T.DataType:
 
 
 def write_schema(table: TableDefinition) -> str:
-    """Return the JSON of Hive's Avro schema of a table. Raises UnsupportedFeatureError as Hive refuses types."""
+    """Return the JSON of Hive's Avro schema of a table. Raises UnsupportedFeatureError for types that Hive refuses."""
     numbers = count()
     fields = [
         {"name": c.name, "type": ["null", _avro_type(parse_type(c.type), numbers, c.name)], "default": None}

@@ -3,8 +3,8 @@
 The rules are those of ``ObjectInspectorUtils.getBucketHashCode`` (version 2: Murmur3 with Hive's seed) and
 ``getBucketHashCodeOld`` (version 1: Java hash codes); ``core.schema.bucket_hash`` is the same in plain Python.
 
-On classic sessions Hive's own class hashes bytes inside the JVM. Connect cannot reach it and runs the same algorithm in Spark
-functions (``spark.formats.java_integers``), several times slower.
+On classic sessions Hive's own class hashes bytes inside the JVM. Connect cannot call it and runs the same algorithm in
+Spark functions (``spark.formats.java_integers``), several times slower.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Hashing:
     old: bool
 
     def of(self, value: SparkColumn, kind: HiveType) -> SparkColumn:
-        """Return the hash code of a value, an int; 0 where it is NULL."""
+        """Return the hash code of a value, an int; 0 for NULL."""
         return F.coalesce(self._of_value(value, kind), F.lit(0))
 
     def _of_value(self, value: SparkColumn, kind: HiveType) -> SparkColumn:
@@ -128,7 +128,8 @@ class _Hashing:
                 return self._old_bytes(data, kind.name) if self.old else self._murmur(data)
 
     def _old_bytes(self, data: SparkColumn, kind: str) -> SparkColumn:
-        # Text.hashCode starts at 0, WritableComparator.hashBytes (all but string) at 1: so does a leading byte 1
+        # Text.hashCode (string) starts at 0, WritableComparator.hashBytes (other types) at 1; a leading byte 1 gives
+        # the same result as a start at 1
         started = data if kind == "string" else F.concat(F.lit(b"\x01"), data)
         code = hive_hash(self.facts, started) if self.facts.classic else hash_bytes_v1(started)
         return F.when(data.isNotNull(), code)
@@ -144,7 +145,7 @@ class _Hashing:
         bits = self._bits(value, single=single)
         if self.old:
             return bits if single else fold_long(bits)
-        # Hive puts the bits into its buffer as a *number* of the type: what is hashed are that number's bits
+        # Hive writes the bits into its buffer as a *number* of the type, and hashes the bits of that number
         again = self._bits(bits.cast(kind), single=single)
         return murmur_int(again) if single else murmur_long(again)
 
@@ -153,7 +154,7 @@ class _Hashing:
         method, result = ("floatToIntBits", "int") if single else ("doubleToLongBits", "bigint")
         if self.facts.classic:
             return call_static(self.facts, owner, method, result, [value])
-        # SQL's own way into Java: text comes back, and Spark takes it for not deterministic
+        # SQL can call Java by reflect(), which returns text and which Spark treats as not deterministic
         return F.when(value.isNotNull(), F.reflect(F.lit(owner), F.lit(method), value).cast(result))
 
     def _decimal(self, value: SparkColumn) -> SparkColumn:

@@ -53,7 +53,7 @@ _settings_lock = threading.Lock()
 
 
 def writer_format(table: TableDefinition) -> FileKind:
-    """Return what kind of files the table has. Raises UnsupportedFeatureError for kinds not known here."""
+    """Return the kind of a table's files. Raises UnsupportedFeatureError for kinds that hiveacid does not support."""
     kind = file_kind(table.storage)
     if kind is None:
         raise UnsupportedFeatureError(
@@ -70,11 +70,11 @@ def read(
     strict: Mapping[str, str],
     recipe: Recipe | None = None,
 ) -> DataFrame:
-    """Return the table's data columns out of files (Spark URIs); ``_metadata`` can still be selected.
+    """Return the table's data columns from files (Spark URIs); ``_metadata`` can still be selected.
 
-    ``strict``: reader options. ``recipe``: of ORC files (default: they are exactly like the table).
-    Raises UnsupportedFeatureError for kinds of file, SerDe properties or types that are not known, and for Avro
-    without Spark's Avro package.
+    ``strict``: reader options. ``recipe``: for ORC files (default: their columns are exactly those of the table).
+    Raises UnsupportedFeatureError for unsupported kinds of files, SerDe properties and types, and for Avro without
+    Spark's Avro package.
     """
     kind = writer_format(table)
     reader = facts.spark.read.options(**strict)
@@ -97,7 +97,7 @@ def _read_orc(
     facts: SparkFacts, table: TableDefinition, files: Sequence[str], reader: DataFrameReader, recipe: Recipe
 ) -> DataFrame:
     wanted = recipes.fields(recipe, files[0])
-    if not wanted.fields:  # a reader that is asked for nothing gives no rows
+    if not wanted.fields:  # a reader without any requested column returns no rows
         wanted = wanted.add("__hiveacid_absent", T.IntegerType())
     found = reader.schema(wanted).options(**recipes.options(recipe)).format(recipes.ORC).load(list(files))
     return selected(found, recipes.values(facts, recipe, table.columns, "", files[0]))
@@ -112,9 +112,9 @@ def _values(facts: SparkFacts, table: TableDefinition, names: Sequence[str]) -> 
 
 
 def file_values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
-    """Return the columns that `write` wants out of a frame that has the table's columns.
+    """Return the columns for `write`, from a frame that has the table's columns.
 
-    Raises UnsupportedFeatureError where Hive keeps no such type in the table's kind of file.
+    Raises UnsupportedFeatureError for a type that Hive does not support in the table's kind of files.
     """
     kind = writer_format(table)
     refused = [c.name for c in table.columns if LOCAL_TIMESTAMP in c.type]

@@ -1,7 +1,7 @@
-"""Java's 32-bit arithmetic in Spark functions, right under ANSI mode too, and Murmur3 made of it.
+"""Java's 32-bit arithmetic in Spark functions, also correct in ANSI mode, and Murmur3 on top of it.
 
-Products and sums are taken in 64 bits and wrapped by masks: nothing overflows, so ``spark.sql.ansi.enabled``
-makes no difference.
+Products and sums are computed in 64 bits and wrapped by masks. Nothing overflows, so ``spark.sql.ansi.enabled`` makes
+no difference.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _WORD = 0xFFFFFFFF
 _SIGN = 0x80000000
 _MODULUS = 1 << 32
-_SEED = 1867871456  # Spark's hash() of this int is 104729, Hive's seed: what follows it is hashed with that
+_SEED = 1867871456  # Spark's hash() of this int is 104729, Hive's seed, which is then the seed of the next argument
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _LAST_1, _LAST_2 = 0x85EBCA6B, 0xC2B2AE35
 
 
 def bind(value: SparkColumn, body: Callable[[SparkColumn], SparkColumn]) -> SparkColumn:
-    """Use a value several times without planning and computing it several times."""
+    """Return ``body`` of a value that Spark plans and computes only once, however often ``body`` uses it."""
     return F.transform(F.array(value), body).getItem(0)
 
 
@@ -73,20 +73,20 @@ def hash_bytes_v1(data: SparkColumn) -> SparkColumn:
 def murmur_bytes(data: SparkColumn) -> SparkColumn:
     """Return Hive's ``Murmur3.hash32`` of bytes.
 
-    Spark's own ``hash`` is Murmur3 for whole words; its last step is undone, the one to three bytes of the tail
-    are mixed in as Hive does (each sign-extended), and the last step is done again. All that is a text: as calls of
-    functions it is nested deeper than Spark Connect's messages may be (100 levels of protobuf).
+    Spark's own ``hash`` is Murmur3 for whole words. Its last step is reversed, the one to three bytes of the tail are
+    mixed in as in Hive (each sign-extended), and the last step is applied again. The expression is SQL text, because
+    nested function calls would exceed the 100 protobuf levels of Spark Connect's messages.
     """
     return F.call_function("transform", F.array(data), F.expr(f"d -> {_murmur('d')}")).getItem(0)
 
 
 def _signed_byte(data: SparkColumn, place: SparkColumn) -> SparkColumn:
-    """Return a byte (counted from 1) as a number from -128 to 127; 0 behind the end."""
+    """Return a byte (counted from 1) as a number from -128 to 127; 0 after the end."""
     digits = F.conv(F.hex(data.substr(place, F.lit(1))), 16, 10)
     return F.coalesce(digits.cast("int"), F.lit(0)).bitwiseXOR(F.lit(0x80)) - F.lit(0x80)
 
 
-# What follows are texts of SQL; ``x`` is the variable of their own lambdas.
+# The following functions return SQL text; ``x`` is the variable of its lambdas.
 
 
 def _bind_text(value: str, body: str) -> str:
@@ -111,7 +111,7 @@ def _to_int_text(value: str) -> str:
 
 
 def _mix(code: str) -> str:
-    """Murmur3's last step (``fmix32``)."""
+    """Return the SQL of Murmur3's last step (``fmix32``)."""
     code = _times(_shift_xor(code, 16), _LAST_1)
     return _shift_xor(_times(_shift_xor(code, 13), _LAST_2), 16)
 

@@ -1,4 +1,4 @@
-"""Assignment casts that match struct fields by name, for Python's verbs, UPDATE and MERGE (as in Spark)."""
+"""Assignment casts that match struct fields by name, as in Spark, for Python's operations, UPDATE and MERGE."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 def by_field_name(value: SparkColumn, have: T.DataType, want: HiveType) -> tuple[SparkColumn, T.DataType]:
     """Return a value and its type with struct fields in the column's order, at any depth.
 
-    Only where both have the same names: other structs (``struct(1, 2)`` has ``col1, col2``) go by position.
+    Fields are matched by name only if both structs have the same names. Other structs (``struct(1, 2)`` has ``col1,
+    col2``) are matched by position.
     """
     ordered = _reordered_type(have, want)
     return (value, have) if ordered == have else (_reordered_value(value, have, want), ordered)
 
 
 def assignment_cast(value: SparkColumn, have: T.DataType, column: Column) -> SparkColumn:
-    """Return a value as a column stores it (`store_cast`), struct fields by their names."""
+    """Return a value cast to a column's type (`store_cast`), with struct fields matched by name."""
     want = parse_type(column.type)
     value, have = by_field_name(value, have, want)
     return store_cast(value, have, want, column.name)

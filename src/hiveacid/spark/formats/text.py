@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 BYTES = "ISO-8859-1"
 _ASCII = 0x7F
-_HIDDEN = 0x100  # an escaped delimiter stands this far above its byte until the value is cut out
+_HIDDEN = 0x100  # added to the byte of an escaped delimiter until the value is cut out
 _LEVELS, _EXTENDED = 8, 24  # separators of LazySerDeParameters: plain, extended, all
 _MORE = (*range(4, 9), 11, *range(14, 27), *range(28, 32), *range(0x80, 0x100))
 _SKIPPED = (SKIP_HEADER_LINES, SKIP_FOOTER_LINES)
@@ -69,8 +69,8 @@ _REFUSED = {
 class TextLayout:
     """A text table's SerDe properties.
 
-    ``separators``: one character a nesting level, each standing for a byte. ``null``: the text of NULL, one
-    character a byte, too. ``takes_rest``: further delimiters belong to the last column.
+    ``separators``: one character for each nesting level, which represents a byte. ``null``: the text of NULL, also with
+    one character for each byte. ``takes_rest``: further delimiters belong to the last column.
     """
 
     separators: tuple[str, ...]
@@ -87,8 +87,8 @@ class TextLayout:
 def text_layout(table: TableDefinition) -> TextLayout:
     """Read SerDe and table properties as ``LazySerDeParameters`` does.
 
-    Raises UnsupportedFeatureError for properties that change what a line means and are not known here
-    (encodings, header lines, timestamp formats), and for types nested deeper than there are separators.
+    Raises UnsupportedFeatureError for unsupported properties that change the meaning of a line (encodings, header lines,
+    timestamp formats), and for types with more nesting levels than separators.
     """
     found = {key.lower(): value for key, value in (*table.properties, *table.storage.serde_properties)}
     _refuse_unknown(table, found)
@@ -135,7 +135,7 @@ def _refuse_unknown(table: TableDefinition, found: dict[str, str]) -> None:
 
 
 def _delimiter(text: str | None, default: str) -> str:
-    """``LazyUtils.getByte``: a number from -128 to 127, or else the first character."""
+    """Return a delimiter by the rule of ``LazyUtils.getByte``: a number from -128 to 127, or else the first character."""
     if not text:
         return default
     number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,9}", text) else None
@@ -163,7 +163,7 @@ def parse_line(
 ) -> list[SparkColumn]:
     """Return the columns of a line (a string column), under their names.
 
-    What does not parse is NULL, as in Hive; fields that are missing are NULL, further ones are left out.
+    As in Hive, a field that does not parse or is missing is NULL, and additional fields are ignored.
     """
     text = _hide_escaped(layout, F.decode(line.cast("binary"), BYTES))
     limit = len(columns) if layout.takes_rest else -1
@@ -176,14 +176,16 @@ def parse_line(
 
 
 def _pattern(separator: str) -> str:
-    # one character, or one behind a backslash: Java splits by these without a regular expression
+    # one character, or a backslash and one character: Java splits by these without a regular expression
     return "\\" + separator if separator in ".$|()[{^?*+\\" else separator
 
 
 def _hide_escaped(layout: TextLayout, text: SparkColumn) -> SparkColumn:
     if layout.escape is None:
         return text
-    for byte in _escaped(layout):  # the escape itself first: what it then stands before is what it escapes
+    for byte in _escaped(
+        layout
+    ):  # the escape character first: each one that is left escapes the next character
         text = F.replace(text, F.lit(layout.escape + byte), F.lit(chr(_HIDDEN + ord(byte))))
     return text
 
@@ -194,7 +196,7 @@ def _escaped(layout: TextLayout) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Parser:
-    """Values out of text, as the ``Lazy…`` classes of ``serde2.lazy`` take them."""
+    """Parser of values in text, by the rules of the ``Lazy…`` classes of ``serde2.lazy``."""
 
     facts: SparkFacts
     layout: TextLayout
@@ -299,7 +301,7 @@ _SHAPES = {
 
 
 def _shape(kind: HiveType) -> str:
-    """Return what a text must look like for Hive; Spark's casts take more than Hive does."""
+    """Return the pattern of the texts that Hive accepts for a type; Spark's casts accept more."""
     if not isinstance(kind, Primitive) or kind.name not in _SHAPES:
         raise UnsupportedFeatureError(f"type {kind} cannot be kept in a text table")
     return _SHAPES[kind.name]
@@ -311,9 +313,9 @@ def _shape(kind: HiveType) -> str:
 def format_line(facts: SparkFacts, layout: TextLayout, columns: Sequence[Column]) -> SparkColumn:
     """Return the line of a row, from columns of the frame under the table's names.
 
-    As Hive writes it, but for what Hive could not read back: a value that holds a delimiter or a line break
-    fails the statement (``[HIVEACID_DATA]``) where the table has no ESCAPED BY; where it has one, line breaks
-    and a text that looks like NULL are escaped, too. Without it such a text becomes NULL, as in Hive.
+    The line is that of Hive, except for values that Hive could not read back. If the table has no ESCAPED BY, a value
+    with a delimiter or a line break fails the statement (``[HIVEACID_DATA]``), and a text that looks like NULL becomes
+    NULL, as in Hive. With ESCAPED BY, line breaks and such texts are escaped, too.
     """
     writer = _Writer(facts, layout)
     values = [writer.value(F.col(quote_name(c.name)), parse_type(c.type), 1, c.name) for c in columns]
@@ -323,7 +325,7 @@ def format_line(facts: SparkFacts, layout: TextLayout, columns: Sequence[Column]
 
 @dataclass(frozen=True)
 class _Writer:
-    """Values as text, as ``LazySimpleSerDe.serialize`` gives them."""
+    """Writer of values as text, by the rules of ``LazySimpleSerDe.serialize``."""
 
     facts: SparkFacts
     layout: TextLayout
@@ -387,7 +389,7 @@ class _Writer:
         return F.when(text == self._null, F.concat(F.lit(escape), text)).otherwise(text)
 
     def _no_null(self, text: SparkColumn, column: str) -> SparkColumn:
-        if not self._null:  # '' for NULL is a table's own wish
+        if not self._null:  # the table itself defines '' as NULL
             return text
         message = (
             f"{DATA_ERROR}column {column}: a value is {self.layout.null}, which stands for NULL in the text table; "
@@ -407,7 +409,7 @@ class _Writer:
         return F.when(text.rlike(f"[{refused}]"), fails).otherwise(text)
 
 
-# What numbers, dates, booleans and base 64 are made of: Hive writes them without escapes.
+# Characters of numbers, dates, booleans and base 64, which Hive writes without escapes.
 _PLAIN = set("0123456789+-.:/= ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 

@@ -27,9 +27,9 @@ _INSTANT = "timestamp with local time zone"
 
 
 def from_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
-    """Return a stored value as the session shows it; char comes padded as Hive pads it.
+    """Return a stored value as the session shows it; char is padded as in Hive.
 
-    Returns ``value`` itself if the session shows what files hold.
+    Returns ``value`` itself if no conversion is needed.
     """
     kind = parse_type(hive)
     zones = _zones(facts, kind)
@@ -45,9 +45,9 @@ def from_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
 
 
 def to_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
-    """Return a session's value so that Spark's ORC writer stores what Hive reads as the same value.
+    """Return a session's value converted so that Hive reads the same value from the file that Spark writes.
 
-    Returns ``value`` itself if files hold what the session shows.
+    Returns ``value`` itself if no conversion is needed.
     """
     kind = parse_type(hive)
     zones, shift = _zones(facts, kind), _instant_shift(facts, hive)

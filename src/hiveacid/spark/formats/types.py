@@ -1,4 +1,4 @@
-"""Hive types as Spark types, and the casts between what a user has and what a column wants."""
+"""Spark types of Hive types, and strict casts of values to the types of columns."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.D
 def spark_type(hive: HiveType) -> T.DataType:
     """Return the Spark type that holds a Hive type's values (char and varchar as string, every field nullable).
 
-    Raises UnsupportedFeatureError for types Spark has no place for (interval, uniontype).
+    Raises UnsupportedFeatureError for types without a Spark type (interval, uniontype).
     """
     match hive:
         case Primitive(name="decimal", args=args):
@@ -78,7 +78,7 @@ def column_type(column: Column) -> T.DataType:
 def hive_type_name(spark: T.DataType, column: str) -> str:
     """Return the Hive type text of a Spark type (for CREATE TABLE AS SELECT).
 
-    Raises UnsupportedFeatureError naming the column for types Hive has no place for.
+    Raises UnsupportedFeatureError, with the column, for types that Hive does not have.
     """
     match spark:
         case T.DecimalType():
@@ -103,11 +103,11 @@ def hive_type_name(spark: T.DataType, column: str) -> str:
 
 
 def store_cast(value: SparkColumn, have: T.DataType, want: HiveType, column: str) -> SparkColumn:
-    """Cast ``value`` to what a column wants, strictly: a value that does not fit fails the statement.
+    """Cast ``value`` strictly to the type of a column: a value that does not fit fails the statement.
 
-    The cast neither wraps nor turns to NULL, whatever ``spark.sql.ansi.enabled`` says. Strings become any
-    atomic type (as in Hive), but must be well-formed. char and varchar are cut as Hive does; char keeps no
-    trailing blanks beyond its padding. Raises SchemaMismatchError where no cast makes sense.
+    The cast never wraps around or returns NULL instead, with or without ``spark.sql.ansi.enabled``. Strings are cast to
+    any atomic type (as in Hive), but must be well-formed. char and varchar are cut as in Hive; char has no trailing
+    blanks beyond its padding. Raises SchemaMismatchError if no cast between the types exists.
     """
     target = spark_type(want)
     if not _is_castable(have, target):
@@ -122,7 +122,7 @@ def store_cast(value: SparkColumn, have: T.DataType, want: HiveType, column: str
 
 
 def cut_to_length(value: SparkColumn, want: HiveType) -> SparkColumn:
-    """Return texts cut to the lengths of ``want``, char padded, at any depth."""
+    """Return a value whose char and varchar texts are cut to the lengths of ``want``, at any depth; char is padded."""
     if not has_primitive(want, _BOUNDED_TEXTS):
         return value
     match want:
@@ -160,8 +160,8 @@ def _strict_cast(
 
 
 def _try_cast(value: SparkColumn, have: T.DataType, target: T.DataType) -> SparkColumn:
-    # Column.try_cast came with Spark 4; ``try_cast`` as SQL text can't take a Column, so 3.5 goes through
-    # round trips: a value survives its way there and back, or it did not fit.
+    # Column.try_cast exists since Spark 4, and ``try_cast`` as SQL text cannot take a Column. In Spark 3.5 a value is
+    # therefore cast to the target and back: if the result differs, the value does not fit.
     if hasattr(type(value), "try_cast"):
         return value.try_cast(target)
     there = value.cast(target)
@@ -170,7 +170,7 @@ def _try_cast(value: SparkColumn, have: T.DataType, target: T.DataType) -> Spark
             target, (T.FloatType, T.DoubleType)
         ):
             return F.when(F.abs(there.cast("double") - value.cast("double")) < 1, there)
-        if isinstance(target, (T.DecimalType, T.FloatType)):  # a float is the nearest there is
+        if isinstance(target, (T.DecimalType, T.FloatType)):  # a float is the nearest representable value
             return there
         return F.when(there.cast(have) == value, there)
     return there

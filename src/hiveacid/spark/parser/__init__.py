@@ -1,4 +1,4 @@
-"""Table names in Spark SQL text, found with Spark's own parser, and the parser's errors in the words of this project.
+"""Table names in Spark SQL text, found with Spark's own parser, and the parser's errors as errors of this project.
 
 ``catalyst`` reaches the parser of a classic session and translates its errors. ``relations`` finds the tables that a
 query reads, with their positions in the text, so that each can be bound to a snapshot. ``named_tables`` finds all

@@ -35,7 +35,7 @@ _ALLOWS_RECURSION = 2  # the third field of UnresolvedWith, since Spark 4
 
 
 def parser_of(facts: SparkFacts) -> Any:
-    """Return the session's ``ParserInterface``, with every extension the user put in, but not ours."""
+    """Return the session's ``ParserInterface``, with the user's extensions but without hiveacid's parser."""
     return facts.parser or session_of(facts).sessionState().sqlParser()
 
 
@@ -45,7 +45,7 @@ def session_of(facts: SparkFacts) -> Any:
 
 
 def java_class(facts: SparkFacts, name: str) -> Any:
-    """Return a class of the JVM by its full name: along ``jvm.java.lang...`` each step is a round trip."""
+    """Return a class of the JVM by its full name, without the round trip for each part of ``jvm.java.lang...``."""
     from py4j.java_gateway import JavaClass  # noqa: PLC0415 - classic only
 
     gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
@@ -76,10 +76,10 @@ def common_tables(
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """Raise ParseError, NoSuchColumnError, SchemaMismatchError or StatementError for what Spark refuses.
+    """Raise ParseError, NoSuchColumnError, SchemaMismatchError or StatementError for Spark's errors in a block.
 
-    PySpark 4 prints every such error to stderr, as JSON with its stack trace; not so inside this block, since
-    our error says it all.
+    PySpark 4 prints every such error to stderr, as JSON with its stack trace. The block suppresses that output, because
+    the raised error has all details.
     """
     try:
         with _without_query_log():

@@ -6,8 +6,8 @@ The rules are those of ``HiveLexer`` and Spark's ``SqlBaseLexer``. Names may beg
 inside of back-quoted names. Strings have either quote and backslash escapes. A backslash continues a ``--`` comment,
 and ``/* */`` comments nest. Optimizer hints (``/*+ */``) are skipped like comments.
 
-sqlglot's own tokenizer does not serve: it merges words (``TIMESTAMP AS OF``) and, behind SHOW or RENAME, whole
-statements into one token. It also splits ``10L`` into three tokens of the same offset, and accepts a comment without end.
+sqlglot's own tokenizer cannot be used: it merges words (``TIMESTAMP AS OF``) and, after SHOW or RENAME, whole statements
+into one token. It also splits ``10L`` into three tokens of the same offset, and accepts a comment without end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TokenKind(StrEnum):
     STRING = "string"  # 'text' or "text"
     NUMBER = "number"
     SYMBOL = "symbol"
-    END = "end"  # behind the last one
+    END = "end"  # after the last one
 
 
 MAX_LENGTH, MAX_TOKENS, MAX_DEPTH = 10_000_000, 300_000, 500
@@ -39,7 +39,7 @@ MAX_LENGTH, MAX_TOKENS, MAX_DEPTH = 10_000_000, 300_000, 500
 class Token(NamedTuple):
     """A token: its text as written, offsets (``end`` excluded), line and column from 1.
 
-    A NamedTuple, as making frozen dataclasses takes a third of the time that a statement is parsed in.
+    It is a NamedTuple, because frozen dataclasses would take a third of the time for parsing a statement.
     """
 
     kind: TokenKind
@@ -111,13 +111,13 @@ def tokenize(text: str, first_line: int = 1) -> list[Token]:
 
 
 def end_token(text: str, first_line: int = 1) -> Token:
-    """Return the token of kind END behind a text."""
+    """Return the token of kind END after a text."""
     line, column = first_line + text.count("\n"), len(text) - text.rfind("\n")
     return Token(TokenKind.END, "", len(text), len(text), line, column)
 
 
 def moved_to_start(tokens: Sequence[Token]) -> Sequence[Token]:
-    """Return tokens from the middle of a text (at least one) with offsets, lines and columns from the first one's."""
+    """Return tokens (at least one) with offsets, lines and columns relative to the first of them."""
     _, _, start, _, line, column = tokens[0]
     if (start, line, column) == (0, 1, 1):
         return tokens
@@ -178,7 +178,7 @@ def scan(text: str, line: int = 1, *, strict: bool = False) -> Iterator[Token]:
 
 
 def _comment_end(text: str, start: int) -> int | None:
-    """Return the offset behind a comment, None where it has no end; comments nest, hints do not."""
+    """Return the offset after a comment, None if it has no end; comments nest, hints do not."""
     if text.startswith("/*+", start):
         closing = text.find("*/", start)
         depth, end = int(closing < 0), closing + 2

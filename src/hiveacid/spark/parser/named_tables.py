@@ -36,10 +36,11 @@ def named_tables(facts: SparkFacts, text: str) -> list[tuple[str, ...]]:
     """Return the parts of each name, in lower case; names of common table expressions are left out.
 
     ``named_tables(facts, "INSERT INTO IDENTIFIER('db.t') SELECT * FROM s")`` is ``[("db", "t"), ("s",)]``.
-    DROP DATABASE … CASCADE names all tables of the database. No names for a text that Spark's parser refuses, and
-    Spark therefore does not carry out.
-    Raises UnsupportedFeatureError for a name, or a statement of EXECUTE IMMEDIATE, that is computed when the
-    statement runs, and for a script with USE and a name without a database, which USE gives another meaning.
+    DROP DATABASE … CASCADE names all tables of the database. The result is empty for a text that Spark's parser refuses,
+    because Spark does not run it.
+
+    Raises UnsupportedFeatureError for a name, or a statement of EXECUTE IMMEDIATE, that is computed when the statement
+    runs. Also raises it for a script with USE and a name without a database, because USE changes that database.
     """
     walk = _PlanWalk(facts)
     walk.read(text)
@@ -61,7 +62,7 @@ class _PlanWalk:
     uses_other: bool = False  # a USE was seen; outside of scripts it is a statement without names
 
     def read(self, text: str) -> None:
-        """Look at all of a statement; a text that Spark's parser refuses has no names."""
+        """Visit the whole plan of a statement; a text that Spark's parser refuses has no names."""
         try:
             with explain_errors():
                 plan = parser_of(self.facts).parsePlan(text)
@@ -72,9 +73,9 @@ class _PlanWalk:
             self.look(*self.todo.pop())
 
     def visit(self, node: Any, scope: frozenset[str] = frozenset(), *, is_table: bool = True) -> None:
-        """Remember a node to look at; ``scope``: names of the common table expressions that it sees.
+        """Schedule a visit of a node; ``scope``: names of the common table expressions that it sees.
 
-        ``is_table``: False below what defines or drops a function or a variable.
+        ``is_table``: False below a statement that defines or drops a function or a variable.
         """
         self.todo.append((node, scope, is_table))
 
@@ -185,7 +186,7 @@ def _parts(names: Any) -> tuple[str, ...]:
     return tuple(str(part).lower() for part in scala_items(names))
 
 
-# Nodes that hold names where their children do not lead; each returns the scope for the children.
+# Nodes with names outside of their children; each method returns the scope for the children.
 _SPECIAL: Mapping[str, Callable[[_PlanWalk, Any, frozenset[str]], frozenset[str]]] = {
     "UnresolvedWith": _PlanWalk.common_tables,
     "InsertIntoStatement": _PlanWalk.target,

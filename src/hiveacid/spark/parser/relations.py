@@ -27,7 +27,7 @@ _OF = re.compile(r"^.*?\bOF\b\s*", re.IGNORECASE | re.DOTALL)
 
 @dataclass(frozen=True)
 class TimeTravel:
-    """``[FOR] VERSION|TIMESTAMP AS OF value`` behind a table's name: what kind, the value's text, its place."""
+    """``[FOR] VERSION|TIMESTAMP AS OF value`` after a table's name: kind, text of the value, offsets of the clause."""
 
     kind: str  # VERSION | TIMESTAMP
     value: str
@@ -39,9 +39,9 @@ class TimeTravel:
 class Relation:
     """A table's name in a query.
 
-    ``parts``: lower case, without quotes. ``start``, ``end`` (excluded): the name's place in code points.
+    ``parts``: lower case, without quotes. ``start``, ``end`` (excluded): offsets of the name in code points.
     ``has_alias``: the query gives it another name. ``name``: the last part as written.
-    ``alias_at``: where an alias may be put (behind TABLESAMPLE); None where none is needed or allowed.
+    ``alias_at``: offset at which an alias may be inserted (after TABLESAMPLE); None if none is needed or allowed.
     """
 
     parts: tuple[str, ...]
@@ -61,7 +61,7 @@ def find_relations(
     Also looks into EXPLAIN, CACHE, CREATE VIEW and the like, and into the query (not the target) of an INSERT.
     Streams (``STREAM t``) are left out. Raises ParseError with line and column; UnsupportedFeatureError on
     Spark Connect, for names that are only known when the query runs (``IDENTIFIER('a' || 'b')``), and for a
-    text with ``${variables}`` (`substitute_variables` comes first). ``tokens``: those of the text, where they are known.
+    text with ``${variables}``, which `substitute_variables` must replace first. ``tokens``: those of the text, if known.
     """
     parser = _parser(facts, query_text)
     with explain_errors():
@@ -89,7 +89,7 @@ def substitute_variables(facts: SparkFacts, text: str) -> str:
 
 
 def shift_relation(relation: Relation, by: int) -> Relation:
-    """Return a relation with its places moved."""
+    """Return a relation with its offsets moved."""
     travel = relation.travel
     return replace(
         relation,
@@ -110,7 +110,7 @@ def _parser(facts: SparkFacts, text: str) -> Any:
 
 @dataclass(frozen=True)
 class _Visit:
-    """A node to look at: CTE names in whose scope it stands, whether an alias stands above it."""
+    """A node to visit: the names of CTEs in its scope, and whether its parent gives it an alias."""
 
     node: Any
     scope: frozenset[str]
@@ -128,7 +128,7 @@ class _RelationFinder:
         self._inner = True
 
     def find(self, plan: Any) -> list[Relation]:
-        # Most queries have neither WITH nor subqueries in expressions: then half of the calls are spared.
+        # Most queries have neither WITH nor subqueries in expressions, and need only half of the calls.
         self._inner = (
             bool(re.search(r"\bwith\b", self._text, re.IGNORECASE)) or plan.subqueriesAll().size() > 0
         )
@@ -174,7 +174,7 @@ class _RelationFinder:
         return "stream" in self._text.lower() and bool(node.isStreaming())
 
     def _add_identifier(self, node: Any, visit: _Visit, travel: TimeTravel | None = None) -> None:
-        """Take ``IDENTIFIER('db.t')`` for the name in it; Spark 4.1 and later do so when they parse."""
+        """Add the name in ``IDENTIFIER('db.t')``; the parser of Spark 4.1 and later resolves it itself."""
         expression = node.identifierExpr()
         if expression.nodeName() != "Literal":
             raise UnsupportedFeatureError("the name in IDENTIFIER(...) must be a string literal")
@@ -195,7 +195,7 @@ class _RelationFinder:
         self._found.append(relation)
 
     def _alias_at(self, relation: Relation) -> int | None:
-        """Return the place behind ``name [AS OF ...] [WITH (...)] [TABLESAMPLE (...) [REPEATABLE (...)]]``."""
+        """Return the offset after ``name [AS OF ...] [WITH (...)] [TABLESAMPLE (...) [REPEATABLE (...)]]``."""
         if self._tokens is None:
             self._tokens = list(scan(self._text))
         end = relation.travel.end if relation.travel is not None else relation.end
@@ -220,7 +220,7 @@ def _with(node: Any, scope: frozenset[str]) -> Iterator[_Visit]:
 def _place(node: Any) -> tuple[int, int]:
     origin = node.origin()
     if origin.startIndex().isEmpty():
-        raise ParseError("Spark's parser does not say where a table's name stands")
+        raise ParseError("Spark's parser does not give the position of a table's name")
     return int(origin.startIndex().get()), int(origin.stopIndex().get()) + 1
 
 

@@ -39,7 +39,7 @@ _DELETED_BY, _DELETED_BEFORE = "__hiveacid_ended", "__hiveacid_ended_before"
 
 @dataclass(frozen=True)
 class ChangedLocation:
-    """A location, and the directories of ``core.snapshot.changes`` that its changes are read from."""
+    """A location, and its directories with changes as selected by ``core.snapshot.changes``."""
 
     location: Location
     changes: ChangedState

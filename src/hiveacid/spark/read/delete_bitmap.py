@@ -48,9 +48,9 @@ class BitmapLookup:
         """Return a boolean column over the root columns of an ACID file: whether a delete event matches the row.
 
         The expression is short, because Spark computes a part as often as it occurs, and Java compiles the generated
-        code anew for each query with another text. NULL needs no test of its own: a NULL key has no bit. Spark
-        evaluates the right side of AND only if the left side holds. COALESCE around the whole keeps Spark from
-        pushing any part of it down to ORC.
+        code again for each query with another text. NULL needs no separate test: a NULL key has no bit. Spark
+        evaluates the right side of AND only if the left side holds. COALESCE around the whole expression prevents Spark
+        from pushing any part of it down to ORC.
         """
         layout = self.bitmap.layout
         write_id = (

@@ -24,7 +24,7 @@ FIRST_V1_PROPERTY = 1 << 29
 """Bucket properties below are of codec version 0: the bucket alone."""
 _LONG_BITS = 63
 _MAX_BOXES = 8
-"""Most boxes: each is a comparison for each delete event (`hiveacid.spark.read.delete_join.delete_key`)."""
+"""Maximum number of boxes; each costs a comparison for each delete event (`spark.read.delete_join.delete_key`)."""
 SEPARATE_SCAN_ROWS = 1_000_000
 """Rows from which a separate scan without lookup is faster: the scan costs some 30 ms, a lookup 0.05 µs a row."""
 
@@ -142,9 +142,9 @@ RowIdSpan = tuple[int, int, int, int, int]
 def row_id_spans(files: Iterable[tuple[int, int, tuple[Key, Key] | None]]) -> list[RowIdSpan] | None:
     """Return the row ids of all rows of some files; None if footer statistics do not give them exactly.
 
-    Each file is given by partition number, number of rows, and the two keys around all of its own. A file has every
-    row id between the lowest and the highest if it has as many rows, all of one write id and bucket property. Spans
-    must not overlap: then no row id occurs twice.
+    Each file is given by partition number, number of rows, and the two keys around all of its own. If all its rows have
+    one write id and bucket property, and there are as many rows as row ids in the range, the file has every row id of the
+    range. Spans must not overlap, so that no row id occurs twice.
     """
     spans: list[RowIdSpan] = []
     for partition, rows, keys in files:

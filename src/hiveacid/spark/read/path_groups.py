@@ -170,7 +170,7 @@ def partition_value_from_path(group: FileGroup, from_end: int) -> str:
     if group.decode:
         # once for the URI in which Spark names files, once for Hive's own escaping of directory names
         value = _url_decode(_url_decode(value))
-    # not nullif, which Spark 4 carries out in a projection below that needs all columns of the row
+    # not nullif, which Spark 4 evaluates in a projection below that needs all columns of the row
     return f"if({value} = '{DEFAULT_PARTITION}', NULL, {value})"
 
 

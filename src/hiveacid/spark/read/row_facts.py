@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _PLACE, _FILE, _BLOCK = "__hiveacid_place", "__hiveacid_file", "__hiveacid_block"
 _KEY = ("write_id", "property", "row_id")
-_BOTH_VERSIONS = 1 + 2  # of the bucket hash: less one of them it is the other
-# Always true. It keeps all six root columns in the scan, whatever is used of them (`scan`), and is not pushed down.
+_BOTH_VERSIONS = 1 + 2  # of the bucket hash: the sum minus one version is the other one
+# Always true. It keeps all six root columns in the scan even if they are not used (`scan`), and is not pushed down.
 _KEEP_COLUMNS = (
     f"coalesce(operation, bucket, originalTransaction, rowId, currentTransaction, row.`{ABSENT_FIELD}`, 0) "
     "> -9223372036854775807"
@@ -46,7 +46,7 @@ _KEEP_COLUMNS = (
 
 @dataclass(frozen=True)
 class DuplicateRowIds:
-    """Row ids that come more than once in a place (a directory): how many, and one of them."""
+    """Row ids that occur more than once in a location: their number, and one of them."""
 
     place: str
     ids: int
@@ -57,9 +57,9 @@ class DuplicateRowIds:
 
 
 def event_facts(facts: SparkFacts, files: Sequence[str]) -> dict[str, EventFacts]:
-    """Read the ACID columns of files (Spark URIs) and return what they hold, by their URI, with escapes undone.
+    """Return the facts about the events of files (Spark URIs), by their URI with decoded escapes.
 
-    Order is proved by row ids that run with the position; the other files are looked at row by row.
+    A file whose row ids ascend with the position is in order. All other files are checked row by row.
     """
     if not files:
         return {}
@@ -133,7 +133,7 @@ def _merge_facts(rows: Sequence[Any]) -> EventFacts:
 
 
 def _is_sorted(rows: Sequence[Any]) -> bool:
-    """Tell whether a file's parts prove its order: one write id and property each, row ids without a gap."""
+    """Tell whether the parts of a file prove its order: each has one write id and property, and no gap in its row ids."""
     ordered = sorted(rows, key=lambda row: row[_BLOCK])
     if any(row["nulls"] or row["low_step"] != row["high_step"] for row in ordered):
         return False
@@ -161,13 +161,13 @@ def _count_unsorted(facts: SparkFacts, files: Sequence[str]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class PartitionByFile:
-    """Tells the place of a row by its file. ``files``: place by the path of each file, as the project has it."""
+    """Location of rows by the path of their file. ``files``: location by plain path (without scheme and escapes)."""
 
     facts: SparkFacts
     files: Mapping[str, str]
 
     def of(self, frame: DataFrame) -> DataFrame:
-        """Return the row ids of a frame with `FILE_NAME` and `ROW_ID`, and their place."""
+        """Return the row ids of a frame with `FILE_NAME` and `ROW_ID`, and their locations."""
         rows = [(path, place) for path, place in self.files.items()]
         partitions = self.facts.spark.createDataFrame(rows, f"{_FILE} string, {_PLACE} string")
         path = F.regexp_replace(FILE_NAME, "^file:/+", "/")
@@ -188,14 +188,14 @@ def valid_delete_events(facts: SparkFacts, files: Sequence[str], write_ids: Vali
 
 
 def find_duplicate_row_ids(frame: DataFrame) -> list[DuplicateRowIds]:
-    """Return, place by place, the row ids that come more than once."""
+    """Return, for each location, the row ids that occur more than once."""
     twice = frame.groupBy(_PLACE, ROW_ID).count().where("count > 1")
     by_partition = twice.groupBy(_PLACE).agg(F.count(F.lit(1)), F.min(ROW_ID)).collect()
     return [DuplicateRowIds(row[0], row[1], (row[2][0], row[2][1], row[2][2])) for row in by_partition]
 
 
 def count_orphan_deletes(inserts: DataFrame | None, deletes: DataFrame) -> dict[str, int]:
-    """Count, by delete file, the events whose row is not there."""
+    """Count, by delete file, the events whose row does not exist."""
     lost = deletes
     if inserts is not None:
         lost = deletes.join(inserts.select(_PLACE, ROW_ID), [_PLACE, ROW_ID], "left_anti")
@@ -204,9 +204,9 @@ def count_orphan_deletes(inserts: DataFrame | None, deletes: DataFrame) -> dict[
 
 @dataclass(frozen=True)
 class MisplacedRows:
-    """Rows of one file that lie in another bucket than their hash says.
+    """Rows of one file whose hash belongs to another bucket.
 
-    ``explained``: so many of them lie where the other bucketing version has them.
+    ``explained``: the number of them that are in the right bucket of the other bucketing version.
     """
 
     rows: int
@@ -216,10 +216,10 @@ class MisplacedRows:
 def count_misplaced_rows(
     facts: SparkFacts, table: TableDefinition, frame: DataFrame
 ) -> dict[str, MisplacedRows]:
-    """Count, by file, the rows of a bucketed table that lie in the file of another bucket than their hash says.
+    """Count, by file, the rows of a bucketed table whose hash belongs to the bucket of another file.
 
-    The file's bucket is that of the row ids (full ACID), else the number that its name begins with.
-    Raises UnsupportedFeatureError for types that cannot be hashed.
+    The bucket of a file is that of its row ids (full ACID), else the number at the start of its name. Raises
+    UnsupportedFeatureError for types that cannot be hashed.
     """
     bucketing = table.bucketing
     if bucketing is None:
@@ -246,5 +246,5 @@ def count_misplaced_rows(
 
 
 def decode_columns(frame: DataFrame, columns: Sequence[str]) -> None:
-    """Decode every value of some columns and throw it away."""
+    """Decode every value of some columns, so that damaged values raise an error."""
     frame.select(*[quote_name(name) for name in columns]).write.format("noop").mode("overwrite").save()

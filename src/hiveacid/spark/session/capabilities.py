@@ -28,8 +28,8 @@ _PERFORMANCE_SETTINGS = {"spark.sql.orc.columnarReaderBatchSize": "1024"}
 def configure(builder: Any) -> Any:
     """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
 
-    Also makes Python workers use this interpreter (Spark's default is whatever ``python3`` is on the PATH). How many
-    rows ORC files are read at a time stays as the builder says, if it does.
+    Also makes Python workers use this interpreter (Spark's default is the ``python3`` on the PATH). The batch size of
+    ORC reads stays unchanged if the builder sets it.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     said = getattr(builder, "_options", {})
@@ -47,10 +47,10 @@ _WHOLE_FILE = 1 << 60  # bytes: no task takes a second file or part of one
 class SparkFacts:
     """Facts about a session: classic or Connect, its version, the time zone of its JVM.
 
-    ``shown_as_stored``: values are copied and not shown, so that no time is moved to the session's time zone.
+    ``shown_as_stored``: values are only copied, so timestamps are not converted to the session's time zone.
     ``by_driver``: values are stored in the zone of the driver's JVM (Parquet, Avro), not in that of the JVMs that run
     tasks (ORC). ``zones``: the executors' time zones.
-    ``parser``: Spark's own where the session has ours around it (``sql.native``), else None.
+    ``parser``: Spark's own parser if hiveacid's parser wraps it in the session (``sql.native``), else None.
     """
 
     spark: SparkSession
@@ -61,12 +61,12 @@ class SparkFacts:
 
     @cached_property
     def classic(self) -> bool:
-        """True where a JVM is reachable from this process."""
+        """True if this process can call the JVM (not on Spark Connect)."""
         return hasattr(self.spark, "_jsparkSession")
 
     @cached_property
     def hive_support(self) -> bool:
-        """True where Spark's own catalog is a Hive Metastore (``enableHiveSupport``)."""
+        """True if Spark's own catalog is a Hive Metastore (``enableHiveSupport``)."""
         return str(self.spark.conf.get("spark.sql.catalogImplementation")) == "hive"
 
     @cached_property
@@ -85,7 +85,7 @@ class SparkFacts:
 
     @property
     def stored_time_zone(self) -> str:
-        """Time zone that files hold timestamps in. Raises ConfigError where executors differ."""
+        """Time zone of timestamps in files. Raises ConfigError if executors have different zones."""
         return self.jvm_time_zone if self.by_driver else self.zones.zone(self.spark, self.jvm_time_zone)
 
     @property
@@ -96,7 +96,7 @@ class SparkFacts:
         return str(self.spark.conf.get("spark.sql.session.timeZone"))
 
     def require_plain_names(self) -> None:
-        """Refuse a session whose parser takes names in back-quotes for patterns: those in our expressions are names.
+        """Refuse a session whose parser reads names in back-quotes as patterns, because hiveacid's expressions use them.
 
         Spark leaves out a column whose pattern matches no field. Raises UnsupportedFeatureError.
         """
@@ -107,15 +107,15 @@ class SparkFacts:
             )
 
     def apply_settings(self) -> None:
-        """Set on an existing session what `configure` would have set (all can be changed at run time)."""
+        """Apply the settings of `configure` to an existing session (all of them can be changed at run time)."""
         for key, value in _SETTINGS.items():
             self.spark.conf.set(key, value)
 
     def apart(self, part: int | None) -> SparkFacts | None:
-        """Return a session like this one, whose scans give each file a task of its own; None on Connect.
+        """Return a new session like this one, in which each file of a scan has its own task; None on Connect.
 
-        ``part``: bytes from which on a file is cut into parts, each with its own task (None: never). A session of
-        its own, because a table's user may change these settings, and runs queries beside us.
+        ``part``: size in bytes of the parts of larger files, each with its own task (None: files are not split). The
+        session is separate, because the user may change these settings and run other queries at the same time.
         """
         if not self.classic:
             return None

@@ -28,7 +28,7 @@ class _ParserBuilder:
         self._returned = LastReturned()
 
     def apply(self, session: Any, parser: Any) -> Any:
-        """Return the parser of a session that is being made."""
+        """Return the parser of a new session."""
         return self._returned.keep(self._build(session, parser))
 
     class Java:
@@ -36,10 +36,10 @@ class _ParserBuilder:
 
 
 def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None:
-    """Put a parser around Spark's own, in this session and in all that are made from it (``newSession``, streams).
+    """Wrap Spark's own parser, in this session and in all sessions derived from it (``newSession``, streams).
 
-    ``build`` takes the JVM's session and the parser that was there. What is injected stays for the life of the
-    session: let ``build`` return the parser that was there to undo it.
+    ``build`` receives the JVM's session and its present parser. The injection lasts for the life of the session; to
+    disable it, ``build`` returns the parser that it received.
     """
     from pyspark import java_gateway  # noqa: PLC0415
 
@@ -47,7 +47,7 @@ def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None
     use_secret_ids(spark)
     start: Callable[[Any], None] = java_gateway.ensure_callback_server_started
     start(gateway)
-    # Spark's own errors must come out of our parser as they are, not as text in a Py4JException.
+    # Spark's own errors must leave our parser unchanged, not as text in a Py4JException.
     gateway.python_parameters.propagate_java_exceptions = True
     inner: Any = spark._jsparkSession  # noqa: SLF001
     built: list[Any] = []
@@ -80,7 +80,7 @@ def has_database(facts: SparkFacts, name: str) -> bool:
 
 
 def spark_catalog_tables(facts: SparkFacts, database: str) -> list[str]:
-    """Return the tables and views of a database of Spark's own catalog; none where there is no such database."""
+    """Return the tables and views of a database of Spark's own catalog; none if the database does not exist."""
     catalog = session_of(facts).sessionState().catalog().externalCatalog()
     if not catalog.databaseExists(database):
         return []
@@ -88,9 +88,9 @@ def spark_catalog_tables(facts: SparkFacts, database: str) -> list[str]:
 
 
 def set_catalog_parser(session: Any, parser: Any) -> None:
-    """Let the catalog of a session of the JVM read the texts of its views and functions by a parser.
+    """Set the parser with which the catalog of a JVM session reads the texts of views and functions.
 
-    In the session that `inject_parser` was called for it has Spark's own already; in those made from it, the injected.
+    In the session of `inject_parser` that is still Spark's own; in sessions derived from it, it is the injected parser.
     """
     catalog = session.sessionState().catalog()
     kind = catalog.getClass()
@@ -103,7 +103,7 @@ def set_catalog_parser(session: Any, parser: Any) -> None:
 
 @dataclass(frozen=True)
 class SparkCatalogTable:
-    """A table or view of Spark's own catalog; ``text``: a view's query, whose names are looked for in ``database``."""
+    """A table or view of Spark's own catalog; ``text``: a view's query, whose names are resolved in ``database``."""
 
     transactional: bool
     text: str | None
@@ -127,12 +127,12 @@ def spark_catalog_table(facts: SparkFacts, database: str, table: str) -> SparkCa
         return SparkCatalogTable(transactional, None, database)
     namespace = list(
         scala_items(entry.viewCatalogAndNamespace())
-    )  # empty where Hive made it, whose names are in full
+    )  # empty for a view that Hive created, whose names are all qualified
     return SparkCatalogTable(transactional, str(text.get()), str(namespace[-1]) if namespace else database)
 
 
 def create_database(facts: SparkFacts, name: str) -> None:
-    """Make a database in Spark's own catalog if it is not there."""
+    """Create a database in Spark's own catalog unless it exists."""
     if not has_database(facts, name):
         frame_of_plan(
             facts, facts.parser.parsePlan(f"CREATE DATABASE IF NOT EXISTS {quote_name(name)}")
@@ -140,7 +140,7 @@ def create_database(facts: SparkFacts, name: str) -> None:
 
 
 def frame_of_plan(facts: SparkFacts, plan: Any) -> DataFrame:
-    """Return a plan that Spark's parser made as a DataFrame; a command is carried out by that."""
+    """Return a plan of Spark's parser as a DataFrame; if the plan is a command, this call runs it."""
     from pyspark.sql import DataFrame as Frame  # noqa: PLC0415
 
     jvm: Any = facts.spark._jvm  # noqa: SLF001
@@ -154,7 +154,7 @@ def plan_of(frame: DataFrame) -> Any:
 
 
 def to_java_exception(spark: SparkSession, error: HiveAcidError) -> Exception:
-    """Return an error of ours as what makes Java throw one of its own with the same text.
+    """Return an exception for Py4J that makes Java throw one of its own, with the text of an error of hiveacid.
 
     Spark's ``AnalysisException`` is a checked exception that the parser's methods do not declare: a proxy must not
     throw it. PySpark shows these as ``pyspark.errors.IllegalArgumentException`` and
@@ -171,7 +171,7 @@ def to_java_exception(spark: SparkSession, error: HiveAcidError) -> Exception:
 
 
 def restore_java_exception(error: Exception) -> Exception:
-    """Return an error that PySpark made of a Java exception as what makes Java throw that exception again."""
+    """Return an exception for Py4J that makes Java throw the exception from which PySpark made an error."""
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415
 
     origin = getattr(error, "_origin", None)

@@ -49,7 +49,7 @@ _DATA_CONDITIONS = (
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise this project's errors for Spark's, the original as the cause; unknown ones go through."""
+    """Raise this project's errors for Spark's, with the original as the cause; other errors pass unchanged."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -65,7 +65,7 @@ def is_spark_error(error: BaseException) -> bool:
 
 
 def is_stack_overflow(error: BaseException) -> bool:
-    """Tell whether Spark ran out of stack, as its parser and analyser call themselves for each level of a text."""
+    """Tell whether Spark ran out of stack: its parser and analyser are recursive in the nesting of a statement."""
     return "java.lang.StackOverflowError" in str(error)[:2000]
 
 
@@ -77,7 +77,7 @@ def stack_overflow_error() -> StatementTooLargeError:
 
 
 def is_unsupported_metastore(error: BaseException) -> bool:
-    """Tell whether Spark's own client (of Hive 2.3) met a metastore of Hive 4, which it cannot ask for any table."""
+    """Tell whether Spark's own client (of Hive 2.3) failed on a metastore of Hive 4, which lacks its calls."""
     return "Invalid method name: 'get_table'" in str(error)
 
 

@@ -66,7 +66,7 @@ def is_local_master(master: str) -> bool:
 
 
 def named_zone(options: str) -> str | None:
-    """Return the time zone that a JVM's options give it, the last one that they name."""
+    """Return the time zone in the options of a JVM; the last one counts."""
     found = _OPTION.findall(options)
     return str(found[-1]) if found else None
 
@@ -74,7 +74,7 @@ def named_zone(options: str) -> str | None:
 def require_single_zone(
     found: Iterable[str], driver: str, alike: Callable[[str, str], bool] = operator.eq
 ) -> str:
-    """Return the only zone. Raises ConfigError where there are several: values would depend on who runs a task.
+    """Return the only zone. Raises ConfigError if there are several, as values would depend on the executor of a task.
 
     ``alike``: tells whether two names mean the same zone.
     """

@@ -34,16 +34,16 @@ _HADOOP = KNOWN - OBJECT_STORES
 
 @dataclass(frozen=True)
 class SessionFileSystems:
-    """Opens a place as the session would: after its ``fs.…`` settings; those of the connection come first.
+    """Opens a storage URI by the ``fs.…`` settings of the session; settings of the connection win over them.
 
-    Values are looked up when a place is opened, and neither kept nor logged.
+    Values are looked up when a URI is opened, and are neither stored nor logged.
     """
 
     facts: SparkFacts
     given: Mapping[str, str]
 
     def __call__(self, place: StorageUri) -> FileSystem:
-        """Open a place. Raises UnsupportedFeatureError, StorageError."""
+        """Open the file system of a URI. Raises UnsupportedFeatureError, StorageError."""
         if self.facts.classic and place.scheme in _HADOOP:
             return open_hadoop(self.facts.spark._jvm, self._hadoop, place)  # noqa: SLF001
         return open_arrow(place, self.lookup)
@@ -90,7 +90,7 @@ class HadoopFileSystem:
     fs: Any
 
     def get_file_info(self, what: str | FileSelector) -> Any:
-        """Return what lies at a path, or all that a selector finds. FileNotFoundError where that is not there."""
+        """Return the entry at a path, or all entries of a selector. Raises FileNotFoundError for a missing path."""
         if isinstance(what, str):
             try:
                 with _as_os_errors(what):
@@ -127,9 +127,9 @@ class HadoopFileSystem:
     delete_dir = delete_file
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file or directory. OSError where Hadoop does not, the source being missing, say.
+        """Rename a file or directory. Raises OSError if Hadoop refuses, for example for a missing source.
 
-        Nothing may be at the target: HDFS moves a source into a directory that is there.
+        The target must not exist: HDFS would move the source into an existing directory.
         """
         with _as_os_errors(source):
             if not self.fs.rename(self._path(source), self._path(target)):
@@ -202,7 +202,7 @@ def _file_info(path: str, status: Any) -> FileInfo:
 
 @contextmanager
 def _as_os_errors(path: str) -> Iterator[None]:
-    """Turn Java's errors into OSError; only the first line of what they say."""
+    """Raise OSError, with the first line of the message, for Java's errors."""
     try:
         yield
     except Py4JJavaError as error:

@@ -1,7 +1,7 @@
 """Java methods as Spark expressions: exact, inlined into generated code, no Python worker.
 
-Classic sessions only. The road from a column to Catalyst's expression and back is Spark's own but not public;
-it moved once, with Spark 4, and only this module knows.
+Classic sessions only. The conversion between a column and Catalyst's expression is not a public interface of Spark. It
+changed with Spark 4; only this module depends on it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPARK_4 = (4, 0)
 def call_static(
     facts: SparkFacts, owner: str, method: str, result: str, arguments: Sequence[SparkColumn]
 ) -> SparkColumn:
-    """Return the value of a static method of a class on Spark's class path; NULL where an argument is NULL.
+    """Return the value of a static method of a class on Spark's class path; NULL if an argument is NULL.
 
     ``owner``: full class name. ``result``: Spark's name of the type returned, or a class for a Java object
     that another call takes.
@@ -32,19 +32,19 @@ def call_static(
 
 
 def call(facts: SparkFacts, target: SparkColumn, method: str, result: str) -> SparkColumn:
-    """Return the value of a method without arguments of ``target``'s Java object; NULL where that is NULL."""
+    """Return the value of a method without arguments of ``target``'s Java object; NULL if ``target`` is NULL."""
     parts = [_expression(facts, target), method, _type(facts, result)]
     return _invoke(facts, "Invoke", parts, [])
 
 
 def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
-    """Return Catalyst's own Hive hash (bucketing version 1) of a binary value; 0 where it is NULL."""
+    """Return Catalyst's own Hive hash (bucketing version 1) of a binary value; 0 for NULL."""
     catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
     return _column(facts, catalyst.HiveHash(_sequence(facts, [_expression(facts, value)])))
 
 
 def long_array(facts: SparkFacts, data: bytes) -> SparkColumn:
-    """Return a literal array of little-endian longs. Plans that show it don't spell it out."""
+    """Return a literal array of little-endian longs, whose elements do not appear in printed plans."""
     jvm = _jvm(facts)
     values = _gateway(facts).new_array(jvm.long, len(data) // 8)
     _little_endian(facts, data).asLongBuffer().get(values)
@@ -78,9 +78,9 @@ def _array(facts: SparkFacts, values: Any, kind: str) -> SparkColumn:
 def map_lookup(
     facts: SparkFacts, table: Mapping[str, str | int | None], key: SparkColumn, result: str
 ) -> SparkColumn:
-    """Return what a hash table has for a text; Spark fails with a NoSuchElementException where it has nothing.
+    """Return the value of a hash table for a text; a missing text fails the query with a NoSuchElementException.
 
-    ``result``: string or int. Plans that show it don't spell it out.
+    ``result``: string or int. The entries of the table do not appear in printed plans.
     """
     jvm = _jvm(facts)
     sql, to_scala = jvm.org.apache.spark.sql.catalyst, jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
@@ -89,7 +89,7 @@ def map_lookup(
         to_scala(jvm.net.razorvine.pickle.Unpickler().loads(pickled))
     )
     found = sql.util.ArrayBasedMapData.toScalaMap(known)
-    # a function that has the table inside shows nothing of it, and is compared by identity
+    # a function that refers to the table does not print it, and is compared by identity
     function = found.orElse(to_scala(jvm.java.util.HashMap()))
     literal = sql.expressions.Literal(function, _type(facts, "scala.Function1"))
     return _invoke(facts, "Invoke", [literal, "apply", _type(facts, result)], [key])
@@ -102,9 +102,9 @@ def strings_of(facts: SparkFacts, array: Any) -> list[str]:
 
 
 def try_cast(facts: SparkFacts, value: SparkColumn, target: str) -> SparkColumn:
-    """Cast to the type of a Spark name; NULL where a value does not parse, whatever ANSI mode is on.
+    """Cast to the type of a Spark name; NULL for a value that does not parse, also in ANSI mode.
 
-    On Connect with Spark 3.5, where nothing offers this, it is a plain cast: it fails under ANSI mode.
+    Connect with Spark 3.5 has no such cast. There it is a plain cast, which fails in ANSI mode.
     """
     if facts.version >= _SPARK_4:  # in 3.5 any attribute of a column is a field of it
         return value.try_cast(target)

@@ -1,4 +1,4 @@
-"""Names for Spark jobs, so that operators see what runs, and so that it can be stopped."""
+"""Groups and tags of Spark jobs, by which operators recognise them and hiveacid cancels them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def named_jobs(facts: SparkFacts, group: str, description: str) -> Iterator[None]:
-    """Put all Spark jobs that this thread starts in the block into a group of that name."""
+    """Put all Spark jobs that this thread starts in the block into a job group."""
     if not facts.classic:
         facts.spark.addTag(group)
         try:
@@ -67,14 +67,14 @@ def cancel_tagged(facts: SparkFacts, tag: str) -> None:
 
 
 def thread_with_job_properties(facts: SparkFacts, run: Callable[[], None], name: str) -> threading.Thread:
-    """Return a thread whose Spark jobs have the tags, pool and other properties of this one; not started yet."""
+    """Return a new thread, not started, whose Spark jobs have the tags, pool and other properties of this one."""
     if facts.classic:  # with a session Spark 4 copies its tags, which are among the properties anyway
         return InheritableThread(target=run, name=name, daemon=True)
     return InheritableThread(target=run, name=name, daemon=True, session=facts.spark)
 
 
 def threads_have_own_jobs(facts: SparkFacts) -> bool:
-    """Tell whether each thread's jobs have names and tags of their own: not with PYSPARK_PIN_THREAD=false."""
+    """Tell whether each thread has its own job groups and tags, which PYSPARK_PIN_THREAD=false prevents."""
     if not facts.classic:
         return True
     return isinstance(facts.spark.sparkContext._gateway, ClientServer)  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""A local Spark session for the command line: small, quiet, found if one runs already."""
+"""A small and quiet local Spark session for the command line; an active session of the process is reused."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _LOG_LINES = 20
 def local_session(settings: Mapping[str, str], *, chatter: bool = False) -> Iterator[SparkSession]:
     """Yield the process's active session, or a new local one that ends with the block.
 
-    What the JVM prints goes to a file that is removed (``chatter``: to standard error); never to standard
-    output. Raises ConfigError where Java or PySpark is missing or does not start.
+    The output of the JVM goes to a temporary file, or with ``chatter`` to standard error, but never to standard output.
+    Raises ConfigError if Java or PySpark is missing or does not start.
     """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the command line works without it
@@ -71,7 +71,7 @@ def _start(settings: Mapping[str, str], scratch: Path, log: Path) -> SparkSessio
 
 @contextmanager
 def _redirect_output(log: Path | None) -> Iterator[None]:
-    """Give processes that are started in the block another standard output and error than ours."""
+    """Redirect standard output and error of the processes that are started in the block."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)

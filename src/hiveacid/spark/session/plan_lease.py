@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _RELATION = "HadoopFsRelation"
 _MAX_ROUNDS, _PAUSE = 4, 0.1  # seconds between later turns
-_ROUNDS_WITHOUT_PAUSE = 2  # turns in a row that let go of a plan that has run
+_ROUNDS_WITHOUT_PAUSE = 2  # the first rounds, which usually release a plan that has run
 
 
 class PlanWatch:
-    """Watches the plan of one DataFrame, which itself may be forgotten."""
+    """Watch on the plan of one DataFrame, without a reference to the DataFrame itself."""
 
     def __init__(self, facts: SparkFacts, frame: DataFrame, lease: float | None = None) -> None:
-        """Look at a DataFrame that a scan has just made.
+        """Watch a DataFrame that a scan has just made.
 
-        ``lease``: seconds after which the watch ends where use cannot be observed exactly (Spark Connect,
+        ``lease``: seconds after which the watch ends if use cannot be observed exactly (Spark Connect,
         ``hiveacid.snapshot.lease``); None: never.
         """
         self._watch: _RelationWatch | _ClientWatch
@@ -63,7 +63,7 @@ class _RelationWatch:
         ]
 
     def alive(self) -> bool:
-        # Dead ones are dropped as they are met: usually the first answer is yes, after one round trip.
+        # Cleared references are dropped on the way. Usually the first one is alive, which costs one round trip.
         with self._lock:
             try:
                 while self._references and self._references[-1].get() is None:
@@ -91,7 +91,8 @@ class _ClientWatch:
 def keep_plans_alive(frame: DataFrame, others: Iterable[DataFrame]) -> DataFrame:
     """Return a frame of Spark Connect whose plan, and those made from it, keep the plans of others alive.
 
-    What the server answers to ``sql()`` names those it was made from in bytes only.
+    The plan that the server returns for ``sql()`` refers to the plans below it only by encoded bytes, which keep no
+    client object alive.
     """
     plan: Any = getattr(frame, "_plan", frame)
     plan.hiveacid_keeps = [getattr(other, "_plan", other) for other in others]
@@ -130,9 +131,9 @@ def _release_java_objects(client: Any) -> None:
 
 
 def release_unused_plans(facts: SparkFacts, sweep: Callable[[], int]) -> None:
-    """Collect garbage (before cleaning) as long as it may help.
+    """Collect garbage in several rounds (before cleaning), until no snapshot is held or a further round cannot help.
 
-    ``sweep`` ends what no living plan needs and returns how many snapshots are still held.
+    ``sweep`` ends snapshots that no plan needs any more, and returns the number of those still held.
     """
     for turn in range(_MAX_ROUNDS):
         if not sweep():

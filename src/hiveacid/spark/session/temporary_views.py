@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def drop_view(facts: SparkFacts, name: str) -> None:
     """Drop a view; plans made from it stay valid.
 
-    ``spark.catalog.dropTempView`` would also uncache whatever the user cached with an equal plan, so a classic
-    session is asked one level below.
+    ``spark.catalog.dropTempView`` would also uncache data that the user has cached with an equal plan. On a classic
+    session the view is therefore dropped through the session catalog.
     """
     if facts.classic:
         _session_catalog(facts).dropTempView(name)
@@ -39,7 +39,7 @@ def query_views(facts: SparkFacts, text: str, views: Mapping[str, DataFrame]) ->
         return facts.spark.sql(text)
     named = {name: frame for name, frame in views.items() if name in text}
     if named:
-        text = text.replace("{", "{{").replace("}", "}}")  # sql() fills in what stands between braces
+        text = text.replace("{", "{{").replace("}", "}}")  # sql() would replace names between braces
         for name in named:
             text = text.replace(name, f"{{{name}}}")
     arguments: dict[str, Any] = dict(named)
@@ -54,7 +54,7 @@ def analyse(facts: SparkFacts, frame: DataFrame) -> DataFrame:
 
 
 def is_temporary_view(facts: SparkFacts, name: str) -> bool:
-    """Tell whether the user made a temporary view of this name."""
+    """Tell whether the user has created a temporary view of this name."""
     if facts.classic:
         return bool(_session_catalog(facts).getTempView(name).isDefined())
     views = facts.spark.catalog.listTables()

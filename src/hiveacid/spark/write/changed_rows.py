@@ -34,7 +34,7 @@ def updated_rows(
 ) -> DataFrame:
     """Return the selected rows with their new values; a value that does not fit fails the job."""
     new = {column: f"__hiveacid_new_{column}" for column in assignments}
-    # Within an expression Spark refuses what makes several rows of one (explode).
+    # Inside of another expression Spark refuses functions that return several rows for one (explode).
     values = {name: F.when(F.lit(True), as_column(assignments[column])) for column, name in new.items()}  # noqa: FBT003
     valued = frame.select("*", *[value.alias(name) for name, value in values.items()])
     types = {field.name: field.dataType for field in valued.schema.fields}
@@ -49,7 +49,7 @@ def updated_rows(
 
 
 def deleted_rows(table: TableDefinition, frame: DataFrame) -> DataFrame:
-    """Return the selected rows' ids; no user column is read."""
+    """Return the selected rows with their row ids and the action DELETE; no user column is read."""
     nothing = [named(cast("NULL", column_type(c)), c.name) for c in table.columns]
     places = [quote_name(c.name) for c in table.partition_columns]
     return selected(frame, [f"{int(Action.DELETE)} AS {ACTION}", ROW_ID, *nothing, *places])

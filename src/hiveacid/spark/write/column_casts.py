@@ -31,7 +31,7 @@ _WRITES = f"{ACTION} IN ({int(Action.UPDATE)}, {int(Action.INSERT)})"
 
 
 def filter_rows(frame: DataFrame, where: Expression | None, alias: str) -> DataFrame:
-    """Return the rows that a condition selects; it may call the frame by its alias."""
+    """Return the rows that a condition selects; the condition may refer to the frame by ``alias``."""
     aliased = frame.alias(alias)
     return aliased if where is None else aliased.where(as_column(where))
 
@@ -39,7 +39,7 @@ def filter_rows(frame: DataFrame, where: Expression | None, alias: str) -> DataF
 def partition_values_as_text(
     facts: SparkFacts, columns: Mapping[str, Column], values: Mapping[str, object]
 ) -> dict[str, str | None]:
-    """Return partition values as canonical texts ('01' of an INT column is '1'); '' and NULL are None.
+    """Return partition values as canonical texts ('01' for an INT column becomes '1'); '' and NULL are None.
 
     Raises SchemaMismatchError or DataError (through ``failures``) for a value that is not of its type.
     """
@@ -70,8 +70,8 @@ def fit_columns(
 ) -> DataFrame:
     """Return the rows with the table's columns: names, order, types; columns not given are NULL.
 
-    ``static``: partition columns that the rows don't have. ``columns``: what the frame's columns are, by
-    position (default: all); ``by_name``: the frame's names say it. Raises NoSuchColumnError,
+    ``static``: partition columns that the rows don't have. ``columns``: the table's columns that the frame's columns
+    belong to, by position (default: all). ``by_name``: match the frame's names instead. Raises NoSuchColumnError,
     SchemaMismatchError.
     """
     wanted = [c for c in (*table.columns, *table.partition_columns) if c.name not in static]
@@ -175,7 +175,7 @@ def check_not_null_rows(
 def check_not_null_changed_rows(
     table: TableDefinition, changes: DataFrame, constraints: Sequence[Constraint]
 ) -> DataFrame:
-    """Check changes, as `stage_changed_rows` takes them, in the same way; only updated and inserted rows are checked."""
+    """Return changes for `stage_changed_rows`, with the same check on updated and inserted rows."""
     checks = not_null_columns(constraints)
     columns = [column.name for column in (*table.columns, *table.partition_columns)]
     texts = [_checked_column(table, name, checks.get(name), _WRITES) for name in columns]

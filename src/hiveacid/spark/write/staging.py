@@ -140,7 +140,7 @@ def partition_text(column: Column) -> str:
 
 
 def _staged_values(target: StagingTarget) -> list[Expression]:
-    """Return the user's columns as they are staged."""
+    """Return the user's columns under their staging names, with the values for files."""
     return [
         named(to_file(target.facts, quote_name(c.name), c.type), value_name(i))
         for i, c in enumerate(target.table.columns)
@@ -405,7 +405,7 @@ def _checked_bucket(target: StagingTarget) -> Expression:
 def _new_bucket(target: StagingTarget) -> Expression:
     if target.has_buckets:
         return _checked_bucket(target)
-    # rows without a row id (inserts) spread by their values; which part a row falls into doesn't matter
+    # rows without a row id (inserts) are distributed by their values; any part is right for a row
     atomic = [c.name for c in target.table.columns if "<" not in c.type][:4]
     spread = ", ".join([f"{ROW_ID}.rowid", f"{ROW_ID}.writeid", *map(quote_name, atomic)])
     return f"pmod(hash({spread}), {_SHUFFLE_PARTS})"

@@ -58,9 +58,9 @@ def last_changes(
 ) -> DataFrame:
     """Return the last change of each key, with the column `OP`.
 
-    ``change_type``: the column that says what a row is, None where all rows are upserts. ``sequence_by``: the column
-    that orders changes of one key. When the rows are read, DataError for a kind of change that nobody knows, and for
-    changes of one key that nothing orders.
+    ``change_type``: the column with the kind of change; None if all rows are upserts. ``sequence_by``: the column that
+    orders the changes of a key. Reading the rows raises DataError for an unknown kind of change, and for several changes
+    of one key without an order.
     """
     action: SparkColumn = F.lit(UPSERT)
     if change_type is not None:

@@ -1,4 +1,4 @@
-"""``check``: a table's invariants, from the names of its directories down to every row."""
+"""Check of a table's invariants that reads every row, after the checks of `files`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from hiveacid.transactions.transaction import Transaction
 
 T = TypeVar("T")
-_MOST_BAD_FILES = 20  # after so many files that cannot be read a scan is given up
+_MOST_BAD_FILES = 20  # unreadable files after which the check gives up reading rows
 
 
 def check_table(context: Context, found: TableInventory, txn: Transaction) -> tuple[Finding, ...]:
-    """Check what `check_quick` checks, and every row of the files that can be opened.
+    """Run the checks of `check_quick`, and check every row of the files that can be opened.
 
-    ``txn``: a transaction that keeps the cleaner away.
+    ``txn``: an open transaction, because of which the cleaner keeps the files.
     """
     checks = check_files(context, found)
     data = _Data(context, found, checks, txn)
@@ -63,7 +63,7 @@ class _Data:
         return self.found.snapshot.write_ids
 
     def check_events(self) -> None:
-        """Look at the ACID columns of every file with row ids."""
+        """Check the ACID columns of every file with row ids."""
         files = {one.path: one for one in self.checks.used if one.event and not one.limited}
 
         def look() -> dict[str, EventFacts]:
@@ -89,7 +89,7 @@ class _Data:
             yield one.event.finding(FindingKind.UNREADABLE_FILE, message)
 
     def check_rows(self) -> None:
-        """Read all values; look for doubled ids, rows in wrong buckets, delete events without a row."""
+        """Read all values; find duplicate row ids, rows in wrong buckets and delete events without a row."""
         names = [c.name for c in self.table.columns]
         self._attempt(lambda: rows.decode_columns(self._rows(), names))
         if self.table.bucketing is not None:
@@ -97,13 +97,13 @@ class _Data:
         if self.table.kind is not TableKind.FULL_ACID:
             return
         if any(one.event is None and one.path in self.checks.bad for one in self.checks.used):
-            message = "row ids: they cannot be told where an original file cannot be read"
+            message = "row ids: they are unknown where an original file cannot be read"
             self.checks.findings.append(Finding(FindingKind.NOT_CHECKED, self.table.location, message))
             return
         self._attempt(self._identities)
 
     def _rows(self) -> DataFrame:
-        """Return all rows of the files that can be read, deleted ones too."""
+        """Return all rows of the readable files, including deleted rows."""
         return scan_locations(self.context, self.table, list(self._locations()), self.write_ids, self.txn)
 
     def _misplaced(self) -> None:
@@ -140,10 +140,10 @@ class _Data:
             message = f"{one.ids} ids; one is (write id {one.sample[0]}, {one.sample[1]}, {one.sample[2]})"
             self.checks.findings.append(Finding(kind, one.place, message, names.get(one.place)))
 
-    # what is read --------------------------------------------------------------------------------
+    # locations and files -------------------------------------------------------------------------
 
     def _locations(self) -> Iterator[Location]:
-        """Yield the places without delete events, and without the files that cannot be read."""
+        """Yield the locations without their delete events and without unreadable files."""
         known = {one.location.rstrip("/"): one for one in self.found.partitions or ()}
         skipped = {one.path for one in self.checks.used if one.limited} | self.checks.bad
         for place in self.found.locations:
@@ -166,7 +166,7 @@ class _Data:
     # findings ------------------------------------------------------------------------------------
 
     def _attempt(self, run: Callable[[], T]) -> T | None:
-        """Run a plan; where it stumbles over a file, note that and run again without the file."""
+        """Run a plan; if it fails on a file, add a finding and run it again without that file."""
         for _ in range(_MOST_BAD_FILES):
             try:
                 with translate_errors():
@@ -181,7 +181,7 @@ class _Data:
             except HiveAcidError as error:
                 self._give_up(error)
                 return None
-        message = f"more than {_MOST_BAD_FILES} files cannot be read: the other rows were not looked at"
+        message = f"more than {_MOST_BAD_FILES} files cannot be read: the other rows were not checked"
         self.checks.findings.append(Finding(FindingKind.NOT_CHECKED, self.table.location, message))
         return None
 
@@ -197,7 +197,7 @@ class _Data:
 
 
 def _path(uri: str) -> str:
-    """Return a path as `UsedFile` has it, of one that an error of Spark names."""
+    """Return the path as in `UsedFile` from the URI in an error of Spark."""
     return plain_path(unquote(uri))
 
 

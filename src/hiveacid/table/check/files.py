@@ -1,4 +1,4 @@
-"""Checks of names, side files and footers: all that needs no Spark."""
+"""Checks of names, side files and footers, which need no Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _MAGIC = {FileKind.PARQUET: (b"PAR1", b"PAR1"), FileKind.AVRO: (b"Obj\x01", b"")
 
 @dataclass(frozen=True)
 class UsedFile:
-    """A data file that readers read. ``limit``: bytes of it that count; ``event``: of a file with row ids."""
+    """A data file of the snapshot. ``limit``: readable bytes; ``event``: set for a file with row ids.
+
+    ``limited``: the file is streamed and has a side file with its readable length.
+    """
 
     path: str  # absolute
     place: LocationInventory
@@ -49,15 +52,15 @@ class FileChecks:
 
 
 def check_files(access: TableAccess, found: TableInventory) -> FileChecks:
-    """Look at every place of a table, and at the footer of every file that readers read."""
+    """Check every location of a table, and the footer of every file of the snapshot."""
     checks = FileChecks()
     table = found.table
     for path in found.unknown:
-        message = "no reader looks into it"
+        message = "readers ignore it"
         checks.findings.append(Finding(FindingKind.UNKNOWN_PARTITION, f"{table.location}/{path}", message))
     for place in found.locations:
         if place.inventory is None:
-            message = "the directory is not there"
+            message = "the directory does not exist"
             checks.findings.append(Finding(FindingKind.MISSING_DIRECTORY, place.root, message, place.name))
             continue
         write_ids = found.snapshot.write_ids
@@ -98,7 +101,7 @@ def inventory_of_partitions(
     partitions: Sequence[Partition] | None,
     wanted: Mapping[str, str | None] | None = None,
 ) -> TableInventory:
-    """Look at the partitions of a (partial) spec, or at all. Raises NoSuchPartitionError where there is none."""
+    """Return the inventory of all partitions, or of those of a (partial) spec. Raises NoSuchPartitionError."""
     if not wanted:
         return inventory_of(access, table, partitions)
     names = [c.name for c in table.partition_columns]
@@ -158,7 +161,7 @@ def _used_files(
 
 
 def read_files(state: AcidState | None, kind: TableKind) -> Iterator[tuple[AcidDirectory | None, DataFile]]:
-    """Yield the files that a snapshot reads and the directory of the layout that each lies in (None: the root)."""
+    """Yield the files that a snapshot reads, each with its directory of the layout (None: the root)."""
     if state is None:
         return
     for file in state.originals:
@@ -189,7 +192,7 @@ def _version_files(access: TableAccess, place: LocationInventory) -> list[Findin
 def _look(
     access: TableAccess, found: TableInventory, one: UsedFile
 ) -> tuple[UsedFile, OrcTail | None, list[Finding]]:
-    """Open a file as far as its kind can be told without reading its rows."""
+    """Check a file by its footer or its first and last bytes, without reading its rows."""
     kind = file_kind(found.table.storage)
     name = one.place.name
     try:
@@ -197,7 +200,7 @@ def _look(
             first, last = _MAGIC[kind]
             start, end = access.fs.read_bytes(one.path, 0, 4), access.fs.read_bytes(one.path, -4)
             good = start == first and (not last or end == last)
-            text = f"it neither begins nor ends as {kind} files do" if not good else ""
+            text = f"it does not begin and end like a file of the format {kind}" if not good else ""
             return one, None, [Finding(FindingKind.UNREADABLE_FILE, one.path, text, name)] if text else []
         if kind is not FileKind.ORC:
             return one, None, []
@@ -214,7 +217,7 @@ def _footer(found: TableInventory, one: UsedFile, tail: OrcTail) -> Iterator[Fin
         return
     if one.event is None:
         if has_acid_columns(tail):
-            message = "Hive 3.1 fails on it, and so does this reader"
+            message = "Hive 3.1 and hiveacid fail on it"
             yield Finding(FindingKind.ACID_ORIGINAL, one.path, message, one.place.name)
         return
     if not has_acid_columns(tail):
@@ -229,7 +232,7 @@ _SCHEME = re.compile(r"^file:/+")
 
 
 def plain_path(uri: str) -> str:
-    """Return a path as `UsedFile` has it, from one of Spark's URIs with its escapes undone."""
+    """Return the path as in `UsedFile` from a URI of Spark whose escapes are already decoded."""
     return _SCHEME.sub("/", uri)
 
 

@@ -4,6 +4,6 @@
 what INSERT OVERWRITE and TRUNCATE replaced. ``location`` plans and carries out one location
 (``core.compaction.cleaning`` decides). ``removal`` deletes the files of dropped tables.
 
-Invariants: a directory is deleted only if no open transaction can read it. The end of the history is noted before
-anything is deleted. Entries that hiveacid or Hive did not create stay.
+Invariants: a directory is deleted only if no open transaction can read it. The start of the remaining history is
+recorded before anything is deleted. Entries that hiveacid or Hive did not create stay.
 """

@@ -54,7 +54,7 @@ _FORGOTTEN = 86_400_000
 
 
 def clean(context: Context) -> list[str]:
-    """Clean after every finished compaction, overwriting and aborted write; return the removed paths.
+    """Clean after all finished compactions, overwrites and aborted writes; return the removed paths.
 
     The error of one job or table does not stop the cleaning of others. The first error is raised at the end, with the
     others as notes.
@@ -86,13 +86,13 @@ def clean(context: Context) -> list[str]:
 
 
 def clean_job(context: Context, job_id: int) -> list[str]:
-    """Remove what a compaction replaced, if its readers are gone; return the paths.
+    """Remove the directories that a compaction replaced, if no open transaction can read them; return the paths.
 
     While a reader may need some of it, the job stays "ready for cleaning" and a later turn removes the rest.
     """
     if not context.store.maintained_by_hiveacid():
         return []
-    # In this order: a compaction that commits after the first question is unsettled in the second.
+    # This order matters: a compaction that commits between the two calls then counts as unsettled.
     min_open = context.store.min_open_txn_id()
     ready = ready_jobs(context)
     job = next((one for one in ready if one.id == job_id), None)
@@ -110,7 +110,7 @@ def clean_job(context: Context, job_id: int) -> list[str]:
 
 def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list[str]:
     ready = ready_jobs(context)
-    if job.id not in {one.id for one in ready}:  # dropped with its table, or cleaned by somebody else
+    if job.id not in {one.id for one in ready}:  # dropped with its table, or cleaned by another client
         return []
     table = context.catalog.get_table(job.request.table)
     found = find_location(context, table, job.request.partition) if table is not None else None
@@ -132,7 +132,7 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list
 
 
 def _succeed(context: Context, job: Compaction, note: str | None = None) -> None:
-    """End a job; another cleaner may have been there, too."""
+    """End a job, unless another cleaner has ended it."""
     with suppress(TransactionStateError, CompactionError):
         context.store.end_compaction(job.id, CompactionState.SUCCEEDED, note)
 
@@ -140,8 +140,8 @@ def _succeed(context: Context, job: Compaction, note: str | None = None) -> None
 def clean_aborted(context: Context, name: TableName) -> list[str]:
     """Remove directories of aborted writes and compactions, and staging leftovers of transactions that ended.
 
-    An aborted write id is forgotten only when a base above it lies in every partition: a writer that was
-    paused past its time-out and publishes late can then still not be seen.
+    An aborted write id is forgotten only when every partition has a base above it. A writer that was paused beyond its
+    time-out may publish late; readers then ignore its files because of the base.
     """
     min_open = context.store.min_open_txn_id()
     with cleaner_lock(context, name) as held:
@@ -161,7 +161,7 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
         for root in compacted:
             removed += _clean_aborted_at(context, table, root, min_open)[0]
         return removed
-    # a writer that died before its commit left its new partitions to nobody
+    # new partitions of a writer that crashed before its commit are not in the catalog
     found = [partition.location for partition in partitions_on_disk(context, table)]
     unsettled = unsettled_txns(ready_jobs(context), min_open)
     reach: list[int] = []
@@ -198,13 +198,14 @@ def _base_write_id(context: Context, table: TableDefinition, root: str, txns: Va
 def _clean_staging(
     context: Context, table: TableDefinition, locations: Iterable[str]
 ) -> tuple[list[str], list[str]]:
-    """Remove what writers and compactions that ended left in hidden directories.
+    """Remove hidden staging directories of writers and compactions that have ended; return the removed paths.
 
-    Below the table, and in partitions that lie elsewhere, but nothing behind a symbolic link below these. Also returns the locations that hold directories of
-    compactions that were aborted, or marked halves of one (most are whole).
+    Searches below the table and in partitions outside of it, but not behind symbolic links below these. Also returns
+    the locations with directories of aborted compactions, or with a marked directory of a compaction, whose other half
+    may be missing.
     """
     inside = real_path(table.location).rstrip("/") + "/"
-    # the location of a partition can itself be a symbolic link that leads out of the table's
+    # the location of a partition may be a symbolic link to a directory outside of the table's
     elsewhere = [root for root in locations if not f"{real_path(root)}/".startswith(inside)]
     removed: list[str] = []
     compacted: dict[str, None] = {}

@@ -30,11 +30,11 @@ logger = logging.getLogger(__name__)
 _LONGEST_ID = 20  # digits
 
 _CLEANERS = "_hiveacid_cleaner"
-"""No database: a name for locks that no statement asks for."""
+"""Name in the place of a database, for locks that only cleaners request."""
 
 
 def cleaning_delay(context: Context) -> float:
-    """Return for how many seconds after a compaction nothing is removed."""
+    """Return the delay in seconds between a compaction and the removal of its sources."""
     delayed = context.settings.get(keys.DELAYED_CLEANUP)
     return context.settings.get(keys.CLEANER_RETENTION) if delayed else 0.0
 
@@ -54,10 +54,10 @@ def unsettled_txns(ready: Iterable[Compaction], min_open: TxnId) -> set[TxnId]:
 
 @contextmanager
 def cleaner_lock(context: Context, name: TableName) -> Iterator[bool]:
-    """Keep DROP, ALTER and other cleaners from a table while its files are looked at and removed.
+    """Lock a table against DROP, ALTER and other cleaners while its files are listed and removed.
 
-    Yields False while another client holds the table. Two reasons: a table created again under the name of a dropped
-    one has directories of the same names, and one of two cleaners would undo the other's note of the history.
+    Yields False if another client holds such a lock. The lock has two reasons: a table that is dropped and created again
+    has directories of the same names, and two cleaners could overwrite each other's record of the history.
     """
     with context.transactions.scope(context.settings) as txn:
         locks = [
@@ -83,7 +83,7 @@ def is_cleanup_disabled(context: Context, table: TableDefinition, partition: Par
 def find_location(
     context: Context, table: TableDefinition, partition: str | None
 ) -> tuple[str, Partition | None] | None:
-    """Return the location of a table or of a partition by its name; None: there is none of that name."""
+    """Return the location of a table or of its partition with a name; None if there is no such partition."""
     if partition is None:
         return table.location, None
     for known in partitions_of(context, table) or ():
@@ -102,8 +102,8 @@ def plan_location_cleaning(
     *,
     aborted_only: bool = False,
 ) -> CleaningPlan:
-    """Look at a location and decide what may go; arguments as in ``plan_cleaning``, ``high_watermark`` None: all."""
-    # the listing comes before the snapshot: what a writer publishes in between is not in it
+    """List a location and plan its cleaning; arguments as in ``plan_cleaning``, ``high_watermark`` None: the present."""
+    # listed before the snapshot is taken: the listing then has no files that were published after the snapshot
     entries = list_adopted(context.fs, table, root)
     txns = context.store.valid_txns()
     write_ids = context.store.valid_write_ids(txns, [table.name])[table.name]
@@ -124,7 +124,7 @@ def plan_location_cleaning(
 
 
 def _dead_halves(context: Context, root: str, entries: Sequence[FileEntry]) -> list[str]:
-    """Find marked halves of compactions that ended without the other half; ``core.snapshot.selection`` reads none of them."""
+    """Return marked halves of compactions that ended without the other half; no snapshot reads them."""
     marked = {path.rpartition("/")[0]: path for path in (e.path for e in entries) if path.endswith(PAIR_FILE)}
     marked = {directory: path for directory, path in marked.items() if "/" not in directory}
     dead = []
@@ -143,7 +143,7 @@ def _dead_halves(context: Context, root: str, entries: Sequence[FileEntry]) -> l
 
 
 def delete_planned(context: Context, table: TableDefinition, root: str, plan: CleaningPlan) -> list[str]:
-    """Delete what a plan says; return the paths."""
+    """Carry out a plan; return the deleted paths."""
     removed = []
     if plan.history_from is not None:
         record_history_start(context, table.name, plan.history_from)
@@ -159,10 +159,10 @@ def delete_planned(context: Context, table: TableDefinition, root: str, plan: Cl
 
 
 def record_history_start(context: Context, name: TableName, earliest: WriteId) -> None:
-    """Remember, before anything is deleted, from which write id on the table's history is whole.
+    """Record the first write id whose snapshot will still be complete, before anything is deleted.
 
-    Hive's cleaner leaves no such note: with a metastore it is not relied upon (``core.snapshot.changes``). The caller
-    holds a lock that ALTER TABLE waits for, so neither undoes the other's change of the definition.
+    Hive's cleaner keeps no such record, so readers do not rely on it with a metastore (``core.snapshot.changes``). The
+    caller holds a lock for which ALTER TABLE waits. Otherwise two changes of the definition could overwrite each other.
     """
     table = context.catalog.get_table(name)
     if table is None or id_property(table, HISTORY_FROM) >= earliest:

@@ -1,8 +1,8 @@
 """Cleaning without a compaction job, after INSERT OVERWRITE, TRUNCATE and LOAD DATA OVERWRITE.
 
-Hive leaves it to the next compaction (``Initiator``: an obsolete base calls for one). Here the cleaner looks where
-something was committed. It remembers the directories that are obsolete for
-all later readers, and removes them when all transactions that were open before have ended.
+Hive leaves this to the next compaction (``Initiator``: an obsolete base triggers one). Here the cleaner lists locations
+with new commits. It remembers the directories that are obsolete for all later readers, and removes them when all
+transactions that were open at that time have ended.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from hiveacid.core.snapshot.listing import FileEntry
     from hiveacid.table.context import Context
 
-_OVERLAP = 60_000  # ms: a commit is timed a little before others see it
-_PAUSE = 60_000  # ms between two looks at one place, however often it is written
+_OVERLAP = 60_000  # ms: the time of a commit is a little before the moment at which others see it
+_PAUSE = 60_000  # ms between two listings of a location, however often it is written
 
 _Attempt = Callable[[str, Callable[[], list[str]]], None]
 _Place = tuple[TableName, str | None]
@@ -46,9 +46,9 @@ _Files = frozenset[tuple[str, int, int]]
 class ObsoleteFiles:
     """Obsolete files of a location at one moment, by directory or root file, with sizes and times.
 
-    ``txn_id``: the highest transaction that may have begun before; ``high_watermark``: up to it all write ids
-    had ended; ``at``: ms, when the location was last written, by the store's clock; ``retention``: seconds for which the
-    table keeps its history.
+    ``txn_id``: the highest transaction that may have begun before that moment. ``high_watermark``: all write ids up to
+    it had ended. ``at``: time (ms, by the store's clock) of the last write to the location. ``retention``: seconds for
+    which the table keeps its history.
     """
 
     obsolete: dict[str, _Files]
@@ -64,7 +64,7 @@ class ObsoleteFiles:
 
 @dataclass
 class OverwrittenCleaner:
-    """Watches locations: `step` looks at those with new commits and removes what may be removed by now."""
+    """Cleaner that remembers obsolete files: `step` lists locations with new commits and removes old obsolete files."""
 
     context: Context
     _since: int = field(default=0, init=False)
@@ -75,9 +75,9 @@ class OverwrittenCleaner:
     _sightings: dict[_Place, ObsoleteFiles] = field(default_factory=dict, init=False)
 
     def step(self, attempt: _Attempt) -> None:
-        """Do one turn: hand each piece of work to ``attempt``, with the name of its table.
+        """Run one turn; ``attempt`` receives each piece of work with the name of its table.
 
-        A location whose cleaning fails is forgotten until it is written again; the next compaction cleans it, too.
+        After a failure the location is forgotten until its next write. The next compaction cleans it, too.
         """
         store = self.context.store
         now = store.now()
@@ -88,7 +88,7 @@ class OverwrittenCleaner:
         self._since = max(0, now - _OVERLAP)
         self._looked = {place: at for place, at in self._looked.items() if now - at < _PAUSE}
         due = self._changed.keys() - self._sightings.keys() - self._looked.keys()
-        if due:  # where a compaction waits for the cleaner, that comes first
+        if due:  # the cleaning after a compaction comes first
             due -= {(job.request.table, job.request.partition) for job in ready_jobs(self.context)}
         written = {place: self._changed.pop(place) for place in due}
         self._looked.update(dict.fromkeys(due, now))
@@ -127,7 +127,7 @@ class OverwrittenCleaner:
         return []
 
     def _note_later_writes(self, name: TableName, since: int) -> None:
-        """Let the retention begin with the last write that a listing may have found."""
+        """Start the retention at the last write that a listing may have included."""
         for one in self.context.store.changed_partitions(since):
             seen = self._sightings.get((name, one.partition)) if one.table == name else None
             if seen is not None and one.changed is not None:
@@ -136,7 +136,7 @@ class OverwrittenCleaner:
     def _clean(self, name: TableName, partitions: Sequence[str | None], min_open: TxnId) -> list[str]:
         with cleaner_lock(self.context, name) as kept:
             if not kept:
-                return []  # somebody has it: the next turn
+                return []  # another client holds the table: try again in the next turn
             seen = {partition: self._sightings.pop((name, partition)) for partition in partitions}
             listed = _locations(self.context, name)
             if listed is None:
@@ -155,7 +155,7 @@ class OverwrittenCleaner:
 
 
 def clean_overwritten(context: Context, attempt: _Attempt) -> None:
-    """Remove what no transaction that is open now can read; ``attempt`` as in `Overwritten.step`."""
+    """Remove overwritten files that no open transaction can read; ``attempt`` as in `OverwrittenCleaner.step`."""
     OverwrittenCleaner(context).step(attempt)
 
 
@@ -191,7 +191,7 @@ def _sighting(
 ) -> tuple[ObsoleteFiles | None, bool]:
     """Return the obsolete files of a location, if any, and whether to look again without a new write."""
     store = context.store
-    txns = store.valid_txns()  # before the listing: what it hides, all who come now pass over
+    txns = store.valid_txns()  # before the listing: every later reader sees these commits, too
     write_ids = store.valid_write_ids(txns, [table.name])[table.name]
     settled = write_ids.compactor()
     try:
@@ -229,7 +229,7 @@ def _clean(
     unsettled: set[TxnId],
 ) -> list[str]:
     try:
-        # a table that was dropped and made anew has directories of the same names: they hold other files
+        # a table that was dropped and created again has directories of the same names, with other files
         files = _files(list_adopted(context.fs, table, root))
         plan = plan_location_cleaning(context, table, root, seen.high_watermark, min_open, unsettled)
     except MissingDirectoryError:

@@ -21,7 +21,7 @@ _SHOWN = 5
 
 
 def first_foreign_entry(context: Context, location: str) -> str | None:
-    """Return the name of an entry of a directory that hiveacid did not create, hidden ones included; None: there is none."""
+    """Return the name of an entry of a directory that hiveacid did not stage, hidden ones included; None without any."""
     if not context.fs.exists(location):
         return None
     entries = context.fs.list_directory(location)
@@ -29,7 +29,7 @@ def first_foreign_entry(context: Context, location: str) -> str | None:
 
 
 def locations_to_remove(table: TableDefinition, partitions: Sequence[Partition]) -> tuple[str, ...]:
-    """Return the locations that `remove_table` deletes from: of partitions that lie elsewhere, and the table's."""
+    """Return the locations that `remove_table` cleans: those of partitions outside of the table, and the table's."""
     elsewhere = [
         partition.location
         for partition in partitions
@@ -41,7 +41,8 @@ def locations_to_remove(table: TableDefinition, partitions: Sequence[Partition])
 def require_listable(context: Context, locations: Iterable[str]) -> None:
     """Raise StorageError for a location that cannot be listed, such as one with a symbolic link to itself.
 
-    DROP asks before it changes the catalog: the table or partition stays until its files can be found.
+    DROP checks this before it changes the catalog. The table or partition stays in the catalog until its files can be
+    listed.
     """
     for location in locations:
         if not _is_link(location):
@@ -61,9 +62,10 @@ def remove_table(context: Context, table: TableDefinition, partitions: Sequence[
 def remove_location(
     context: Context, location: str, kind: TableKind, partition_columns: Sequence[str] = ()
 ) -> None:
-    """Delete the entries of a location that a table owns (`core.format.owned_entries`), and the directory unless foreign ones remain.
+    """Delete the entries of a location that a table owns (`core.format.owned_entries`).
 
-    What is kept is logged as a warning. Of a location that is a symbolic link only the link goes. Raises StorageError.
+    Deletes the directory, too, unless foreign entries remain, which are logged as a warning. If the location is a
+    symbolic link, only the link is deleted. Raises StorageError.
     """
     if _is_link(location):
         context.fs.delete_tree(location)
@@ -96,7 +98,7 @@ def delete_plain_files(context: Context, location: str) -> None:
 
 
 def remove_entries(context: Context, location: str, paths: Iterable[str]) -> list[str]:
-    """Delete entries of a location, except those behind a symbolic link; return the whole paths of the deleted."""
+    """Delete entries of a location, except those behind a symbolic link; return the absolute paths of the deleted."""
     root, removed = real_path(location), []
     for path in paths:
         if real_path(_parent(f"{location}/{path}")) == _parent(f"{root}/{path}"):

@@ -46,15 +46,15 @@ if TYPE_CHECKING:
     from hiveacid.table.context import Context
 
 SERVICE_TIMEOUT = 60.0
-"""Seconds after which a service that did not announce itself counts as gone."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0  # seconds between two looks at a job that somebody else works on
-_MISSED = 0.6  # part of a timeout after which a heartbeat, sent at half of it, is missing
+"""Seconds after which a service without a new announcement counts as gone."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0  # seconds between two checks of a job that another worker runs
+_MISSED = 0.6  # part of the time-out after which a heartbeat is overdue; clients send one at half of it
 _LOOK = 0.5  # seconds between two looks whether a statement is being stopped
 
 
 @dataclass(frozen=True)
 class CompactionOptions:
-    """Clauses of ALTER TABLE … COMPACT. None: as settings and properties say."""
+    """Clauses of ALTER TABLE … COMPACT. None: settings and properties decide."""
 
     pool: str | None = None
     buckets: int | None = None
@@ -71,11 +71,13 @@ def compact(
     *,
     wait: bool = True,
 ) -> list[CompactionReport]:
-    """Compact a table, a partition, or every partition that has something to do (``hiveacid.compactor.threads`` at once).
+    """Compact a table or partitions of it (``hiveacid.compactor.threads`` at a time).
 
-    With a full ``spec``, or on an unpartitioned table, CompactionRefusedError says that there is nothing to
-    do. Where a service with a worker for the pool is there, the job is left to it: ``wait`` waits for its end
-    (``hive.compactor.wait.timeout``), and takes it over if nobody does. Otherwise it runs here at once.
+    Raises CompactionRefusedError if there is nothing to compact in an unpartitioned table or in the one partition of a
+    full ``spec``. Of several partitions those without work are skipped.
+
+    If a service has a worker for the pool, the job is left to it. ``wait`` then waits for its end
+    (``hive.compactor.wait.timeout``), and runs the job here if no worker takes it. Without a service it runs here.
     """
     options = options or CompactionOptions()
     wanted = _kind(kind, options)
@@ -108,7 +110,7 @@ def _kind(kind: str, options: CompactionOptions) -> CompactionKind:
 
 
 def _check(context: Context, table: TableDefinition, options: CompactionOptions) -> None:
-    """Refuse what no worker could do, before it is queued."""
+    """Refuse options that no worker can carry out, before a job is queued."""
     if options.buckets is not None and not 1 <= options.buckets <= MAX_BUCKETS:
         raise ConfigError(f"CLUSTERED INTO {options.buckets} BUCKETS: there can be 1 to {MAX_BUCKETS}")
     if options.order_by is not None:
@@ -158,7 +160,7 @@ def _request(
 
 
 def _own_pool(context: Context) -> str | None:
-    """Return a pool name of this call alone, where jobs of a metastore are run in this process; else None."""
+    """Return the name of a private pool if this process runs its own jobs of a metastore, else None."""
     if context.store.maintained_by_hiveacid() or not context.settings.get(keys.COMPACT_HERE):
         return None
     return PRIVATE_POOL_PREFIX + secrets.token_hex(8)
@@ -172,9 +174,9 @@ class _RunningJobs:
     stopping: threading.Event
     jobs: set[int] = field(default_factory=set)
     queueing: threading.Lock = field(default_factory=threading.Lock)
-    """Held while a job is enqueued: the cleaning before it excludes all others from a table."""
+    """Held while a job is enqueued, because the cleaning before it locks the table against other threads."""
     silent: list[str] = field(default_factory=list)
-    """Refusals because of workers that seem dead."""
+    """Refusals because of workers that missed a heartbeat."""
 
     def run(self, job: Compaction) -> CompactionReport | None:
         """Claim and run a job; None if another worker has it or the statement is being stopped."""
@@ -187,7 +189,7 @@ class _RunningJobs:
             self.jobs.discard(job.id)
 
     def stop(self) -> None:
-        """Begin no other job, and stop those under way. For another thread to call."""
+        """Start no further job, and cancel the running ones. Called from another thread."""
         self.stopping.set()
         for job_id in tuple(self.jobs):
             cancel_jobs(self.context.facts, job_group(job_id))
@@ -195,7 +197,7 @@ class _RunningJobs:
 
 @dataclass(frozen=True)
 class _StoppableClock:
-    """A clock whose sleepers wake up when a statement is being stopped; they are in other threads than Ctrl-C comes to."""
+    """A clock whose sleeping threads wake up when the statement is stopped; Ctrl-C reaches only the main thread."""
 
     clock: Clock
     stopping: threading.Event
@@ -205,7 +207,7 @@ class _StoppableClock:
         return self.clock.now()
 
     def sleep(self, seconds: float) -> None:
-        """Wait. Raises StatementCancelledError as soon as the statement is being stopped."""
+        """Wait. Raises StatementCancelledError once the statement is stopped."""
         while seconds > 0:
             if self.stopping.is_set():
                 raise StatementCancelledError("the statement was stopped while it waited")
@@ -216,7 +218,7 @@ class _StoppableClock:
 def _run_requests(
     context: Context, requests: Sequence[CompactionRequest], *, wait: bool
 ) -> tuple[list[CompactionReport], list[str]]:
-    """Run the jobs; return reports, and refusals because of workers that seem dead."""
+    """Run the jobs; return reports, and refusals because of workers that missed a heartbeat."""
     stopping = threading.Event()
     alone = len(requests) == 1
     if not alone:
@@ -257,9 +259,9 @@ def compact_here(
     kind: CompactionKind,
     writing: CompactionWriter | None = None,
 ) -> CompactionReport:
-    """Queue one job, take it and do it here; ``writing`` as in ``run_job``.
+    """Queue one job, claim it and run it in this process; ``writing`` as in ``run_job``.
 
-    Raises CompactionRefusedError while another one for the same place is waiting or at work.
+    Raises CompactionRefusedError while another job of the same table or partition is waiting or running.
     """
     job = _enqueue(context, _request(context, table, partition, kind, CompactionOptions()))
     return _claim_and_run(context, job, writing) or _report_of(job)
@@ -273,7 +275,8 @@ def _claim_and_run(
 ) -> CompactionReport | None:
     """Claim a job and run it as ``run_job`` does; None if another worker has it.
 
-    The worker's name tells this call from any other; in a simulation, where seeds repeat runs, names do anyway.
+    The name of the worker gets a random suffix, so that it is unique to this call. A simulation (``writing``) must
+    repeat runs exactly, and its clients have unique names.
     """
     client = context.transactions.client
     worker = f"{client.host}-{client.agent}"
@@ -289,7 +292,7 @@ def _is_served(context: Context, pool: str) -> bool:
 
 
 def _enqueue_after_sweep(context: Context, request: CompactionRequest) -> Compaction:
-    """Enqueue a job; on a refusal end snapshots of unreferenced DataFrames, then enqueue once more."""
+    """Enqueue a job; after a refusal, end the snapshots of unreferenced DataFrames and enqueue once more."""
     try:
         return _enqueue(context, request)
     except CompactionRefusedError:
@@ -300,10 +303,10 @@ def _enqueue_after_sweep(context: Context, request: CompactionRequest) -> Compac
 
 
 def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
-    """Enqueue a job, or return an equal one that waits in the queue already: its owner may be gone.
+    """Enqueue a job, or return an equal one that already waits in the queue, whose requester may be gone.
 
-    On a refusal, jobs of dead workers are ended first, once ``hive.txn.timeout`` is over. A job that waits only for
-    its cleaning is cleaned.
+    After a refusal, end blocking jobs of workers without a heartbeat for ``hive.txn.timeout``, and clean after jobs that
+    wait only for the cleaner. Then try once more.
     """
     store = context.store
     store.abort_timed_out()
@@ -335,13 +338,13 @@ def _enqueue(context: Context, request: CompactionRequest) -> Compaction:
 
 
 class _SilentWorkerError(CompactionRefusedError):
-    """A refusal because of a job whose worker missed a heartbeat, and may be dead."""
+    """A refusal because of a job whose worker missed a heartbeat and may have crashed."""
 
 
 def _with_expiry(
     context: Context, request: CompactionRequest, error: CompactionRefusedError
 ) -> CompactionRefusedError:
-    """Add to a refusal the time at which a running job is given up if its worker is dead."""
+    """Add to a refusal the time at which the running job expires if its worker has crashed."""
     store = context.store
     place = (request.table, request.partition, CompactionState.WORKING)
     jobs = [
@@ -363,7 +366,7 @@ def _with_expiry(
 
 
 def _expiry(context: Context, job: Compaction) -> tuple[int, bool]:
-    """Return when a running job is given up (ms) unless its worker sends a heartbeat, and whether one is missing."""
+    """Return when a running job expires (ms) without a heartbeat of its worker, and whether a heartbeat is overdue."""
     store = context.store
     open_txn = next(
         (row for row in store.show_transactions() if (row.txn_id, row.state) == (job.txn_id, "OPEN")), None
@@ -376,9 +379,9 @@ def _expiry(context: Context, job: Compaction) -> tuple[int, bool]:
 
 
 def _end_stale_job(context: Context, job: Compaction, wanted: CompactionRequest, silent_since: float) -> None:
-    """End a job that blocks another one: its worker seems dead, or only its cleaning is left."""
+    """End a job that blocks another one, if its worker seems dead or only its cleaning is left."""
     covered = (job.request.kind, wanted.kind) == (CompactionKind.MINOR, CompactionKind.MAJOR)
-    with suppress(TransactionStateError, CompactionError):  # somebody else was quicker
+    with suppress(TransactionStateError, CompactionError):  # another client has ended the job meanwhile
         if (
             job.state == CompactionState.WORKING
             and (job.started or 0) < silent_since
@@ -395,15 +398,15 @@ def _end_stale_job(context: Context, job: Compaction, wanted: CompactionRequest,
 
 
 def _is_at_work(context: Context, job: Compaction) -> bool:
-    """Tell whether a job's transaction is open. A worker may die before it opens one, and after it aborted it."""
+    """Tell whether a job's transaction is open. A worker may crash before it opens one, or after it aborted it."""
     return job.txn_id is not None and context.store.txn_state(job.txn_id) == TransactionState.OPEN
 
 
 def _wait_for_end(context: Context, job: Compaction, stopping: threading.Event) -> Compaction:
-    """Return a job when it has ended, or as it is when the time is over or the statement is being stopped.
+    """Wait for the end of a job, up to a time-out or until the statement is stopped; return the job.
 
-    One that nobody takes is returned after ``hive.compactor.worker.max.sleep.time`` at most: workers that are
-    alive and have nothing else to do look at the queue more often than that.
+    A job that no worker takes is returned after ``hive.compactor.worker.max.sleep.time`` at the latest. Idle workers
+    check the queue more often than that.
     """
     timeout = context.settings.get(keys.WAIT_TIMEOUT)
     patience = min(timeout / 2, context.settings.get(keys.WORKER_MAX_SLEEP))
@@ -414,7 +417,7 @@ def _wait_for_end(context: Context, job: Compaction, stopping: threading.Event) 
         if stopping.is_set():
             break
         context.clock.sleep(pause)
-        context.store.abort_timed_out()  # the worker may have died: its job is queued again
+        context.store.abort_timed_out()  # the job of a crashed worker is queued again
         waited += pause
         pause = min(2 * pause, _LONGEST_PAUSE)
         found = [one for one in context.store.show_compactions() if one.id == job.id]
@@ -432,7 +435,7 @@ def _report_of(job: Compaction) -> CompactionReport:
 def clean_after(
     context: Context, reports: Sequence[CompactionReport]
 ) -> Iterator[tuple[CompactionReport, tuple[str, ...]]]:
-    """Clean what these jobs and earlier ones replaced, where no reader needs it."""
+    """Clean after finished jobs; yield each report with the removed paths."""
     if any(report.state == CompactionState.READY_FOR_CLEANING for report in reports):
         context.transactions.heartbeats.beat()
         release_unused_plans(context.facts, context.read_leases.sweep)

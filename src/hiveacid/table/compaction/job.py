@@ -50,16 +50,16 @@ if TYPE_CHECKING:
     from hiveacid.table.context import Context
     from hiveacid.transactions.transaction import Transaction
 
-_TURNS, _PAUSE = 240, 0.5  # how often a cleaner is waited for, and seconds in between
+_TURNS, _PAUSE = 240, 0.5  # attempts to get the lock of a cleaner, and seconds between two of them
 
 logger = logging.getLogger(__name__)
 
 BUCKETED = "Cannot execute rebalancing compaction on bucketed tables."
-"""Hive's words."""
+"""Hive's message."""
 
 
 class _RefusedError(Exception):
-    """There is nothing to compact, or not now; ``cleaning_needed`` as in the plan's refusal."""
+    """The job has nothing to compact, or must not run now; ``cleaning_needed`` as in `CompactionRefusal`."""
 
     def __init__(self, reason: str, *, cleaning_needed: bool = False) -> None:
         super().__init__(reason)
@@ -68,7 +68,7 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True)
 class _Job:
-    """A claimed job with what it works on."""
+    """A claimed job with its table, partition, transaction and writer."""
 
     context: Context
     job: Compaction
@@ -90,7 +90,7 @@ def never_interrupted() -> bool:
 
 
 def job_group(job_id: int) -> str:
-    """Return the name under which a job's Spark jobs run (``spark.session.jobs``)."""
+    """Return the name of the group of a compaction's Spark jobs (``spark.session.jobs``)."""
     return f"hiveacid-compaction-{job_id}"
 
 
@@ -101,12 +101,11 @@ def run_job(
     interrupted: Callable[[], bool] = never_interrupted,
     writing: CompactionWriter | None = None,
 ) -> CompactionReport:
-    """Carry out a job that ``worker`` has claimed; return what became of it.
+    """Run a job that ``worker`` has claimed; return the report.
 
-    What goes wrong is raised, and the job has failed; one that was taken from a silent worker is left to
-    whoever has it now. KeyboardInterrupt and SystemExit put the job back into the queue, and so does any
-    error once ``interrupted`` says that the worker was told to stop. ``writing``: by Spark, unless somebody (the
-    simulation) says otherwise.
+    An error ends the job as failed and is raised. If another worker has the job meanwhile, its state does not change.
+    KeyboardInterrupt and SystemExit put the job back into the queue; so does any error once ``interrupted`` returns
+    True, because the worker was told to stop. ``writing``: functions that write the files; default: Spark.
     """
     began = context.clock.now()
     place = f"{job.request.table}{f' {job.request.partition}' if job.request.partition else ''}"
@@ -125,7 +124,7 @@ def run_job(
                 context.store.release_compaction(job.id, worker)
             raise
         logger.warning("compaction %s of %s failed: %s", job.id, place, error)
-        with suppress(TransactionStateError, CompactionError):  # somebody else has it, or the table is gone
+        with suppress(TransactionStateError, CompactionError):  # another worker has it, or the table is gone
             context.store.end_compaction(job.id, CompactionState.FAILED, str(error)[:500], worker=worker)
         raise
     report = replace(report, seconds=(context.clock.now() - began) / 1000)
@@ -140,17 +139,20 @@ def run_job(
 
 
 def _refuse(context: Context, job: Compaction, worker: str, refused: _RefusedError) -> str:
-    """End a job that has nothing to do; where something is left to clean, say whom the cleaner waits for."""
+    """End a job without work; if there is something to clean, record which transactions the cleaner waits for."""
     state, following = CompactionState.REFUSED, None
     if refused.cleaning_needed:
-        # whoever begins after this moment reads what replaced the obsolete directories
+        # transactions that begin after this moment do not read the obsolete directories
         state, following = (
             CompactionState.READY_FOR_CLEANING,
             TxnId(context.store.valid_txns().high_watermark + 1),
         )
     try:
         context.store.end_compaction(job.id, state, str(refused), following, worker)
-    except (TransactionStateError, CompactionError):  # it was reaped meanwhile, and somebody else has it
+    except (
+        TransactionStateError,
+        CompactionError,
+    ):  # the claim expired meanwhile, and another worker has the job
         return CompactionState.FAILED
     return state
 
@@ -164,7 +166,7 @@ def _run(context: Context, job: Compaction, worker: str, writing: CompactionWrit
         if table.bucketing is not None:
             raise _RefusedError(BUCKETED)
         if table.kind is TableKind.INSERT_ONLY:
-            kind = CompactionKind.MAJOR  # rows without ids have nothing to be numbered anew (Hive, too)
+            kind = CompactionKind.MAJOR  # rows without ids need no new numbers (as in Hive)
     database = context.catalog.get_database(name.database)
     properties = (() if database is None else database.properties, table.properties, job.request.properties)
     context = replace(context, settings=compactor_settings(context.settings, *properties))
@@ -187,7 +189,7 @@ def _kind_of(job: Compaction) -> CompactionKind:
     except ValueError:
         raise CompactionError(
             f"compaction {job.id} of {job.request.table} is of the unknown kind {job.request.kind!r} (there are "
-            f"{', '.join(CompactionKind)}): a newer version or somebody by hand has queued it; request it again"
+            f"{', '.join(CompactionKind)}): a newer version or a manual change of the queue added it; request it again"
         ) from None
 
 
@@ -202,7 +204,7 @@ def _in_transaction(
     name, place = job.request.table, job.request.partition
     lock = LockType.EXCL_WRITE if kind is CompactionKind.REBALANCE else LockType.SHARED_READ
     txn.lock([LockComponent(lock, name.database, name.name, place)])
-    table = context.catalog.get_table(name)  # as of now: a column added since must not get lost
+    table = context.catalog.get_table(name)  # as of now: it may have a new column, which must not get lost
     if table is None:
         raise _RefusedError(f"Unable to find table {name}, assuming it was dropped and moving on.")
     work = _Job(context, job, worker, table, _partition(context, table, place), kind, txn, writing)
@@ -214,7 +216,7 @@ def _in_transaction(
 
 
 def _start(work: _Job, write_ids: ValidCompactorWriteIdList) -> None:
-    """Enter the job's transaction. Raises CompactionError if the job was taken away while it waited for its lock."""
+    """Record the job's transaction. Raises CompactionError if the claim expired while the job waited for its lock."""
     top = write_ids.high_watermark
     try:
         work.context.store.start_compaction(work.job.id, work.txn.txn_id, top, work.worker)
@@ -250,7 +252,7 @@ def _plan(work: _Job, location: Location, write_ids: ValidCompactorWriteIdList) 
 
 
 def _has_old_events(work: _Job, location: Location) -> bool:
-    """Tell whether ACID v1 left update events: only a major compaction makes sense of them."""
+    """Tell whether files hold update events of ACID v1, which only a major compaction can read."""
     return read_footers(work.context, work.table, [location], work.txn).has_acid_v1_events
 
 
@@ -259,9 +261,9 @@ def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> Compaction
     before = measure_input(context, work.table, location, plan, counted=work.writing.counts)
     _note(work, "writing", before)
     if work.kind is CompactionKind.REBALANCE:
-        # changes above it name the new row ids: what the compaction replaces cannot tell them
+        # later changes refer to the new row ids, so the replaced directories cannot explain them
         _note_history(context, work.table.name, plan.high_watermark)
-        # whoever updates rows by their old ids at the same time is told of a conflict at its commit
+        # a concurrent update by the old row ids then fails at its commit with a write conflict
         work.txn.add_written([Written(work.table.name, place, Operation.UPDATE)])
     done = rewrite(
         RewriteTask(context, work.table, location, plan, work.txn, work.job.request, work.level),
@@ -283,7 +285,7 @@ def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> Compaction
 
 
 def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
-    """Note the end of a table's history while no cleaner does: one would put the other's note back."""
+    """Record the start of a table's history under the cleaner's lock, so that neither overwrites the other's record."""
     for _ in range(_TURNS):
         with cleaner_lock(context, name) as alone:
             if alone:

@@ -1,8 +1,8 @@
-"""Rows of a compaction that need no sorting: read and written file by file, then put together.
+"""Compaction of rows that need no sorting: files are read and written one by one, then spliced.
 
-Sorting a table costs a shuffle of all its rows, and memory that grows with it. A base and the large deltas on top of
-it are in order already (``core.compaction.disjoint_files``). Only what is small, or lies among others, is sorted. If the written files
-do not prove to be in order after all, the caller sorts everything.
+Sorting a table costs a shuffle of all its rows, and memory that grows with it. A base and the large deltas above it
+are in key order already (``core.compaction.disjoint_files``). Only small files, and files with overlapping keys, are
+sorted. If the written files turn out not to be in key order, the caller sorts all rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LEAST_PART = 64 << 20  # bytes of a file that a task gets at least
+_LEAST_PART = 64 << 20  # smallest part of a file, in bytes, that one task reads
 
 
 def stage_in_order(
@@ -43,10 +43,10 @@ def stage_in_order(
     found: Footers,
     directory: str,
 ) -> tuple[list[StagedFile], TaskReport] | None:
-    """Stage the live rows of a location below ``directory`` and return a file a bucket, in key order.
+    """Stage the live rows of a location below ``directory`` and return one file for each bucket, in key order.
 
-    None where all rows have to be sorted: nothing of it is large, files overlap or say nothing of their keys, rows
-    have no ids of their own, or delete events are so many that they are joined by a shuffle.
+    None if all rows have to be sorted. That is the case if no file is large, if keys overlap or are unknown, if rows
+    have no row ids in the files, or if delete events are so many that they are joined by a shuffle.
     """
     large = context.settings.get(keys.UNSORTED_FILE_SIZE)
     chosen = _files_without_sorting(location, found, large)
@@ -92,7 +92,7 @@ def _data(location: Location) -> list[DataFile]:
 
 
 def _filter_files(location: Location, chosen: Collection[str], *, inside: bool) -> Location:
-    """Return the location with some of its files; delete events stay."""
+    """Return the location with only the chosen files, or only the others (``inside``); delete events stay."""
 
     def filtered(directory: AcidDirectory) -> AcidDirectory:
         return replace(
@@ -108,6 +108,6 @@ def _filter_files(location: Location, chosen: Collection[str], *, inside: bool) 
 
 
 def _split_size(facts: SparkFacts, sizes: list[int]) -> int | None:
-    """Return at how many bytes to cut files, so that every core has something to do; None: not at all."""
+    """Return the split size in bytes that gives every core a part; None if there are enough files."""
     cores = facts.spark.sparkContext.defaultParallelism if facts.classic else 1
     return None if len(sizes) >= cores else max(_LEAST_PART, -(-sum(sizes) // cores))

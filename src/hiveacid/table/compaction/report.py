@@ -1,4 +1,4 @@
-"""Result of a compaction job, as COMPACT returns it and the queue keeps it."""
+"""Result of a compaction job, which COMPACT returns and the queue records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class DataVolume:
-    """Contents of some directories; ``rows`` and ``deletes`` (events) are None where footers don't tell them."""
+    """Contents of some directories; ``rows`` and ``deletes`` (delete events) are None if footers have no counts."""
 
     directories: int = 0
     files: int = 0
@@ -19,10 +19,10 @@ class DataVolume:
 
 @dataclass(frozen=True)
 class CompactionReport:
-    """One compaction job: its end state, the directories read, written and removed, and what lay in them.
+    """One compaction job: its final state, and the directories read, written and removed, with their contents.
 
-    ``before``: what was read, ``after``: what was written instead (of the base that a minor compaction leaves
-    alone, nothing). ``seconds``: from taking the job to its commit.
+    ``before``: contents of the directories read; ``after``: contents of those written. Both exclude the base, which a
+    minor compaction leaves alone. ``seconds``: from the claim of the job to its commit.
     """
 
     id: int
@@ -54,11 +54,11 @@ class CompactionReport:
 
     @property
     def deletes_applied(self) -> int:
-        """Delete events that there are no more."""
+        """Delete events that the result no longer needs."""
         return (self.before.deletes or 0) - (self.after.deletes or 0)
 
     def details(self) -> str:
-        """Return what the queue keeps of it (``ports.Compaction.details``), as JSON."""
+        """Return the JSON text that the queue records (``core.compaction.queue.Compaction.details``)."""
         return json.dumps(
             {
                 "phase": "done",

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 _ONLY_ONE = "c0"
-"""A compaction's transaction has one staging directory."""
+"""Staging name: a compaction's transaction has only one staging directory."""
 _THREADS = 16
 _STAGED = "-staged"
 """Suffix of the directory that Spark writes to, beside the one that becomes the result."""
@@ -84,12 +84,12 @@ class RewriteTask:
         return f"{self.location.root}/{staging_name(self.txn.txn_id, _ONLY_ONE)}"
 
     def staging(self, output: str) -> str:
-        """Return where Spark writes what goes to ``output``."""
+        """Return the directory to which Spark writes the rows or events of ``output``."""
         return f"{self.scratch}/{output.rpartition('/')[2]}{_STAGED}"
 
     @property
     def target(self) -> StagingTarget:
-        """Return where Spark writes to."""
+        """Return the target of staged rows and events."""
         options = self.context.writer_options(self.table)
         return StagingTarget(self.context.facts, self.table, self.plan.high_watermark, {}, options)
 
@@ -98,7 +98,7 @@ class RewriteTask:
 class CompactionWriter:
     """Functions that write rows and delete events into their directories (absolute paths).
 
-    ``counts``: the files are ORC files, whose footers tell how many rows they hold, and of which layout they are.
+    ``counts``: the files are real ORC files, whose footers can be read (False in a simulation).
     """
 
     rows: Callable[[RewriteTask, str], PublishedFiles]
@@ -108,7 +108,7 @@ class CompactionWriter:
 
 @dataclass(frozen=True)
 class RewriteResult:
-    """The directories that were put in place (absolute), and what they hold."""
+    """The new directories at their final places (absolute paths), and their contents."""
 
     directories: tuple[str, ...]
     amount: DataVolume
@@ -117,7 +117,7 @@ class RewriteResult:
 def measure_input(
     context: Context, table: TableDefinition, location: Location, plan: CompactionPlan, *, counted: bool
 ) -> DataVolume:
-    """Sum up what a plan reads; rows are counted by the files' footers, if ``counted``."""
+    """Sum up the input of a plan; ``counted``: also count rows, by the files' footers."""
     inserts = [*((plan.base,) if plan.base else ()), *plan.deltas]
     data = [*_files(inserts), *plan.originals]
     events = _files(plan.delete_deltas)
@@ -146,20 +146,20 @@ def _rows(context: Context, root: str, files: Sequence[DataFile]) -> int:
 
 
 def spark_writer() -> CompactionWriter:
-    """Return the way in which compactions write, unless a simulation has another one."""
+    """Return the writer that compactions use outside of simulations."""
     return CompactionWriter(_write_rows, _write_events)
 
 
 def rewrite(
     job: RewriteTask, writing: CompactionWriter, before: DataVolume, publishing: Callable[[], None]
 ) -> RewriteResult:
-    """Write the result of a plan and put it in place; ``publishing`` is called in between.
+    """Write the result of a plan and move it to its final place; ``publishing`` is called in between.
 
-    ``before``: what the plan reads. Raises StorageError where what was written does not fit it (`_require_balance`).
+    ``before``: the input of the plan. Raises StorageError if the numbers of rows do not fit it (`_require_balance`).
     """
     fs, root, plan = job.context.fs, job.location.root, job.plan
     scratch = job.scratch
-    # where renaming is not one step it protects from nothing: the suffix does, and each file is written once
+    # renaming protects readers only if it is one step; otherwise the suffix does, and each file is written once
     direct = not fs.renames_directories(root)
     place = root if direct else scratch
     if direct:
@@ -239,7 +239,7 @@ def _put_in_place(job: RewriteTask, scratch: str, names: Sequence[str]) -> None:
     moved: list[str] = []
 
     def undo() -> None:
-        # without suffix the whole result may have readers by now, and it is right whether it commits or not
+        # without suffix a complete result may have readers by now, and it is correct even without the commit
         if job.level is LayoutLevel.HIVE4 or len(moved) < len(names):
             _remove(job, names)
 
@@ -259,7 +259,7 @@ def _remove(job: RewriteTask, names: Iterable[str]) -> None:
 
 
 def _without_time_zone(context: Context, table: TableDefinition) -> Context:
-    """Return a context that moves no wall clock: a session's time zone may skip an hour that values lie in."""
+    """Return a context that does not convert timestamps, as the session's time zone may skip an hour that they use."""
     facts = replace(context.facts, shown_as_stored=True, by_driver=not footers_have_row_counts(table))
     return replace(context, facts=facts)
 
@@ -284,7 +284,7 @@ def _write_rows(job: RewriteTask, output: str) -> PublishedFiles:
 
 
 def _input_location(job: RewriteTask) -> Location:
-    """Return the location with what the rows of the result come from."""
+    """Return the location with the directories and delete events that the rows of the result come from."""
     plan = job.plan
     applied = plan.delete_deltas if plan.kind is not CompactionKind.MINOR else ()
     return replace(job.location, state=AcidState(plan.base, plan.deltas, applied, plan.originals))
@@ -293,7 +293,7 @@ def _input_location(job: RewriteTask) -> Location:
 def _stage_by_shuffle(
     job: RewriteTask, location: Location, directory: str
 ) -> tuple[list[StagedFile], TaskReport]:
-    """Stage all rows by a shuffle: sorted, rebalanced, or in any order where rows have no ids."""
+    """Stage all rows by a shuffle: sorted, rebalanced, or in any order if rows have no ids."""
     plan, full_acid = job.plan, job.table.kind is TableKind.FULL_ACID
     frame = scan_locations(job.context, job.table, [location], plan.write_ids, job.txn, current=full_acid)
     if plan.kind is CompactionKind.REBALANCE:
@@ -340,7 +340,7 @@ def _publish(
     output: str,
     kind: StagedKind,
 ) -> PublishedFiles:
-    """Move staged files into the result; ``empty``: where to stage a file if there are none."""
+    """Move staged files into the result; ``empty``: directory for staging an empty file if there are none."""
     fs, table = job.context.fs, job.table
     if table.kind is TableKind.INSERT_ONLY:
         fs.make_directory(output)

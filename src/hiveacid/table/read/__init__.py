@@ -7,8 +7,8 @@ A read takes these steps:
 3. ``delete_bitmap`` loads delete events as a bitmap where they fit into memory.
 4. ``spark.read`` makes the plan.
 
-``time_travel`` turns a write id or a timestamp into a valid write-id list. ``change_feed`` reads what was committed
-between two such lists. ``history`` and ``inventory`` need no Spark.
+``time_travel`` turns a write id or a timestamp into a valid write-id list. ``change_feed`` reads the changes that were
+committed between two such lists. ``history`` and ``inventory`` need no Spark.
 
 Invariants: the snapshot is fixed before any directory is listed. After listing, `Transaction.require_protection`
 checks that the transaction is still open; otherwise the cleaner may have removed files that it reads.

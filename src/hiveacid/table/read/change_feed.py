@@ -1,4 +1,4 @@
-"""The change feed of a table: what write ids that were committed between two snapshots inserted and deleted."""
+"""The change feed of a table: inserts and deletes of the write ids that were committed between two snapshots."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _COLONS = 4  # of a valid write-id list: table:high watermark:lowest open:open:a
 
 @dataclass(frozen=True)
 class Changes:
-    """A change feed in the making: `to_df` reads it. Arguments as in `AcidTable.changes`."""
+    """A prepared change feed; `to_df` reads it. Arguments as in `AcidTable.changes`."""
 
     context: Context
     name: TableName
@@ -77,10 +77,10 @@ class Changes:
     row_ids: bool = False
 
     def to_df(self) -> DataFrame:
-        """Return the changes: the table's columns, ``_change_type``, ``_write_id`` (and first ``ROW__ID`` if asked).
+        """Return the changes: the table's columns, ``_change_type`` and ``_write_id``, with ``row_ids`` also ``ROW__ID``.
 
-        The end of the span is fixed now where ``until`` is not given. Raises NotEnoughHistoryError, with the
-        earliest write id that can be given as ``after``, where changes may be missing.
+        Without ``until`` the span ends at the present. Raises NotEnoughHistoryError, with the earliest write id that is
+        possible as ``after``, if changes may be missing.
         """
         context, joined = self.context, self.joined
         if joined is not None and (not joined.explicit or context.read_leases.holds(joined)):
@@ -104,7 +104,7 @@ class Changes:
 def _check(table: TableDefinition, request: Changes) -> None:
     if table.kind is TableKind.PLAIN:
         raise NotTransactionalError(
-            f"changes of {table.name}: the table is not transactional, nobody knows them"
+            f"changes of {table.name}: the table is not transactional, so its changes are unknown"
         )
     if request.row_ids and table.kind is not TableKind.FULL_ACID:
         raise UnsupportedFeatureError(
@@ -135,7 +135,7 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
     kept = context.store.maintained_by_hiveacid()
     require_change_history(table, span)
     changed = locate_changes(context.fs, table, partitions_of(context, table, txn), span, txn, kept=kept)
-    # a cleaner notes what it takes before it takes it: again, now that all is listed
+    # a cleaner records a removal before it begins: after the listing a second check finds all removals before it
     require_change_history(context.require(table.name), span)
     found = read_footers(context, table, [one.location for one in changed], txn)
     if found.has_acid_v1_events:
@@ -156,19 +156,18 @@ def resolve_point(
 ) -> ValidWriteIdList:
     """Return the valid write-id list of a point in time.
 
-    A write id means that one and all smaller ones, as far as they are committed by now. A timestamp means all
-    commits up to it.
+    A write id means itself and all smaller ones that are committed by now. A timestamp means all commits up to it.
     Raises ConfigError, NotEnoughHistoryError.
     """
     if isinstance(given, bool) or not isinstance(given, int | str | datetime | Instant):
-        raise ConfigError(f"{given!r} is no write id, no valid write-id list and no time")
+        raise ConfigError(f"{given!r} is not a write id, a valid write-id list or a timestamp")
     if isinstance(given, int):
         return present.at(WriteId(given))
     if (isinstance(given, str) and given.count(":") < _COLONS) or isinstance(given, datetime):
         try:
             given = Instant(epoch_millis(context.facts, given))
         except ConfigError as error:
-            raise ConfigError(f"{given!r} is not a valid write-id list, and no timestamp") from error
+            raise ConfigError(f"{given!r} is neither a valid write-id list nor a timestamp") from error
     if isinstance(given, Instant):
         return write_ids_at_instant(context, table, present, given)
     parsed = parse_write_id_list(given)
@@ -178,7 +177,7 @@ def resolve_point(
 
 
 def require_change_history(table: TableDefinition, span: ChangeSpan) -> None:
-    """Raise NotEnoughHistoryError where the cleaner may have taken what tells of changes after ``span.after``."""
+    """Raise NotEnoughHistoryError if the cleaner may have removed files with changes after ``span.after``."""
     earliest = id_property(table, HISTORY_FROM)
     if span.reaches_back(earliest):
         raise NotEnoughHistoryError.before(
@@ -197,7 +196,7 @@ def locate_changes(
     *,
     kept: bool,
 ) -> list[ChangedLocation]:
-    """List the partitions (or the table) and decide what tells their changes; those without any are left out."""
+    """List the partitions (or the table) and select the directories with their changes; skip those without any."""
 
     def look(root: str, partition: Partition | None) -> ChangedLocation:
         entries = list_adopted(fs, table, root)
@@ -233,7 +232,7 @@ def _reached(one: ChangedLocation, span: ChangeSpan, low: int, high: int) -> Cha
 
 
 def _listed(numbered: OriginalsByRoot, changed: Sequence[ChangedLocation]) -> OriginalsByRoot:
-    """Return the numbers of the original files that are still to be read."""
+    """Return the row ids of those original files that are still to be read."""
     kept = {
         one.location.root: {
             file for directory in one.location.state.row_directories for file in directory.files

@@ -1,4 +1,4 @@
-"""Delete events of a snapshot as bits, read once: their files never change."""
+"""Delete bitmap of a snapshot, built from its delete files and cached, because these files never change."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _THREADS = 16
 _MOST_PLACES = 1000
-"""The driver reads all their delete files; beyond that Spark does."""
-_SETTLED = 5_000  # milliseconds: no other file gets the same time any more
+"""Partitions whose delete files the driver reads; of more partitions Spark reads them."""
+_SETTLED = 5_000  # milliseconds after which no other file can get the same modification time
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ def load_delete_bitmap(
     bounds: DeleteBounds | None,
     locations: Sequence[Location],
 ) -> BitmapLookup | None:
-    """Return the rows that events hide in locations; None where a join has to find them.
+    """Return the bitmap of the deleted rows in locations; None if a join has to find them.
 
-    That is so on Connect, for very many events, partitions or write ids, without statistics, and for what pyarrow
-    can't read. Raises FormatError where statistics are wrong.
+    A join is needed on Connect, for too many events, partitions or write ids, without statistics, and for files that
+    pyarrow cannot read. Raises FormatError if statistics are wrong.
     """
     if bounds is None or not bounds.boxes or len(locations) > _MOST_PLACES or not context.facts.classic:
         return None
@@ -69,7 +69,7 @@ def load_delete_bitmap(
     try:
         tables = _read(context, list(places.values()))
     except (pa.ArrowException, OSError):
-        return None  # the join says what is wrong, if anything
+        return None  # if a file is damaged, the join raises the error
     within: list[KeyBounds] = [
         (
             (box.write_id.low, box.bucket.low, box.row_id.low),
@@ -99,16 +99,16 @@ def _event_files(location: Location, write_ids: ValidWriteIdList) -> list[_Event
 
 
 def _lasts(context: Context, file: DataFile) -> bool:
-    """Tell whether path, size and time are of this file only, even if its table is dropped and made again.
+    """Tell whether path, size and time identify a file, even if its table is dropped and created again.
 
-    Object stores tell whole seconds.
+    Object stores give times in whole seconds, so such a file must be old enough.
     """
     modified = file.modified
     return modified > 0 and (modified % 1000 > 0 or context.clock.now() - modified > _SETTLED)
 
 
 def _read(context: Context, places: Sequence[Sequence[_EventFile]]) -> list[Any]:
-    """Return the events of some files, as a table a place; several files are read at a time."""
+    """Return the delete keys of each location as one table; several files are read at a time."""
     kept = context.delete_cache.files
 
     def read(one: _EventFile) -> Any:

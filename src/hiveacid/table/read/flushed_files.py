@@ -1,7 +1,7 @@
-"""Streamed files: only the part that their side file ``_flush_length`` vouches for may be read.
+"""Streamed files, of which only the length in their side file ``_flush_length`` may be read.
 
-A writer that is still at work, or died, leaves more bytes behind that part: Spark would look for the footer at
-their end. Such a part is copied aside, for the reading transaction alone, and read there.
+A running or crashed writer leaves more bytes after that part, and Spark would search the footer at the end of the file.
+The readable part is therefore copied to a file of the reading transaction.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 def readable_length(
     context: Context, table: TableName, txn: Transaction, path: str, file: DataFile
 ) -> tuple[int, str | None]:
-    """Return how many bytes of a file count and, where the file itself can't be read, the copy to read.
+    """Return the readable length of a file and, if the file itself must not be read, the path of the copy.
 
-    A file that its writer may still add to is never read itself: Spark looks for the footer at its end when the
-    query runs, not now. Raises BadFileError for a file that is shorter than its side file says: rows of it are
-    lost.
+    A file that may still grow is always copied, because Spark searches the footer at its end only when the query runs.
+    Raises BadFileError for a file that is shorter than its side file says; it has lost rows.
     """
     if file.flush_length_path is None:
         return file.size, None
@@ -51,7 +50,7 @@ def readable_length(
 
 
 def _may_grow(table: TableName, txn: Transaction, path: str) -> bool:
-    """Tell whether a transaction that writes to the file may be open still, as far as the snapshot knows."""
+    """Tell whether a transaction that writes to the file may still be open, according to the snapshot."""
     delta = parse_directory(path.split("/")[-2])
     if not isinstance(delta, DeltaName):
         return True

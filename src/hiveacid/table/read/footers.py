@@ -43,9 +43,10 @@ _THREADS = 16
 
 @dataclass(frozen=True)
 class Footers:
-    """Facts of ORC files by absolute path; row ids of files without; the delete events' bounds.
+    """Facts from the footers of ORC files, by absolute path.
 
-    ``has_acid_v1_events``: a file with rows may hold update and delete events as well (ACID v1).
+    ``numbered``: row ids of original files. ``bounds``: key bounds of the delete events. ``has_acid_v1_events``: a file
+    with rows may also hold update and delete events (ACID v1).
     """
 
     files: Mapping[str, FileFooter] = field(default_factory=dict)
@@ -57,7 +58,7 @@ class Footers:
 def read_footers(
     context: Context, table: TableDefinition, locations: Sequence[Location], txn: Transaction
 ) -> Footers:
-    """Look at the files of listed locations. Raises BadFileError, naming the file."""
+    """Read the footers of all files of listed locations. Raises BadFileError, with the path."""
     if table.kind is not TableKind.FULL_ACID:
         if file_kind(table.storage) is not FileKind.ORC:
             return Footers()
@@ -90,7 +91,7 @@ def read_footers(
 
 @dataclass(frozen=True)
 class _Path:
-    """A file to look at: its absolute path, how much of it counts, and where that part lies if not there."""
+    """A file to read: its absolute path, its readable length, and the path of a copy of that part, if any."""
 
     own: str
     file: DataFile
@@ -113,7 +114,7 @@ def _files(directories: Iterable[AcidDirectory]) -> Iterator[DataFile]:
 
 
 def _raw(location: Location) -> Iterator[tuple[AcidDirectory | None, Sequence[DataFile]]]:
-    """Yield files without row ids, directory by directory; None is the root."""
+    """Yield the files without row ids of each directory; None is the root."""
     yield None, location.state.originals
     for directory in location.state.row_directories:
         if directory.raw is not False:
@@ -121,7 +122,7 @@ def _raw(location: Location) -> Iterator[tuple[AcidDirectory | None, Sequence[Da
 
 
 def read_summaries(context: Context, paths: Sequence[_Path]) -> dict[str, FileSummary]:
-    """Read footers, several at a time; those seen before are remembered by path, size and time."""
+    """Read footers, several at a time; the cache identifies them by path, size and time."""
 
     def read(path: _Path) -> FileSummary:
         return context.summaries.put(path.key, summarize(read_tail(context.fs, path.own, path.size)))
@@ -181,7 +182,7 @@ def _numbered(
 
 
 def _flushed(context: Context, table: TableName, txn: Transaction, paths: Sequence[_Path]) -> Iterator[_Path]:
-    """Yield files, streamed ones as far as they were flushed."""
+    """Yield files with their readable length, which for streamed files is the flushed part."""
     for path in paths:
         length, copy = readable_length(context, table, txn, path.own, path.file)
         yield _Path(path.own, path.file, length, copy)

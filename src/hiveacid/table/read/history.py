@@ -56,9 +56,9 @@ def history_rows(
 ) -> list[HistoryRow]:
     """Return the commits of a table and its compactions, newest first (`HISTORY`).
 
-    A compaction has no write id; ``partition`` says where it was, ``files`` and ``bytes`` what it wrote. Where the
-    store keeps no commits (a Hive Metastore), write ids come from the directories that are there, with the files and
-    bytes in them, and all else is NULL.
+    A compaction has no write id; its row gives the partition, and the number and size of the files that it wrote. A
+    Hive Metastore keeps no commits. Rows then come from the existing directories, with write id, files and bytes, and
+    all else is NULL.
     """
     try:
         rows = [(one.committed, _commit_row(one)) for one in access.store.commits(table.name)]
@@ -72,7 +72,7 @@ def history_rows(
 
 
 def format_times(row: HistoryRow) -> Row:
-    """Return a row with its moments as texts in UTC, as Spark reads them."""
+    """Return a row with its timestamps as texts in UTC, in Spark's format."""
     return tuple(format_datetime(one) if isinstance(one, datetime) else one for one in row)
 
 
@@ -136,8 +136,8 @@ def _rows_on_disk(found: TableInventory) -> Iterator[tuple[int, HistoryRow]]:
 def snapshot_rows(access: TableAccess, table: TableDefinition) -> list[HistoryRow]:
     """Return the points in time that the store remembers, newest first (`SNAPSHOTS`).
 
-    ``write_id``: the highest write id that was committed then, with all below that were. ``readable``: the cleaner
-    has not passed. Commits of one millisecond are one point. Raises UnsupportedFeatureError on a Hive Metastore.
+    ``write_id``: the highest write id that was committed at that time. ``readable``: the cleaner has not removed files
+    of the snapshot. Commits of one millisecond are one point. Raises UnsupportedFeatureError on a Hive Metastore.
     """
     known = access.store.commits(table.name)
     found = now = current_snapshot(access, table).write_ids

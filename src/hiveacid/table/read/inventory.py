@@ -65,7 +65,7 @@ class StandaloneAccess:
 
 @dataclass(frozen=True)
 class LocationInventory:
-    """A partition (or a whole table, ``name`` None) with what lies there; ``inventory`` None: no such directory."""
+    """The items of a partition (or of a whole table, ``name`` None); ``inventory`` is None if the directory is missing."""
 
     name: str | None
     root: str
@@ -74,18 +74,18 @@ class LocationInventory:
 
     @property
     def directories(self) -> tuple[DirectoryItem, ...]:
-        """Return the directories, none where the place itself is missing."""
+        """Return the directories, none if the location is missing."""
         return () if self.inventory is None else self.inventory.directories
 
     @property
     def files(self) -> tuple[FileItem, ...]:
-        """Return the files, none where the place itself is missing."""
+        """Return the files, none if the location is missing."""
         return () if self.inventory is None else self.inventory.files
 
 
 @dataclass(frozen=True)
 class TableInventory:
-    """A table's places, and what lies beside the partitions of a partitioned table.
+    """The locations of a table, and the files outside of the partitions of a partitioned table (``beside``).
 
     ``unknown``: directories named like partitions that the catalog does not know (paths below the table).
     """
@@ -106,11 +106,11 @@ def inventory_of(
     *,
     whole: bool = True,
 ) -> TableInventory:
-    """Look at a table's directories at the present state of the store (or another ``snapshot``).
+    """Return the inventory of a table's directories, at the present state of the store or another ``snapshot``.
 
-    ``partitions``: all that the catalog knows (some of them, if not ``whole``: nothing is said of what lies
-    beside), None for an unpartitioned table. Nothing is raised for what lies on disk; StorageError where the
-    file system refuses.
+    ``partitions``: None for an unpartitioned table, else all partitions in the catalog. With ``whole=False`` they are
+    only some of these, and the result has nothing outside of them. Damaged files and names raise no error. Raises
+    StorageError if the file system fails.
     """
     snapshot = snapshot or current_snapshot(access, table)
     listed = _list_tree_or_none(access.fs, table.location) if whole or partitions is None else None
@@ -166,7 +166,7 @@ def _location_inventory(
 
 
 class _TableListing:
-    """One listing of the table, cut into those of its directories."""
+    """The listing of a table, from which the listings of its directories are cut."""
 
     def __init__(self, location: str, entries: Sequence[FileEntry]) -> None:
         self._location = location.rstrip("/") + "/"
@@ -174,7 +174,7 @@ class _TableListing:
         self._folders = {entry.path for entry in entries if entry.is_dir}
 
     def below(self, root: str) -> tuple[FileEntry, ...] | None:
-        """Return the listing of a directory below the table; None for one that lies elsewhere or is missing."""
+        """Return the listing of a directory below the table; None for one outside of it or a missing one."""
         path = root.removeprefix(self._location).rstrip("/")
         if not root.startswith(self._location) or path not in self._folders:
             return None
@@ -254,7 +254,7 @@ Row: TypeAlias = tuple[str | int | None, ...]
 
 
 def file_rows(found: TableInventory) -> Iterator[Row]:
-    """Yield every file, place by place (`FILES`); the path is absolute."""
+    """Yield a row for every file of every location (`FILES`); the path is absolute."""
     for location in found.locations:
         for file in location.files:
             yield _file_row(location.name, location.root, file)
@@ -267,7 +267,7 @@ def _file_row(name: str | None, root: str, file: FileItem) -> Row:
 
 
 def delta_rows(found: TableInventory) -> Iterator[Row]:
-    """Yield every directory, place by place (`DELTAS`); the root's own files are the directory ''."""
+    """Yield a row for every directory of every location (`DELTAS`); the root's own files are the directory ''."""
     for location in found.locations:
         if location.inventory is None:
             yield (

@@ -1,4 +1,4 @@
-"""From a table and a transaction to a DataFrame of the rows that its snapshot sees."""
+"""Read the rows that the snapshot of a transaction sees in a table, as a DataFrame."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TableSnapshot:
 
     @property
     def size(self) -> int:
-        """Return how many bytes its rows' files have."""
+        """Return the size in bytes of all files with rows."""
         return sum(file.size for location in self.locations for file in files_without_acid_columns(location))
 
 
@@ -86,7 +86,8 @@ def scan_snapshot(
 ) -> DataFrame:
     """Return the rows of a listed snapshot.
 
-    ``changing``: to change some of them; raises UnsupportedFeatureError where ACID v1 left update events.
+    ``changing``: the caller changes some of the rows; raises UnsupportedFeatureError if files hold update events of
+    ACID v1.
     """
     frame = scan_locations(
         context,
@@ -110,26 +111,25 @@ def list_snapshot(
     alias: str | None = None,
     as_of: PointInTime | None = None,
 ) -> TableSnapshot:
-    """List the partitions of a table and select what ``txn`` sees of them.
+    """List the partitions of a table and select the directories that ``txn`` sees.
 
-    ``where`` is only a hint here: partitions and row groups it excludes are not read, but the rows still
-    have to be filtered by it; ``alias`` is what it calls the table. ``as_of``: nothing after this
-    point in the past.
+    ``where``: a condition, used only to skip partitions and row groups; the caller still filters the rows by it.
+    ``alias``: its name for the table. ``as_of``: a point in the past to read, instead of the present.
     """
     write_ids = txn.valid_write_ids(table.name)
     if as_of is not None:
         write_ids = write_ids_at(context, table, txn, as_of)
     partitions, argument = partitions_of(context, table, txn), None
     if where is not None:
-        # A condition that makes no sense is refused, with its place, where the rows are filtered by it.
+        # An invalid condition raises its error, with the position, when the rows are filtered by it.
         with suppress(CatalogError, StatementError):
             if partitions is not None:
                 partitions = prune_partitions(context.facts, table, partitions, where, alias=alias)
             argument = search_argument(context.facts, table, where, alias=alias)
-    # what another engine had compacted before the table was taken over, its cleaner may have removed without a note
+    # before the table was adopted, the cleaner of another engine may have removed files without a record
     kept = as_of is not None and context.store.maintained_by_hiveacid() and ADOPTED_TXN.of(table) is None
     locations = list_visible(context, table, partitions, write_ids, txn, history_kept=kept)
-    if as_of is not None:  # a cleaner notes what it takes before it takes it: again, now that all is listed
+    if as_of is not None:  # a cleaner records a removal before it begins, so check again after the listing
         require_history(context, context.require(table.name), txn, as_of, write_ids)
         if (
             isinstance(as_of, int)
@@ -142,7 +142,10 @@ def list_snapshot(
 
 
 def _require_sources(table: TableDefinition, locations: Sequence[Location], as_of: WriteId) -> None:
-    """Refuse where another engine's cleaner, which leaves no note, may have taken what later deltas were made of."""
+    """Raise NotEnoughHistoryError if another engine's cleaner may have removed the sources of a merged delta.
+
+    Such a cleaner keeps no record of what it removed.
+    """
     for location in locations:
         for path in location.state.pending:
             name = parse_directory(path)
@@ -163,7 +166,8 @@ def list_visible(
 ) -> tuple[Location, ...]:
     """List the partitions (or the table) as the transaction sees them; ``history_kept`` as in `core.snapshot.selection.select`.
 
-    Raises TransactionAbortedError where it was reaped meanwhile: then the cleaner may have been there.
+    Raises TransactionAbortedError if the transaction timed out meanwhile, because the cleaner may then have removed
+    files.
     """
     try:
         found = list_locations(
@@ -211,7 +215,7 @@ ACID_V1_EVENTS = (
 
 
 def require_no_acid_v1_events(context: Context, table: TableDefinition, txn: Transaction) -> None:
-    """Refuse to add rows beside events of ACID v1. Only a table that was taken over can have such."""
+    """Refuse to add rows to a table with events of ACID v1, which only an adopted table can have."""
     if table.kind is not TableKind.FULL_ACID or ADOPTED_TXN.of(table) is None:
         return
     write_ids = txn.valid_write_ids(table.name)

@@ -1,4 +1,4 @@
-"""Time travel: the valid write-id list of a write id or timestamp, and whether its files are still there."""
+"""Time travel: the valid write-id list of a write id or timestamp, and the check that its files still exist."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Instant:
-    """A moment in a table's past: what was committed at it or before. ``millis``: since the epoch."""
+    """A moment in a table's past, with all commits up to it. ``millis``: milliseconds since the epoch."""
 
     millis: int
 
     def __str__(self) -> str:
-        """Return it in UTC, as Spark reads it."""
+        """Return the moment in UTC, in Spark's format."""
         return format_datetime(utc_datetime(self.millis))
 
 
@@ -51,8 +51,8 @@ def write_ids_at(
 ) -> ValidWriteIdList:
     """Return the write ids of a point in the past that a transaction sees.
 
-    Raises NotEnoughHistoryError where that state is gone, with the earliest point; ConfigError for a write id that
-    the table has not given yet; UnsupportedFeatureError for a moment where the store keeps none.
+    Raises NotEnoughHistoryError, with the earliest point, if files of that state were removed; ConfigError for a write
+    id that the table has not assigned yet; UnsupportedFeatureError for a moment if the store keeps no commit times.
     """
     if isinstance(past, Instant):
         found = write_ids_at_instant(context, table, txn.committed_write_ids(table.name), past)
@@ -67,7 +67,7 @@ def write_ids_at_instant(
 ) -> ValidWriteIdList:
     """Return the write ids of ``present`` that were committed by a moment.
 
-    Raises NotEnoughHistoryError for a moment before the earliest commit that the store remembers.
+    Raises NotEnoughHistoryError for a moment before the earliest commit that the store has a record of.
     """
     known = context.store.commits(table.name, instant.millis)
     if known and instant.millis < known[0].committed:
@@ -82,7 +82,7 @@ def require_history(
     past: PointInTime,
     wanted: ValidWriteIdList,
 ) -> None:
-    """Raise NotEnoughHistoryError where the cleaner may have removed files of a point in time."""
+    """Raise NotEnoughHistoryError if the cleaner may have removed files of a point in time."""
     earliest = id_property(table, HISTORY_FROM)
     if not earliest:
         return
@@ -104,7 +104,7 @@ def require_history(
 def _too_early(
     table: TableDefinition, past: PointInTime, present: ValidWriteIdList, known: Sequence[CommitRecord]
 ) -> NotEnoughHistoryError:
-    """Return the error with the earliest point that can be read: where all that is cleaned was committed."""
+    """Return the error with the earliest readable point, at which all cleaned write ids were committed."""
     earliest = id_property(table, HISTORY_FROM)
     if isinstance(past, Instant):
         said = f"{table.name} as of {past}"

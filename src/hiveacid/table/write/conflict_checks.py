@@ -25,7 +25,7 @@ def require_not_overtaken(
     WriteConflictError.
     """
     if not (txn.explicit or txn.was_overtaken(table.name)):
-        return  # its write id is younger than its lock, or nobody got one in between and committed
+        return  # its write id is newer than its lock, or no other transaction committed one in between
     for location in locations:
         above = [one for one in _bases(context, location) if one.write_id > write_id]
         if not above:
@@ -45,8 +45,11 @@ def require_no_silent_conflict(
 
     Needed for metastores: they detect conflicts by the partitions that writers report, and Trino's UPDATE, DELETE and
     MERGE report none. Their commits are found by their delete deltas. ``locations``: where the transaction itself wrote
-    delete events. ``updates``: it wrote new versions, too; otherwise deletes by others do no harm. Plain inserts and compactions (whose directories have no statement id) are no conflict. One
-    call, and a listing of each location only where somebody else has committed. Raises WriteConflictError.
+    delete events. ``updates``: it also wrote new versions; otherwise deletes by others do no harm. Plain inserts and
+    compactions (whose directories have no statement id) are no conflict.
+
+    It costs one call to the store, and a listing of each location only after a commit by another writer. Raises
+    WriteConflictError.
     """
     store = context.store
     now = store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
@@ -76,7 +79,10 @@ def require_no_silent_conflict(
 
 
 def _bases(context: Context, location: str) -> list[BaseName]:
-    """Return the bases of a location that no compaction made (those stop below every open write id)."""
+    """Return the bases of a location that INSERT OVERWRITE or TRUNCATE wrote.
+
+    Those of compactions end below every open write id and are therefore harmless.
+    """
     if not context.fs.exists(location):
         return []
     tops = {entry.path for entry in context.fs.list_tree(location) if entry.is_dir and "/" not in entry.path}

@@ -1,4 +1,4 @@
-"""Enabled constraints of the catalog, applied to what a statement is about to write.
+"""Enabled constraints of the catalog, applied to the rows that a statement is about to write.
 
 Call these functions under the table's lock: a constraint may be added without any other change of the table.
 """
@@ -33,7 +33,7 @@ def constrain_insert(
     static: Mapping[str, str | None],
     left_out: Collection[str],
 ) -> DataFrame:
-    """Return new rows that fail the job where they violate NOT NULL.
+    """Return new rows with a check that fails the job if they violate NOT NULL.
 
     ``static``: values of partition columns that the rows don't have. ``left_out``: columns that take their default.
     Raises ConstraintViolationError (a static value), UnsupportedFeatureError (a CHECK, a DEFAULT that is needed).
@@ -52,7 +52,7 @@ def constrain_insert(
 def constrain_changes(
     context: Context, table: TableDefinition, changes: DataFrame, left_out: Collection[str] = ()
 ) -> DataFrame:
-    """Return the changes of an UPDATE or MERGE that fail the job where a new row violates NOT NULL.
+    """Return the changes of an UPDATE or MERGE with a check that fails the job if a new row violates NOT NULL.
 
     Raises UnsupportedFeatureError (a CHECK, a DEFAULT that is needed).
     """
@@ -70,7 +70,7 @@ def columns_set_to_default(values: Mapping[str, Expression]) -> set[str]:
 
 
 def limits_rows(context: Context, table: TableDefinition) -> bool:
-    """Tell whether a constraint limits which rows the table may hold."""
+    """Tell whether the table has a constraint that rows must satisfy (NOT NULL or CHECK)."""
     return any(
         constraint.kind is not ConstraintKind.DEFAULT
         for constraint in context.catalog.enabled_constraints(table.name)

@@ -52,10 +52,10 @@ class InsertOptions:
     """Options of an INSERT.
 
     ``partition``: column -> value text (None: NULL) of static partition columns, ``...`` for dynamic ones.
-    ``overwrite``: replace what the written partitions hold (all of the table if it has none).
-    ``columns``: the columns that the frame's columns are, by position (default: all, dynamic partition
-    columns last); ``by_name``: match the frame's names instead. ``small``: one task is enough.
-    ``named``: what a table's history calls the statement, if not INSERT. ``defaults``: a value is the word DEFAULT.
+    ``overwrite``: replace the rows of the written partitions (of the whole table if it is not partitioned).
+    ``columns``: table columns of the frame's columns, by position (default: all, dynamic partition columns last).
+    ``by_name``: match the frame's names instead. ``small``: one task is enough.
+    ``named``: name of the statement in the table's history, if not INSERT. ``defaults``: a value is the word DEFAULT.
     """
 
     partition: Mapping[str, object] | None = None
@@ -68,7 +68,7 @@ class InsertOptions:
     defaults: bool = False
 
     def left_out(self, table: TableDefinition) -> tuple[str, ...]:
-        """Return the columns that may get their default value: those not named, with DEFAULT in a row all."""
+        """Return the columns that may get their default value: those not named, or all if a value is DEFAULT."""
         given = {name.lower() for name in self.columns or ()} | {
             name.lower() for name in self.partition or ()
         }
@@ -92,8 +92,8 @@ def insert(
 ) -> WriteReport:
     """Insert rows. Raises SchemaMismatchError, NoSuchColumnError, DataError, ConfigError.
 
-    ``rows`` may be a function of the transaction: it is called under the lock, so that INSERT OVERWRITE of
-    a table from itself sees whatever was committed before it got the lock.
+    ``rows`` may be a function of the transaction. It is called under the lock, so that INSERT OVERWRITE of a table from
+    itself reads all commits before the lock.
     """
     table = context.require(name)
     context.facts.require_plain_names()
@@ -141,7 +141,7 @@ def insert_lock(
     """Return the lock that an INSERT takes: on the partition if it names one, else on the table."""
     settings = context.settings
     if table.kind is TableKind.PLAIN:
-        # the next file's name is one writer's
+        # file names are numbered, so only one writer may choose the next ones
         kind = LockType.EXCLUSIVE if overwrite else LockType.EXCL_WRITE
     elif overwrite:
         kind = overwriting_lock(settings)
@@ -162,7 +162,7 @@ def write_rows(
     options: InsertOptions,
     txn: Transaction,
 ) -> WriteReport:
-    """Stage, publish and record rows that fit; the caller commits."""
+    """Stage, publish and record rows with the table's columns; the caller commits."""
     require_writable(context, table, options, txn)
     if not options.overwrite:
         require_no_acid_v1_events(context, table, txn)
@@ -209,7 +209,7 @@ def new_output_directories(
     *,
     overwrite: bool,
 ) -> OutputDirectories:
-    """Return where new rows of one statement go; what lies there goes again if the transaction aborts."""
+    """Return the output directories of one statement; an abort of the transaction removes them."""
     write_id = txn.write_id(table.name) if table.kind is not TableKind.PLAIN else WriteId(0)
     statements = {StagedKind.INSERTED: txn.next_statements(1)[0]}
     outputs = OutputDirectories(context, table, txn, known, write_id, statements, overwrite=overwrite)
@@ -220,12 +220,12 @@ def new_output_directories(
 def require_writable(
     context: Context, table: TableDefinition, options: InsertOptions, txn: Transaction
 ) -> None:
-    """Refuse, inside of a transaction of several statements, what could not be undone or would lose rows."""
+    """Refuse writes that a transaction of several statements could not roll back, or that would lose rows."""
     if not txn.explicit:
         return
     if table.kind is TableKind.PLAIN:
         raise UnsupportedFeatureError(
-            f"{table.name} is not transactional: what is written to it can't be rolled back; write it outside"
+            f"{table.name} is not transactional, so a write cannot be rolled back: write it outside of the transaction"
         )
     if options.overwrite:
         store = context.store
@@ -284,7 +284,7 @@ def _publish_empty(
     fixed: tuple[str | None, ...],
     txn: Transaction,
 ) -> PublishedFiles:
-    """INSERT OVERWRITE of no rows: an empty base hides what was there."""
+    """Publish an empty base, which hides the old rows, for an INSERT OVERWRITE without rows."""
     base = outputs.directory(StagedKind.INSERTED, fixed)
     if target.table.kind is TableKind.INSERT_ONLY:
         context.fs.make_directory(base)
@@ -307,7 +307,7 @@ def record_written(
     *,
     overwrite: bool,
 ) -> None:
-    """Tell the transaction what was written, and which partitions are new."""
+    """Record in the transaction the written partitions and files, and the new partitions."""
     partitions: list[NewPartition] = outputs.new_partitions()
     files = new_files(table, published, next(iter(outputs.used), ()), replaced=overwrite)
     if table.kind is TableKind.PLAIN:

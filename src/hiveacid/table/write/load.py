@@ -1,9 +1,10 @@
-"""LOAD DATA [LOCAL] INPATH … [OVERWRITE] INTO TABLE: files as they are, in a delta or base of their own.
+"""LOAD DATA [LOCAL] INPATH … [OVERWRITE] INTO TABLE: adds files unchanged, in a new delta or base.
 
 The rules are those of Hive 4.0.1. In a full ACID table files are renamed ``000000_0``, ``000001_0`` … in the order of
 their names, which determines their row ids. In other tables they keep their names. LOCAL copies files. Otherwise files
-are moved: they get a second name before the commit and lose the first one after it. Bucketed tables, partitioned ones
-without a partition, and directories with sub-directories are read and inserted instead; their files stay.
+are moved: they are linked before the commit, and the old names are removed after it. For bucketed tables, partitioned
+tables without a PARTITION clause, and directories with sub-directories, the rows are read and inserted instead. Their
+files stay.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class LoadOptions:
 def load(
     context: Context, name: TableName, path: str, options: LoadOptions, joined: Transaction | None
 ) -> WriteReport:
-    """Load the files of a path. Nothing of it is visible, and no source gone, before the commit.
+    """Load the files of a path. Before the commit no row is visible and no source file is removed.
 
     Raises InvalidPathError, FileFormatMismatchError, AcidFileLoadError, SchemaMismatchError.
     """
@@ -92,7 +93,7 @@ def load(
     kind = flat.writer_format(table)
     summaries = {file.path: _check_format(context, table, file, kind) for file in found.files}
     inserts = found.nested or table.bucketing is not None or len(static) < len(table.partition_columns)
-    # each file becomes a bucket of its own, and row ids name no more of them
+    # each file becomes a bucket of its own, and a row id has room for no more buckets
     most = 1 if context.single_bucket(table) else MAX_BUCKET + 1
     inserts = inserts or (table.kind is TableKind.FULL_ACID and len(found.files) > most)
     if not options.local and not inserts:
@@ -146,7 +147,7 @@ def _require_columns(
 
 
 def _require_movable(context: Context, files: Sequence[SourceFile]) -> None:
-    """Refuse files that belong to a transactional table, and places where nothing can be removed."""
+    """Refuse files that belong to a transactional table, and directories from which files cannot be removed."""
     for other in all_tables(context):
         if other.kind is TableKind.PLAIN:
             continue
@@ -174,7 +175,7 @@ def _insert(
     options: LoadOptions,
     txn: Transaction,
 ) -> WriteReport:
-    """Read the files as a plain table's, partition columns without a value last, and insert their rows."""
+    """Read the files like those of a plain table, with dynamic partition columns last, and insert their rows."""
     dynamic = tuple(c for c in table.partition_columns if c.name not in static)
     root = _common_root(files)
     plain = replace(

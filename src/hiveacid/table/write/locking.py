@@ -19,6 +19,6 @@ def overwriting_lock(settings: Settings) -> LockType:
 
 def appending_lock(settings: Settings) -> LockType:
     """Return the lock type of INSERT INTO and of streams into a transactional table."""
-    # SHARED_READ lets EXCL_WRITE pass, and rows beside an overwrite of a higher write id would be lost
+    # SHARED_READ does not block EXCL_WRITE; the rows would be lost below an overwrite with a higher write id
     exclusive = settings.get(keys.XLOCK_WRITE) and settings.get(keys.XLOCK_OVERWRITE)
     return LockType.SHARED_READ if exclusive else LockType.SHARED_WRITE

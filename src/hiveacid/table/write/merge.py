@@ -1,4 +1,4 @@
-"""MERGE: a builder that ends in one statement."""
+"""MERGE: a builder that collects clauses and runs as one statement."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from hiveacid.transactions.transaction import Transaction
 
 LARGE = 32 << 20
-"""Bytes of the target's files from which on it is filtered by the source before both are joined: two jobs more."""
+"""Size in bytes from which the target is filtered by the source before the join, which takes two more Spark jobs."""
 Values = Mapping[str, Expression]
 
 
 def is_exclusive(context: Context, *, inserts: bool) -> bool:
-    """Tell whether a MERGE keeps others of its kind out from before its snapshot: two could insert the same key."""
+    """Tell whether a MERGE locks out other MERGEs before its snapshot, since two could insert the same key."""
     return inserts and context.settings.get(keys.XLOCK_MERGE_INSERT)
 
 
 @dataclass(frozen=True)
 class Merge:
-    """A MERGE in the making: add clauses, then `execute`. The first clause that holds for a row acts on it.
+    """A prepared MERGE: add clauses, then `execute`. The first clause whose condition holds for a row is applied.
 
-    Target and source are known under ``target_alias`` and ``source_alias`` in all expressions.
+    Expressions refer to target and source by ``target_alias`` and ``source_alias``.
     """
 
     context: Context
@@ -53,7 +53,7 @@ class Merge:
     clauses: tuple[WhenClause, ...] = ()
 
     def when_matched_update(self, values: Values | None = None, condition: Expression | None = None) -> Merge:
-        """Update a matched row; without ``values`` every column that the source has too."""
+        """Update a matched row; without ``values`` all columns that the source also has."""
         return self._with(WhenClause(MatchKind.MATCHED, Action.UPDATE, condition, values))
 
     def when_matched_delete(self, condition: Expression | None = None) -> Merge:
@@ -99,7 +99,7 @@ class Merge:
     def _sides(
         self, table: TableDefinition, txn: Transaction, plan: MergePlan
     ) -> tuple[DataFrame, DataFrame]:
-        """Return target and source to be joined: of a large target only what the source may match."""
+        """Return target and source for the join; a large target is reduced to rows that the source may match."""
         context = self.context
         found = list_snapshot(context, table, txn)
         rows = scan_snapshot(context, table, txn, found, changing=True)
@@ -137,7 +137,7 @@ class Merge:
 
 
 def _defaulted_columns(table: TableDefinition, clauses: Sequence[WhenClause]) -> set[str]:
-    """Return the columns that some clause sets to their default: not named by an INSERT, or by the word DEFAULT."""
+    """Return the columns that a clause sets to their default: those that an INSERT omits or that have DEFAULT."""
     names = {column.name for column in (*table.columns, *table.partition_columns)}
     found: set[str] = set()
     for clause in clauses:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def staging(context: Context, table: TableDefinition, txn: Transaction) -> Iterator[str]:
-    """Give a hidden directory below the table and remove it afterwards, whatever happened."""
+    """Yield the path of a new hidden directory below the table, and always delete it at the end."""
     directory = new_staging_directory(table.location, txn.txn_id)
     try:
         yield directory
@@ -41,8 +41,8 @@ def known_partitions(
 ) -> dict[PartitionValues, Partition]:
     """Return the partitions that rows may be written to, by value.
 
-    Raises UnsupportedFeatureError where one has a name that its own value would not get (taken over from
-    another engine): rows of it would go elsewhere.
+    Raises UnsupportedFeatureError if the name of one differs from the name that hiveacid gives its value (in a table
+    adopted from another engine). Its rows would be written to a different partition.
     """
     known = {partition.values: partition for partition in partitions_of(context, table, txn) or ()}
     for values in known:
@@ -57,7 +57,7 @@ def known_partitions(
 
 @dataclass
 class OutputDirectories:
-    """Directories of one statement, by row kind and partition; remembers partitions that are new."""
+    """Directories of one statement, by row kind and partition; it also collects new partitions."""
 
     context: Context
     table: TableDefinition
@@ -81,9 +81,9 @@ class OutputDirectories:
         return where
 
     def directory(self, kind: StagedKind, values: PartitionValues) -> str:
-        """Return the directory that rows of a kind go to.
+        """Return the directory for rows of a kind in a partition.
 
-        Raises UnsupportedFeatureError where the same transaction has overwritten the partition.
+        Raises UnsupportedFeatureError if the same transaction has overwritten the partition.
         """
         self.txn.require_not_overwritten(self.table.name, [values])
         if self.overwrite:
@@ -96,15 +96,15 @@ class OutputDirectories:
         return directory
 
     def require_not_overtaken(self) -> None:
-        """Check all places that were used (:func:`require_not_overtaken`)."""
+        """Check all locations that were used (:func:`require_not_overtaken`)."""
         used = [self.table.location] if not self.table.partition_columns else list(self.used.values())
         require_not_overtaken(self.context, self.table, self.txn, self.write_id, used)
 
     def remove(self) -> None:
         """Delete the files that an aborted statement published; no reader sees them, but they take space.
 
-        Not where the table was dropped and created again since: its write ids begin at 1 again, so that directories of
-        the new one may have the same names.
+        If the table was dropped and created again since, nothing is deleted. Write ids of the new table begin at 1
+        again, so its directories may have the same names.
         """
         now = self.context.catalog.get_table(self.table.name)
         if now is not None and now.created_at != self.table.created_at:
@@ -152,7 +152,7 @@ def change_statement_ids(txn: Transaction, level: LayoutLevel, *, mixed: bool) -
 def written_partitions(
     table: TableDefinition, published: PublishedFiles, operations: dict[StagedKind, Operation]
 ) -> list[Written]:
-    """Say what was written where, for the store's conflict detection."""
+    """Return the written partitions with their operations, for the store's conflict detection."""
     return sorted(
         {
             Written(table.name, partition_name(table, values), operations[kind])
@@ -165,7 +165,7 @@ def written_partitions(
 def new_files(
     table: TableDefinition, published: PublishedFiles, fixed: PartitionValues = (), *, replaced: bool = False
 ) -> list[NewFiles]:
-    """Say which files came where; ``fixed``: the values of the one partition of a statement that names it."""
+    """Return the new files by partition; ``fixed``: values of the partition that the statement names, if any."""
     return [
         NewFiles(table.name, values or fixed, paths, replaced) for values, paths in published.paths.items()
     ]
@@ -191,7 +191,7 @@ class PlainFileNames:
 
 
 def existing_names(context: Context, directory: str) -> set[str]:
-    """Return the names in a directory; none where it is not there."""
+    """Return the names in a directory; none if it does not exist."""
     if not context.fs.exists(directory):
         return set()
     return {entry.path.partition("/")[0] for entry in context.fs.list_tree(directory)}

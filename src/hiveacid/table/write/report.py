@@ -1,4 +1,4 @@
-"""Result of a write, as statements return it."""
+"""Result of a writing statement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WriteReport:
-    """Rows by what happened to them, the write id (None: nothing was written), and how often it was retried."""
+    """Numbers of inserted, updated and deleted rows, the write id (None: nothing was written), number of retries."""
 
     inserted: int = 0
     updated: int = 0
@@ -24,7 +24,7 @@ class WriteReport:
     bytes: int = field(default=0, compare=False)
 
     def summary(self, operation: str, statement: str | None) -> OperationSummary:
-        """Return what a table's history keeps of it."""
+        """Return the summary for the table's history."""
         text = None if statement is None else statement[:LONGEST_STATEMENT]
         return OperationSummary(
             operation, text, self.inserted, self.updated, self.deleted, self.files, self.bytes
@@ -32,5 +32,5 @@ class WriteReport:
 
     @property
     def affected(self) -> int:
-        """All rows that were inserted, updated or deleted."""
+        """Number of rows that were inserted, updated or deleted."""
         return self.inserted + self.updated + self.deleted

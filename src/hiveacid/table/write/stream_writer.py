@@ -1,4 +1,4 @@
-"""Batches of a streaming query into a table, each exactly once: what ``foreachBatch`` calls."""
+"""Writer for ``foreachBatch``, which writes each batch of a streaming query exactly once."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class StreamOptions:
 
 @dataclass
 class StreamWriter:
-    """Writes batches of one streaming query: call it with a frame and a batch id. One thread at a time."""
+    """Writer of the batches of one streaming query: call it with a frame and a batch id. Not for several threads."""
 
     context: Context
     stream: StreamKey
@@ -76,7 +76,7 @@ class StreamWriter:
     _busy: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        """Refuse what can't be before the query starts."""
+        """Check options and table before the query starts."""
         options = self.options
         if not options.merge_on and (options.change_type or options.sequence_by):
             raise ConfigError(
@@ -94,10 +94,12 @@ class StreamWriter:
             raise NoSuchColumnError(
                 f"{self.table} has no column {unknown[0]} to merge on; it has {', '.join(_names(table))}"
             )
-        self.context.store.stream_progress(self.stream)  # a store without streams refuses
+        self.context.store.stream_progress(
+            self.stream
+        )  # raises an error if the store does not support streams
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to travel to another process: Spark Connect would run the batches on the server."""
+        """Refuse pickling: Spark Connect would run the batches on the server."""
         raise UnsupportedFeatureError(
             'a stream_writer() stays in its process; on Spark Connect write by writeStream.format("hiveacid")'
         )
@@ -108,11 +110,11 @@ class StreamWriter:
         return self.stream.table
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Write a batch, unless the table has it.
+        """Write a batch, unless the table has it already.
 
         Raises StreamFencedError (another copy of the query has taken over), StreamCheckpointError (another
-        checkpoint), SchemaMismatchError, DataError, WriteConflictError after ``hive.txn.retrysnapshot.max.count``
-        more attempts. Then nothing of the batch is visible.
+        checkpoint), SchemaMismatchError, DataError, and WriteConflictError after
+        ``hive.txn.retrysnapshot.max.count`` retries. After an error no row of the batch is visible.
         """
         if not self._busy.acquire(blocking=False):
             raise ConfigError(f"stream {self.stream}: a writer belongs to one query; make one for each")
@@ -160,7 +162,7 @@ class StreamWriter:
         return self._progress
 
     def _add_columns(self, frame: DataFrame) -> None:
-        """Add columns that the feed has and the table has not; others may have added some at the same time."""
+        """Add columns of the feed that the table lacks; another writer may be adding columns at the same time."""
         if not self.options.merge_schema:
             return
         control = self._control()
@@ -174,7 +176,7 @@ class StreamWriter:
             alter(self.context, self.table, edit)
 
     def _control(self) -> list[str]:
-        """Return columns of the feed that say what to do with a row."""
+        """Return the columns of the feed that control a row's change (``change_type``, ``sequence_by``)."""
         named = (self.options.change_type, self.options.sequence_by)
         return [name.lower() for name in named if name is not None]
 
@@ -197,7 +199,7 @@ class StreamWriter:
         values = {name: f"s.{quote_name(name)}" for name in names}
         changed = {name: value for name, value in values.items() if name not in options.merge_on}
         if fixed - set(options.merge_on):
-            # A row may move to another partition or bucket, which no UPDATE does: the old one goes, a new one comes.
+            # A row may move to another partition or bucket, which UPDATE cannot do: delete it and insert it again.
             self._require_whole(table, names)
             merge = Merge(self.context, self.table, split_changes(changes), f"{same} AND s.{IS_DELETE}", txn)
             merge = merge.when_matched_delete().when_not_matched_insert(values, f"NOT s.{IS_DELETE}")
@@ -210,7 +212,7 @@ class StreamWriter:
         merge.execute()
 
     def _brought(self, table: TableDefinition, frame: DataFrame) -> list[str]:
-        """Return the table's columns that the feed brings. Raises SchemaMismatchError where it is another schema."""
+        """Return the table's columns that the feed has. Raises SchemaMismatchError if the schemas do not match."""
         have, names = [name.lower() for name in frame.columns], _names(table)
         control = self._control()
         needed = (*self.options.merge_on, *control, *(() if self.options.merge_schema else names))

@@ -1,4 +1,4 @@
-"""UPDATE and DELETE, and what they share with MERGE: locks, one job, publish, record, retry after a conflict."""
+"""UPDATE and DELETE, and the code shared with MERGE: lock, write in one job, publish, record, retry after a conflict."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SMALL = 4 << 20  # bytes of ORC that one task reads, sorts and writes sooner than several that shuffle
+_SMALL = (
+    4 << 20
+)  # bytes of ORC that one task reads, sorts and writes faster than several tasks with a shuffle
 
 
 def run_with_retry(
@@ -57,11 +59,11 @@ def run_with_retry(
     *,
     exclusive: bool = False,
 ) -> WriteReport:
-    """Run a changing statement under its lock; retry it with a fresh snapshot after a lost race.
+    """Run a changing statement under its lock; retry it with a new snapshot after a write conflict.
 
-    Retries happen for statements of their own only (``hive.txn.retrysnapshot.max.count``); inside of
-    ``acid.transaction()`` the WriteConflictError is the caller's. ``exclusive``: wait for other writers whatever
-    ``hive.txn.xlock.write`` says.
+    A statement in its own transaction is retried ``hive.txn.retrysnapshot.max.count`` times. Inside of
+    ``acid.transaction()`` the caller gets the WriteConflictError. ``exclusive``: wait for other writers even if
+    ``hive.txn.xlock.write`` is false.
     """
     attempts = 0 if joined is not None else context.settings.get(keys.RETRY_SNAPSHOT)
     for attempt in range(attempts + 1):
@@ -147,7 +149,7 @@ def delete(
 def _select_rows(
     context: Context, table: TableDefinition, txn: Transaction, where: Expression | None, alias: str | None
 ) -> tuple[DataFrame, int]:
-    """Return the rows that a condition selects, and the bytes that have to be read for them at most."""
+    """Return the rows that a condition selects, and the size in bytes of the files to read for them."""
     hint = where if isinstance(where, str) else None
     found = list_snapshot(context, table, txn, where=hint, alias=alias)
     frame = scan_snapshot(context, table, txn, found, changing=True)
@@ -155,7 +157,7 @@ def _select_rows(
 
 
 def _may_have_subquery(*expressions: Expression | None) -> bool:
-    """Tell whether expressions may read other tables, of whatever size."""
+    """Tell whether expressions may contain a subquery, which could read other tables of any size."""
     return any(
         expression is not None and not (isinstance(expression, str) and "select" not in expression.lower())
         for expression in expressions
@@ -163,7 +165,7 @@ def _may_have_subquery(*expressions: Expression | None) -> bool:
 
 
 def check_assignments(table: TableDefinition, assignments: Mapping[str, Expression]) -> dict[str, Expression]:
-    """Return assignments by lower-case column; refuse what Hive refuses (10292, 10302) and unknown columns."""
+    """Return assignments by lower-case column; refuse unknown columns and those that Hive refuses (10292, 10302)."""
     if not assignments:
         raise ConfigError("UPDATE sets no column")
     given: object = assignments
