@@ -132,6 +132,11 @@ class Partition:
     location: str
     properties: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Return the values that identify the partition: None and the empty text are the default partition."""
+        return tuple(value or DEFAULT_PARTITION for value in self.values)
+
 
 @dataclass(frozen=True)
 class ViewDefinition:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hiveacid.core.compaction.queue import Compaction, CompactionRequest, Service
+from hiveacid.core.compaction.queue import CompactionRequest, Service
 from hiveacid.core.model import (
     LAST_SEED,
     DatabaseDefinition,
     Partition,
     TableDefinition,
     TableName,
-    ViewDefinition,
     WriteId,
 )
 from hiveacid.core.transactions.commits import TableOperation
 from hiveacid.core.transactions.locks import LockComponent
-from hiveacid.core.transactions.states import CompactionState
 from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import CatalogError, ConfigError, TransactionStateError
 from hiveacid.ports.catalog import CatalogChanges
@@ -200,16 +198,6 @@ def service(one: Service) -> Service:
     return one
 
 
-def is_superseded(one: Compaction, succeeded: Iterable[str], oldest: int) -> bool:
-    """Tell whether an ended job is older than ``oldest`` (ms) and a later success has made it meaningless.
-
-    ``succeeded``: kinds of later jobs of the same place that succeeded (``PurgeCompactionHistoryFunction``).
-    """
-    if one.state == CompactionState.SUCCEEDED or (one.ended or 0) >= oldest:
-        return False
-    return any(kind != "minor" or one.request.kind == "minor" for kind in succeeded)
-
-
 def database(definition: DatabaseDefinition) -> DatabaseDefinition:
     """Return a database definition; CatalogError for an impossible name or location."""
     database_name(definition.name)
@@ -221,12 +209,6 @@ def table(definition: TableDefinition) -> TableDefinition:
     """Return a table definition; CatalogError for an impossible name or location."""
     table_name(definition.name)
     require_storable("the location of the table", definition.location)
-    return definition
-
-
-def view(definition: ViewDefinition) -> ViewDefinition:
-    """Return a view; CatalogError for an impossible name."""
-    table_name(definition.name)
     return definition
 
 

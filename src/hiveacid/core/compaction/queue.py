@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.transactions.states import CompactionState
 
 DEFAULT_POOL = "default"
 """The pool of compaction jobs that name none."""
@@ -102,3 +105,42 @@ def is_covered(done: str, wanted: str) -> bool:
     delay a major compaction, too.
     """
     return done == wanted or (done, wanted) == ("major", "minor")
+
+
+def list_changed_partitions(
+    changed: Mapping[tuple[TableName, str | None], int],
+    aborted: Mapping[tuple[TableName, str | None], Sequence[int]],
+) -> tuple[ChangedPartition, ...]:
+    """Return the partitions with a commit or aborted transactions, by name; the values are times."""
+    partitions = sorted({*changed, *aborted}, key=lambda partition: (partition[0], partition[1] or ""))
+    return tuple(
+        ChangedPartition(*partition, changed.get(partition), tuple(sorted(aborted.get(partition, ()))))
+        for partition in partitions
+    )
+
+
+def list_surplus_jobs(ended: Iterable[Compaction], limits: Mapping[str, int], oldest: int) -> tuple[int, ...]:
+    """Return the ids of the jobs that the history need not keep (``PurgeCompactionHistoryFunction``).
+
+    ``ended``: newest first. ``limits``: how many jobs of each state a partition keeps. A failure that ended before
+    ``oldest`` (ms) is dropped if a later job of the same or a stronger kind succeeded.
+    """
+    counts: dict[tuple[TableName, str | None, str], int] = defaultdict(int)
+    succeeded: dict[tuple[TableName, str | None], set[str]] = defaultdict(set)
+    surplus: list[int] = []
+    for job in ended:
+        partition = job.request.table, job.request.partition
+        counts[*partition, job.state] += 1
+        if job.state == CompactionState.SUCCEEDED:
+            succeeded[partition].add(job.request.kind)
+        if counts[*partition, job.state] > limits[job.state] or _is_superseded(
+            job, succeeded[partition], oldest
+        ):
+            surplus.append(job.id)
+    return tuple(surplus)
+
+
+def _is_superseded(job: Compaction, succeeded: Iterable[str], oldest: int) -> bool:
+    if job.state == CompactionState.SUCCEEDED or (job.ended or 0) >= oldest:
+        return False
+    return any(kind != "minor" or job.request.kind == "minor" for kind in succeeded)

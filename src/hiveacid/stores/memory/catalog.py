@@ -19,7 +19,7 @@ from hiveacid.core.schema.locations import is_same_location, overlap
 from hiveacid.core.transactions.commits import CommitRecord, OperationSummary
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.memory.state import MemoryBase, partition_key, synchronized
+from hiveacid.stores.memory.state import MemoryBase, synchronized
 
 
 class MemoryCatalog(MemoryBase):
@@ -98,7 +98,7 @@ class MemoryCatalog(MemoryBase):
     @synchronized
     def create_view(self, view: ViewDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
-        checks.view(view)
+        checks.table_name(view.name)
         self._require_room(view.name)
         self._state.views[view.name] = view
 
@@ -106,7 +106,7 @@ class MemoryCatalog(MemoryBase):
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`."""
         checks.table_name(name)
-        checks.view(view)
+        checks.table_name(view.name)
         if name not in self._state.views:
             raise refusals.no_view(name)
         if view.name != name:
@@ -137,7 +137,7 @@ class MemoryCatalog(MemoryBase):
         checks.partitions(partitions)
         self._require_table(name)
         for partition in partitions:
-            self._state.partitions[name].setdefault(partition_key(partition), partition)
+            self._state.partitions[name].setdefault(partition.key, partition)
 
     @synchronized
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
@@ -145,7 +145,7 @@ class MemoryCatalog(MemoryBase):
         checks.partitions(partitions)
         self._require_table(name)
         for partition in partitions:
-            self._state.partitions[name].pop(partition_key(partition), None)
+            self._state.partitions[name].pop(partition.key, None)
 
     def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:  # noqa: ARG002 - the same for all
         """See :class:`hiveacid.ports.catalog.Catalog`: none, because CREATE TABLE refuses them."""
@@ -202,7 +202,7 @@ class MemoryCatalog(MemoryBase):
         """Return why one of the new partitions cannot be where its rows are, None if all can."""
         fresh: dict[tuple[TableName, tuple[str, ...]], Partition] = {}
         for new in changes.partitions:
-            key = partition_key(new.partition)
+            key = new.partition.key
             there = self._state.partitions.get(new.table, {}).get(key)
             there = there or fresh.setdefault((new.table, key), new.partition)
             if not is_same_location(there.location, new.partition.location):
@@ -220,7 +220,7 @@ class MemoryCatalog(MemoryBase):
         for new in changes.partitions:
             known = self._state.partitions.get(new.table)
             if known is not None:
-                known.setdefault(partition_key(new.partition), new.partition)
+                known.setdefault(new.partition.key, new.partition)
 
     def _purge(self, name: TableName) -> None:
         state = self._state

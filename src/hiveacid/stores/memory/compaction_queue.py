@@ -12,6 +12,8 @@ from hiveacid.core.compaction.queue import (
     CompactionRequest,
     Service,
     is_covered,
+    list_changed_partitions,
+    list_surplus_jobs,
 )
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.conflicts import Change
@@ -58,11 +60,7 @@ class MemoryCompactionQueue(MemoryBase):
                 }
                 for partition in traces or {None}:
                     aborted[table, partition].append(txn.ended)
-        places = sorted({*found, *aborted}, key=lambda place: (place[0], place[1] or ""))
-        return tuple(
-            ChangedPartition(*place, found.get(place), tuple(sorted(aborted.get(place, ()))))
-            for place in places
-        )
+        return list_changed_partitions(found, aborted)
 
     @synchronized
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
@@ -304,21 +302,9 @@ class MemoryCompactionQueue(MemoryBase):
         }
 
     def _prune_history(self) -> None:
-        """Keep the newest ended compactions of each table or partition and state.
-
-        Failures that are old and were followed by a success of the same or a stronger kind go, too.
-        """
-        seen: dict[tuple[TableName, str | None, str], int] = defaultdict(int)
-        succeeded: dict[tuple[TableName, str | None], set[str]] = defaultdict(set)
+        """Drop ended compactions that the history need not keep."""
         oldest = self._clock.now() - int(self._limits.history_timeout * 1000)
-        for number, job in sorted(self._state.compactions.items(), reverse=True):
-            place = (job.request.table, job.request.partition)
-            seen[*place, job.state] += 1
-            if job.state == CompactionState.SUCCEEDED:
-                succeeded[place].add(job.request.kind)
-            surplus = job.state in self._limits.history and (
-                seen[*place, job.state] > self._limits.history[job.state]
-                or checks.is_superseded(job, succeeded[place], oldest)
-            )
-            if surplus:
-                del self._state.compactions[number]
+        jobs = [job for _, job in sorted(self._state.compactions.items(), reverse=True)]
+        ended = [job for job in jobs if job.state in self._limits.history]
+        for compaction_id in list_surplus_jobs(ended, self._limits.history, oldest):
+            del self._state.compactions[compaction_id]

@@ -10,7 +10,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from hiveacid.core.compaction.queue import Compaction, Service
 from hiveacid.core.model import (
-    DEFAULT_PARTITION,
     DatabaseDefinition,
     LockId,
     Partition,
@@ -158,8 +157,3 @@ def synchronized(
             return verb(self, *args, **kwargs)
 
     return wrapped
-
-
-def partition_key(partition: Partition) -> tuple[str, ...]:
-    """Return what makes a partition the same one: its values; none and empty are the default partition."""
-    return tuple(value or DEFAULT_PARTITION for value in partition.values)

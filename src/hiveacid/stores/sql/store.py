@@ -14,8 +14,7 @@ from hiveacid.core.schema.constraints import Constraint
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
-from hiveacid.stores.sql.catalog.tables import Tables
-from hiveacid.stores.sql.catalog.views import Views
+from hiveacid.stores.sql.catalog.tables import SqlCatalog
 from hiveacid.stores.sql.compaction.candidates import ChangedPartitions
 from hiveacid.stores.sql.compaction.queue import CompactionQueue
 from hiveacid.stores.sql.database import Database
@@ -48,8 +47,7 @@ class SqlStore(
     CompactionQueue,
     ChangedPartitions,
     Services,
-    Tables,
-    Views,
+    SqlCatalog,
 ):
     """Implements :class:`hiveacid.ports.store.WarehouseStore` over one database.
 

@@ -228,11 +228,6 @@ def partition_of(raw: Any) -> Partition:
     )
 
 
-def raw_values(partition: Partition) -> list[str]:
-    """Return a partition's values as a metastore spells them; none and empty are the default partition."""
-    return [value or DEFAULT_PARTITION for value in partition.values]
-
-
 def raw_partition(table: Any, partition: Partition, now: int) -> Any:
     """Return a partition of a table (``Table``) as the metastore takes it; ``now`` in milliseconds."""
     of_table = table.sd
@@ -241,7 +236,7 @@ def raw_partition(table: Any, partition: Partition, now: int) -> Any:
     )
     storage.location = sent_location(partition.location)
     return protocol.Partition(
-        values=raw_values(partition),
+        values=list(partition.key),
         dbName=table.dbName,
         tableName=table.tableName,
         createTime=now // 1000,

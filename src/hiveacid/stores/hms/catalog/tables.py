@@ -201,14 +201,14 @@ class MetastoreCatalog:
 
     def create_view(self, view: ViewDefinition) -> None:
         """Raise AlreadyExistsError or NoSuchDatabaseError; UnsupportedFeatureError for columns without a name."""
-        checks.view(view)
+        checks.table_name(view.name)
         plain_table(view.name)
         self._require_database(view.name.database)
         self._create(definitions.raw_view(view), view.name, view.created_at)
 
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
         """Replace a view; a new name renames it."""
-        checks.view(view)
+        checks.table_name(view.name)
         plain_table(name)
         plain_table(view.name)
         self._require_database(view.name.database)
@@ -291,7 +291,7 @@ class MetastoreCatalog:
                 "drop_partition_with_environment_context",
                 name.database,
                 name.name,
-                definitions.raw_values(one),
+                list(one.key),
                 False,  # noqa: FBT003 - deleteData
                 _environment({}),
             )

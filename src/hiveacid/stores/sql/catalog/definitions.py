@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from hiveacid.core.model import (
-    DEFAULT_PARTITION,
     Bucketing,
     Column,
     DatabaseDefinition,
@@ -66,17 +65,9 @@ def partition_of(text: str) -> Partition:
     return Partition(tuple(fields["values"]), fields["location"], _pairs(fields["properties"]))
 
 
-def partition_order(partition: Partition) -> tuple[str, ...]:
-    """Return what partitions are sorted by, and what makes one the same: its values.
-
-    None and the empty text are the default partition.
-    """
-    return tuple(value or DEFAULT_PARTITION for value in partition.values)
-
-
 def partition_digest(partition: Partition) -> str:
     """Return a key of bounded length for a partition."""
-    return hashlib.sha256(json.dumps(partition_order(partition)).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(partition.key).encode()).hexdigest()
 
 
 def _pairs(pairs: list[list[str]]) -> tuple[tuple[str, str], ...]:

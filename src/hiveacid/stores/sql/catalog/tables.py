@@ -1,4 +1,4 @@
-"""Databases, tables and partitions, and the catalog changes of a commit."""
+"""Databases, tables, partitions and views, and the catalog changes of a commit. Tables and views share one name space."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
-from hiveacid.core.model import DatabaseDefinition, Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.model import (
+    DatabaseDefinition,
+    Partition,
+    TableDefinition,
+    TableKind,
+    TableName,
+    ViewDefinition,
+)
 from hiveacid.core.schema.locations import is_same_location, overlap
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import checks, refusals
@@ -15,9 +22,9 @@ from hiveacid.stores.sql.catalog.definitions import (
     database_of,
     partition_digest,
     partition_of,
-    partition_order,
     table_of,
     to_text,
+    view_of,
 )
 from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.idempotency import write_exactly_once
@@ -38,14 +45,13 @@ from hiveacid.stores.sql.schema import (
 from hiveacid.stores.sql.transactions import commit_records
 
 _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
-_TABLE = select(tables.c.definition).where(
-    tables.c.database_name == bindparam("database"), tables.c.name == bindparam("name")
-)
-_VIEW = select(views.c.name).where(
-    views.c.database_name == bindparam("database"), views.c.name == bindparam("name")
+_TABLE, _VIEW = (
+    select(kind.c.definition).where(
+        kind.c.database_name == bindparam("database"), kind.c.name == bindparam("name")
+    )
+    for kind in (tables, views)
 )
 _ALL_TABLES = select(tables.c.definition).order_by(tables.c.database_name, tables.c.name)
-_TABLES = select(tables.c.name).where(tables.c.database_name == bindparam("database"))
 _PARTITIONS = select(partitions.c.definition).where(
     partitions.c.database_name == bindparam("database"), partitions.c.table_name == bindparam("name")
 )
@@ -55,8 +61,8 @@ def _place(name: TableName) -> dict[str, str]:
     return {"database": name.database, "name": name.name}
 
 
-class Tables(SqlBase):
-    """Verbs of :class:`hiveacid.ports.catalog.Catalog` about databases, tables and partitions."""
+class SqlCatalog(SqlBase):
+    """Implements :class:`hiveacid.ports.catalog.Catalog`."""
 
     def create_database(self, database: DatabaseDefinition) -> None:
         """Create a database."""
@@ -75,7 +81,7 @@ class Tables(SqlBase):
         checks.database_name(name)
 
         def work(connection: Connection) -> None:
-            require_database(connection, name)
+            _require_database(connection, name)
             count = sum(
                 connection.scalar(select(func.count()).select_from(kind).where(kind.c.database_name == name))
                 or 0
@@ -112,9 +118,7 @@ class Tables(SqlBase):
 
         def work(connection: Connection) -> None:
             _require_table(connection, name)
-            connection.execute(
-                delete(tables).where(tables.c.database_name == name.database, tables.c.name == name.name)
-            )
+            connection.execute(delete(tables).where(*_is_named(tables, name)))
             _purge(connection, name)
 
         write_exactly_once(self._database, work)
@@ -127,15 +131,7 @@ class Tables(SqlBase):
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Return the names, sorted."""
-        checks.database_name(database)
-
-        def work(connection: Connection) -> tuple[str, ...]:
-            found = tuple(sorted(connection.scalars(_TABLES, {"database": database})))
-            if not found:
-                require_database(connection, database)
-            return found
-
-        return self._database.read(work)
+        return self._list_names(tables, database)
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """Replace a definition; a new name goes everywhere the old one stood."""
@@ -146,7 +142,7 @@ class Tables(SqlBase):
         def work(connection: Connection) -> None:
             old = _require_table(connection, name)
             if new != name:
-                require_free_name(self._database, connection, new)
+                _require_free_name(self._database, connection, new)
                 _purge(connection, new)
                 _rename(connection, name, new)
             _replace(self._database, connection, old, table)
@@ -186,19 +182,93 @@ class Tables(SqlBase):
                 _require_table(connection, name)
             return found
 
-        return tuple(sorted(self._database.read(work), key=partition_order))
+        return tuple(sorted(self._database.read(work), key=lambda partition: partition.key))
+
+    def get_view(self, name: TableName) -> ViewDefinition | None:
+        """Return a view or None."""
+        checks.table_name(name)
+        text = self._database.read(lambda connection: connection.scalar(_VIEW, _place(name)))
+        return None if text is None else view_of(text)
+
+    def list_views(self, database: str) -> tuple[str, ...]:
+        """Return the names, sorted."""
+        return self._list_names(views, database)
+
+    def create_view(self, view: ViewDefinition) -> None:
+        """Create a view."""
+        checks.table_name(view.name)
+
+        def work(connection: Connection) -> None:
+            _require_free_name(self._database, connection, view.name)
+            _insert_definition(connection, views, view)
+
+        write_exactly_once(self._database, work)
+
+    def alter_view(self, name: TableName, view: ViewDefinition) -> None:
+        """Replace a view, its name too."""
+        checks.table_name(name)
+        checks.table_name(view.name)
+
+        def work(connection: Connection) -> None:
+            _require_view(connection, name)
+            if view.name != name:
+                _require_free_name(self._database, connection, view.name)
+            _update_definition(connection, views, name, view)
+
+        write_exactly_once(self._database, work)
+
+    def drop_view(self, name: TableName) -> None:
+        """Drop a view."""
+        checks.table_name(name)
+
+        def work(connection: Connection) -> None:
+            _require_view(connection, name)
+            connection.execute(delete(views).where(*_is_named(views, name)))
+
+        write_exactly_once(self._database, work)
+
+    def _list_names(self, kind: Table, database: str) -> tuple[str, ...]:
+        checks.database_name(database)
+        statement = select(kind.c.name).where(kind.c.database_name == database)
+
+        def work(connection: Connection) -> tuple[str, ...]:
+            names = tuple(sorted(connection.scalars(statement)))
+            if not names:
+                _require_database(connection, database)
+            return names
+
+        return self._database.read(work)
+
+
+def _is_named(kind: Table, name: TableName) -> tuple[ColumnElement[bool], ...]:
+    return kind.c.database_name == name.database, kind.c.name == name.name
+
+
+def _insert_definition(
+    connection: Connection, kind: Table, definition: TableDefinition | ViewDefinition
+) -> None:
+    name = definition.name
+    row = {"database_name": name.database, "name": name.name, "definition": to_text(definition)}
+    connection.execute(insert(kind), row)
+
+
+def _update_definition(
+    connection: Connection, kind: Table, old: TableName, definition: TableDefinition | ViewDefinition
+) -> None:
+    new = definition.name
+    values = {"database_name": new.database, "name": new.name, "definition": to_text(definition)}
+    connection.execute(update(kind).where(*_is_named(kind, old)).values(values))
 
 
 def _create_table(database: Database, connection: Connection, definition: TableDefinition) -> None:
     """Create a table where no other one is: two that are created at once would not see each other's place."""
-    require_free_name(database, connection, definition.name)
+    _require_free_name(database, connection, definition.name)
     for text in connection.scalars(_ALL_TABLES):
         other = table_of(text)
         if overlap(definition.location, other.location):
             raise refusals.location_taken(definition.location, other.name, other.location)
     name = definition.name
-    row = {"database_name": name.database, "name": name.name, "definition": to_text(definition)}
-    connection.execute(insert(tables), row)
+    _insert_definition(connection, tables, definition)
     if definition.kind is not TableKind.PLAIN:
         commit_records.start_history(connection, name, "CREATE TABLE", database.now())
 
@@ -206,14 +276,9 @@ def _create_table(database: Database, connection: Connection, definition: TableD
 def _replace(
     database: Database, connection: Connection, old: TableDefinition, definition: TableDefinition
 ) -> None:
-    name, new = old.name, definition.name
     if old.kind is TableKind.PLAIN and definition.kind is not TableKind.PLAIN:
-        commit_records.start_history(connection, new, "CONVERT", database.now())
-    connection.execute(
-        update(tables)
-        .where(tables.c.database_name == name.database, tables.c.name == name.name)
-        .values(database_name=new.database, name=new.name, definition=to_text(definition))
-    )
+        commit_records.start_history(connection, definition.name, "CONVERT", database.now())
+    _update_definition(connection, tables, old.name, definition)
 
 
 _ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_partitions, streams, commits)
@@ -331,16 +396,21 @@ def _require_table(connection: Connection, name: TableName) -> TableDefinition:
     return table_of(text)
 
 
-def require_database(connection: Connection, name: str) -> None:
+def _require_view(connection: Connection, name: TableName) -> None:
+    if connection.scalar(_VIEW, _place(name)) is None:
+        raise refusals.no_view(name)
+
+
+def _require_database(connection: Connection, name: str) -> None:
     """Raise NoSuchDatabaseError unless there is such a database."""
     if connection.scalar(_DATABASE, {"name": name}) is None:
         raise refusals.no_database(name)
 
 
-def require_free_name(database: Database, connection: Connection, name: TableName) -> None:
+def _require_free_name(database: Database, connection: Connection, name: TableName) -> None:
     """Raise unless the name is free for a table or view; it stays free until this database transaction ends."""
     database.dialect.serialise(connection, {"locations": True})
-    require_database(connection, name.database)
+    _require_database(connection, name.database)
     if connection.scalar(_TABLE, _place(name)) is not None:
         raise refusals.table_exists(name)
     if connection.scalar(_VIEW, _place(name)) is not None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from sqlalchemy import BigInteger, Connection, and_, bindparam, func, insert, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
-from hiveacid.core.compaction.queue import ChangedPartition
+from hiveacid.core.compaction.queue import ChangedPartition, list_changed_partitions
 from hiveacid.core.model import TableName
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import ABORTED, COMMITTED, changed_partitions, txns, write_ids, written
@@ -66,11 +66,7 @@ class ChangedPartitions(SqlBase):
             aborted: dict[tuple[TableName, str | None], list[int]] = defaultdict(list)
             for row in connection.execute(_ABORTS):
                 aborted[TableName(row.database_name, row.table_name), row.partition_name].append(row.ended)
-            places = sorted({*changed, *aborted}, key=lambda place: (place[0], place[1] or ""))
-            return tuple(
-                ChangedPartition(*place, changed.get(place), tuple(sorted(aborted.get(place, ()))))
-                for place in places
-            )
+            return list_changed_partitions(changed, aborted)
 
         return self._database.read(work)
 

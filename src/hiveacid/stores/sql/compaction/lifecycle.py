@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, or_, select
 
+from hiveacid.core.compaction.queue import list_surplus_jobs
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import COMPACTION, CompactionState, fire
-from hiveacid.stores import checks
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.compaction.job_rows import ALL, compaction_from_row, requeued_columns, update_job
 from hiveacid.stores.sql.database import chunks
@@ -77,20 +76,9 @@ _ABANDONED = ALL.where(
 
 def prune_history(connection: Connection, limits: Limits, now: int | None) -> None:
     """Keep the newest ended jobs of each table or partition and state, failures only until they are outlived."""
-    seen: dict[tuple[object, ...], int] = defaultdict(int)
-    succeeded: dict[tuple[object, ...], set[str]] = defaultdict(set)
     oldest = int(connection.scalar(select(NOW), {"now": now}) or 0) - int(limits.history_timeout * 1000)
-    surplus = []
-    for row in connection.execute(_ENDED, {"states": list(limits.history)}).mappings():
-        one = compaction_from_row(row)
-        place = (one.request.table, one.request.partition)
-        seen[*place, one.state] += 1
-        if one.state == CompactionState.SUCCEEDED:
-            succeeded[place].add(one.request.kind)
-        if seen[*place, one.state] > limits.history[one.state] or checks.is_superseded(
-            one, succeeded[place], oldest
-        ):
-            surplus.append(one.id)
+    rows = connection.execute(_ENDED, {"states": list(limits.history)}).mappings()
+    surplus = list_surplus_jobs(map(compaction_from_row, rows), limits.history, oldest)
     for some in chunks(surplus):
         connection.execute(delete(compactions).where(compactions.c.id.in_(some)))
 
