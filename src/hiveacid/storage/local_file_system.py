@@ -318,11 +318,6 @@ def local_path(path: str) -> str:
     return os.path.normpath("/" + plain.lstrip("/"))
 
 
-def real_local_path(path: str) -> str:
-    """Return a path with every symbolic link resolved, so that a directory has only one path."""
-    return os.path.realpath(local_path(path))
-
-
 @contextmanager
 def _storage_errors(verb: str, path: str) -> Iterator[None]:
     try:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from hiveacid.errors import StorageError, UnsupportedFeatureError
-from hiveacid.storage.local_file_system import local_path, real_local_path
+from hiveacid.storage.local_file_system import local_path
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _FILE = re.compile(r"file:", re.IGNORECASE)
@@ -71,7 +71,7 @@ def absolute(path: str) -> str:
 def real_path(path: str) -> str:
     """Return a path with every symbolic link resolved, so that a directory has only one path."""
     if is_local(path):
-        return real_local_path(path)
+        return os.path.realpath(local_path(path))
     uri = parse_uri(path)
     return str(StorageUri("s3a", uri.authority, uri.path) if uri.scheme in S3 else uri)
 

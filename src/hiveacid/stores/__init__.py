@@ -6,7 +6,8 @@
 
 Each adapter implements :class:`hiveacid.ports.store.WarehouseStore` in one class and passes
 ``tests/support/contract/suites.py``. ``checks`` validates arguments before a store looks at its state, ``refusals``
-words the errors, and ``limits`` holds the settings that a store applies: all stores share them.
+words the errors, and ``limits`` holds the settings that a store applies: all stores share them. ``own_store`` has the
+verbs that are the same in ``memory`` and ``sql``.
 
 Invariants: the rules (lock compatibility, write conflicts, state transitions) are those of :mod:`hiveacid.core`.
 No store decides from its own memory what another client may have changed.

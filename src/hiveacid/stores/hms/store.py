@@ -109,9 +109,9 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             answer = self.lock(txn_id, start.locks) if start.locks else None
             if answer is not None and answer.state is LockState.WAITING:
                 changing = any(one.operation in CONFLICTING_OPERATIONS for one in start.locks)
-                return Begun(
-                    txn_id, answer, before=self._committed_write_ids(start.tables) if changing else {}
-                )
+                if not (changing and start.tables):
+                    return Begun(txn_id, answer)
+                return Begun(txn_id, answer, before=self.valid_write_ids(self.valid_txns(), start.tables))
             snapshot = self.take_snapshot(txn_id)
             lists = dict(self.valid_write_ids(snapshot, start.tables)) if start.tables else {}
             self.record_read_write_ids(txn_id, list(lists.values()))
@@ -121,9 +121,6 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             raise
         own = {name: _without_own_id(lists[name], one) for name, one in given.items() if name in lists}
         return Begun(txn_id, answer, snapshot, lists | own, given)
-
-    def _committed_write_ids(self, tables: Sequence[TableName]) -> Mapping[TableName, ValidWriteIdList]:
-        return self.valid_write_ids(self.valid_txns(), tables) if tables else {}
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. Raises UnsupportedFeatureError for too many ids (``seeding``)."""
@@ -291,7 +288,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         with self._guard:
             self._recorded_writes.pop(txn_id, None)
             self._plain_tables.pop(txn_id, None)
-        self._forget_job(txn_id)
+        self._running_jobs.pop(txn_id, None)
 
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:  # noqa: ARG002
         """See :class:`hiveacid.ports.transactions.TransactionPort`. Raises UnsupportedFeatureError: none are kept."""
@@ -384,7 +381,10 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
 
     def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
         """Raise UnsupportedFeatureError: the metastore's own cleaner does this."""
-        raise _cleaning_refused(f"{table}{f'/{partition}' if partition else ''} up to {up_to}")
+        place = f"{table}{f'/{partition}' if partition else ''} up to {up_to}"
+        raise UnsupportedFeatureError(
+            f"cleaning {place}: tables of a Hive Metastore are cleaned by its own cleaner"
+        )
 
     def housekeep(self) -> None:
         """Do nothing: the metastore does its own housekeeping."""
@@ -404,12 +404,6 @@ def _without_own_id(found: ValidWriteIdList, own: WriteId) -> ValidWriteIdList:
     top = WriteId(own - 1) if found.high_watermark == own else found.high_watermark
     still_open = tuple(one for one in found.open if one != own)
     return ValidWriteIdList(found.table, top, still_open, found.aborted)
-
-
-def _cleaning_refused(place: str) -> HiveAcidError:
-    return UnsupportedFeatureError(
-        f"cleaning {place}: tables of a Hive Metastore are cleaned by its own cleaner"
-    )
 
 
 def _streams_refused(stream: StreamKey) -> UnsupportedFeatureError:

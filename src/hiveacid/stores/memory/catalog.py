@@ -14,7 +14,6 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
-from hiveacid.core.schema.constraints import Constraint
 from hiveacid.core.schema.locations import is_same_location, overlap
 from hiveacid.core.transactions.commits import CommitRecord, OperationSummary
 from hiveacid.ports.catalog import CatalogChanges
@@ -146,10 +145,6 @@ class MemoryCatalog(MemoryBase):
         self._require_table(name)
         for partition in partitions:
             self._state.partitions[name].pop(partition.key, None)
-
-    def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:  # noqa: ARG002 - the same for all
-        """See :class:`hiveacid.ports.catalog.Catalog`: none, because CREATE TABLE refuses them."""
-        return ()
 
     @synchronized
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:

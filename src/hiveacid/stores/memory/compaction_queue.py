@@ -37,13 +37,6 @@ class MemoryCompactionQueue(MemoryBase):
         """See :class:`hiveacid.ports.store.StoreConnection`."""
         return self._clock.now()
 
-    def require_claimable_jobs(self) -> None:
-        """Do nothing: every worker may claim jobs."""
-
-    def maintained_by_hiveacid(self) -> bool:
-        """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        return True
-
     @synchronized
     def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""

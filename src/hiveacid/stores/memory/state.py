@@ -29,6 +29,7 @@ from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import refusals
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
+from hiveacid.stores.own_store import OwnStore
 
 _Args = ParamSpec("_Args")
 _Answer = TypeVar("_Answer")
@@ -133,7 +134,7 @@ class State:
         return txn
 
 
-class MemoryBase:
+class MemoryBase(OwnStore):
     """State, clock and limits that the parts of the reference store share."""
 
     def __init__(self, *, limits: Limits | None = None, clock: Clock | None = None) -> None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
+from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.commits import CommitRecord, OperationSummary, TableOperation, sort_commits
 from hiveacid.core.transactions.conflicts import Change, Conflict, conflict_message, first_conflict
 from hiveacid.core.transactions.locks import LockState
@@ -35,7 +34,6 @@ from hiveacid.ports.transactions import (
     Written,
 )
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.limits import Limits
 from hiveacid.stores.memory.catalog import MemoryCatalog
 from hiveacid.stores.memory.compaction_queue import MemoryCompactionQueue
 from hiveacid.stores.memory.locks import MemoryLocks
@@ -132,10 +130,6 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
                 if state in (TransactionState.COMMITTED, TransactionState.UNKNOWN)
             ),
         )
-
-    def txn_timeout(self) -> float | None:
-        """See :class:`hiveacid.ports.transactions.TransactionPort`: each transaction has the timeout of its client."""
-        return None
 
     @synchronized
     def commit_txn(
@@ -256,9 +250,6 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
 
     # --- write ids ----------------------------------------------------------------------------
 
-    def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
-        """Do nothing: the cleaner asks for open transactions."""
-
     @synchronized
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
         """See :class:`hiveacid.ports.write_ids.WriteIdPort`. All of them get one, or none."""
@@ -317,9 +308,6 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         for one in changes:
             change = Change(one.table, one.partition, one.operation.value)
             self._state.written.append(WrittenRow(txn_id, change))
-
-    def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
-        """Do nothing: DROP TABLE has forgotten the write ids of its name."""
 
     @synchronized
     def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
@@ -449,14 +437,6 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     def _left_something(row: WrittenRow, wrote: set[tuple[TxnId, TableName]]) -> bool:
         """Tell whether an aborted transaction may have left files where it wrote."""
         return row.change.operation == "c" or (row.txn_id, row.change.table) in wrote
-
-    def apply_settings(self, settings: Settings) -> None:
-        """See :class:`hiveacid.ports.store.StoreConnection`."""
-        self._limits = Limits.of(settings)
-
-    def layout_level(self) -> str | None:
-        """Return None: the settings choose the layout level."""
-        return None
 
     def close(self) -> None:
         """Nothing to close; here so that all stores end alike."""

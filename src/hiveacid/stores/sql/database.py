@@ -25,6 +25,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.limits import Limits
+from hiveacid.stores.own_store import OwnStore
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
 from hiveacid.stores.sql.store_url import parse_store_url
 
@@ -74,10 +75,6 @@ class Database:
     def __str__(self) -> str:
         """Return the URL without its password."""
         return str(self._address)
-
-    def use_full_retries(self) -> None:
-        """Retry up to TRIES times from now on: the database was reached once."""
-        self.tries = TRIES
 
     def now(self) -> int | None:
         """Return the time for a statement's parameter ``now``; None: the database's own time."""
@@ -229,7 +226,7 @@ class Database:
         )
 
 
-class SqlBase:
+class SqlBase(OwnStore):
     """Database, limits and clock that the parts of the SQL store share."""
 
     def __init__(self, database: Database, limits: Limits, clock: Clock) -> None:

@@ -11,6 +11,8 @@ The names follow Hive's metastore:
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, String, Table, literal_column
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -18,9 +20,13 @@ from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS
 
 METADATA = MetaData()
 
-txns = Table(
+
+def _table(name: str, *columns: Column[Any]) -> Table:
+    return Table(name, METADATA, *columns)
+
+
+txns = _table(
     "hiveacid_txns",
-    METADATA,
     Column("id", BigInteger, primary_key=True),
     Column("kind", String, nullable=False),
     Column("state", String, nullable=False),  # open, committed, aborted
@@ -39,9 +45,8 @@ txns = Table(
     Column("agent", String, nullable=False),
 )
 
-written = Table(
+written = _table(
     "hiveacid_written",
-    METADATA,
     Column("txn_id", BigInteger, nullable=False),
     Column("database_name", String, nullable=False),
     Column("table_name", String, nullable=False),
@@ -51,26 +56,23 @@ written = Table(
     Column("write_id", BigInteger),
 )
 
-write_ids = Table(
+write_ids = _table(
     "hiveacid_write_ids",
-    METADATA,
     Column("database_name", String, primary_key=True),
     Column("table_name", String, primary_key=True),
     Column("write_id", BigInteger, primary_key=True),
     Column("txn_id", BigInteger),  # none: an aborted id that another engine left
 )
 
-next_write_ids = Table(
+next_write_ids = _table(
     "hiveacid_next_write_ids",
-    METADATA,
     Column("database_name", String, primary_key=True),
     Column("table_name", String, primary_key=True),
     Column("next_id", BigInteger, nullable=False),
 )
 
-lock_requests = Table(
+lock_requests = _table(
     "hiveacid_lock_requests",
-    METADATA,
     Column("id", BigInteger, primary_key=True),
     Column("txn_id", BigInteger, ForeignKey("hiveacid_txns.id"), nullable=False),
     Column("state", String, nullable=False),  # ACQUIRED, WAITING
@@ -78,9 +80,8 @@ lock_requests = Table(
     Column("blocked_by", String),
 )
 
-lock_components = Table(
+lock_components = _table(
     "hiveacid_lock_components",
-    METADATA,
     Column("request_id", BigInteger, ForeignKey("hiveacid_lock_requests.id"), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("txn_id", BigInteger, nullable=False),
@@ -90,9 +91,8 @@ lock_components = Table(
     Column("partition_name", String),
 )
 
-compactions = Table(
+compactions = _table(
     "hiveacid_compactions",
-    METADATA,
     Column("id", BigInteger, primary_key=True),
     Column("database_name", String, nullable=False),
     Column("table_name", String, nullable=False),
@@ -122,9 +122,8 @@ compactions = Table(
 )
 
 # Where transactions wrote that housekeeping has dropped from ``written``: one row a table or partition.
-changed_partitions = Table(
+changed_partitions = _table(
     "hiveacid_changed_places",
-    METADATA,
     Column("database_name", String, nullable=False),
     Column("table_name", String, nullable=False),
     Column("partition_name", String),
@@ -132,9 +131,8 @@ changed_partitions = Table(
 )
 
 # One row a commit and table, and one of write id 0 where a table's time begins (``commits``).
-commits = Table(
+commits = _table(
     "hiveacid_commits",
-    METADATA,
     Column("database_name", String, primary_key=True),
     Column("table_name", String, primary_key=True),
     Column("write_id", BigInteger, primary_key=True),
@@ -147,9 +145,8 @@ commits = Table(
 )
 
 # How far streams have come, and who writes them: one row a stream.
-streams = Table(
+streams = _table(
     "hiveacid_streams",
-    METADATA,
     Column("database_name", String, primary_key=True),
     Column("table_name", String, primary_key=True),
     Column("digest", String, primary_key=True),  # of the query's name: it may be longer than a key may be
@@ -160,9 +157,8 @@ streams = Table(
     Column("writers", String, nullable=False),  # JSON: a list of pairs
 )
 
-services = Table(
+services = _table(
     "hiveacid_services",
-    METADATA,
     Column("name", String, primary_key=True),
     Column("kind", String, nullable=False),
     Column("pool", String),
@@ -171,39 +167,34 @@ services = Table(
     Column("last_seen", BigInteger, nullable=False),
 )
 
-counters = Table(
+counters = _table(
     "hiveacid_counters",
-    METADATA,
     Column("name", String, primary_key=True),
     Column("value", BigInteger, nullable=False),
 )
 
-databases = Table(
+databases = _table(
     "hiveacid_databases",
-    METADATA,
     Column("name", String, primary_key=True),
     Column("definition", String, nullable=False),  # JSON
 )
 
-tables = Table(
+tables = _table(
     "hiveacid_tables",
-    METADATA,
     Column("database_name", String, ForeignKey("hiveacid_databases.name"), primary_key=True),
     Column("name", String, primary_key=True),
     Column("definition", String, nullable=False),  # JSON
 )
 
-views = Table(
+views = _table(
     "hiveacid_views",
-    METADATA,
     Column("database_name", String, ForeignKey("hiveacid_databases.name"), primary_key=True),
     Column("name", String, primary_key=True),
     Column("definition", String, nullable=False),  # JSON
 )
 
-partitions = Table(
+partitions = _table(
     "hiveacid_partitions",
-    METADATA,
     Column("database_name", String, primary_key=True),
     Column("table_name", String, primary_key=True),
     Column("digest", String, primary_key=True),  # of the values: they may be longer than a key may be
@@ -211,14 +202,13 @@ partitions = Table(
 )
 
 # Marks of verbs that may not be carried out twice (``idempotency``); housekeeping drops the old ones.
-idempotency_marks = Table(
+idempotency_marks = _table(
     "hiveacid_done",
-    METADATA,
     Column("mark", String, primary_key=True),
     Column("at", BigInteger, nullable=False),
 )
 
-schema = Table("hiveacid_schema", METADATA, Column("version", Integer, primary_key=True))
+schema = _table("hiveacid_schema", Column("version", Integer, primary_key=True))
 
 # Written out, not bound: indexes on the few rows that are open or aborted serve literal texts only.
 OPEN: ColumnElement[str] = literal_column("'open'")

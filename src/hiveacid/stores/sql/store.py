@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy import URL, select
 
-from hiveacid.config import Settings
-from hiveacid.core.format.write_id_lists import ValidWriteIdList
-from hiveacid.core.model import TableDefinition, TableName, TxnId
-from hiveacid.core.schema.constraints import Constraint
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits import Limits
 from hiveacid.stores.sql.catalog.tables import SqlCatalog
 from hiveacid.stores.sql.compaction.candidates import ChangedPartitions
 from hiveacid.stores.sql.compaction.queue import CompactionQueue
-from hiveacid.stores.sql.database import Database
+from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
 from hiveacid.stores.sql.housekeeping import Housekeeping
 from hiveacid.stores.sql.migrations import migrate
@@ -78,19 +73,11 @@ class SqlStore(
         except BaseException:
             self._database.close()
             raise
-        self._database.use_full_retries()
+        self._database.tries = TRIES  # it was reached once
 
     def __repr__(self) -> str:
         """Return the URL without its password."""
         return f"SqlStore({str(self._database)!r})"
-
-    def apply_settings(self, settings: Settings) -> None:
-        """See :class:`hiveacid.ports.store.StoreConnection`."""
-        self._limits = Limits.of(settings)
-
-    def layout_level(self) -> str | None:
-        """Return None: the settings choose the layout level."""
-        return None
 
     def close(self) -> None:
         """Close the connections."""
@@ -102,24 +89,3 @@ class SqlStore(
         if own is not None:
             return own
         return int(self._database.read(lambda connection: connection.scalar(select(database_now()))) or 0)
-
-    def txn_timeout(self) -> float | None:
-        """Return None: each transaction has the timeout of its client."""
-        return None
-
-    def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
-        """Do nothing: the cleaner asks for open transactions."""
-
-    def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
-        """Do nothing: DROP TABLE has forgotten the write ids of its name."""
-
-    def require_claimable_jobs(self) -> None:
-        """Do nothing: every worker may claim jobs."""
-
-    def maintained_by_hiveacid(self) -> bool:
-        """Return True: hiveacid's initiator, workers and cleaner maintain the tables."""
-        return True
-
-    def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:  # noqa: ARG002 - the same for all
-        """Return none: CREATE TABLE refuses them."""
-        return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +77,7 @@ class MetastoreCatalog:
         """Drop an empty database; its directory stays."""
         plain_database(name)
         self._require_database(name)
-        tables = self._all_names(name)
+        tables = [table for kind in (MANAGED, EXTERNAL, *_VIEWS) for table in self._names(name, kind)]
         if tables:
             raise database_not_empty(name, len(tables))
         self.client.call("drop_database", name, False, False)  # noqa: FBT003 - neither data nor tables
@@ -322,14 +322,20 @@ class MetastoreCatalog:
         if definitions.remove_counts(raw, None if raw.partitionKeys else own):
             _retry_once(lambda: self._alter(name, raw, QUIET, own))
         if raw.partitionKeys:
-            found = self._raw_partitions(name, partitions)
+            found = (
+                fetch_partitions(self.client, name)
+                if partitions is None
+                else fetch_partitions_by_name(self.client, name, partitions)
+            )
             changed = [one for one in found if definitions.remove_counts(one, own)]
             self._alter_partitions(name, changed, own)
 
     def _alter_partitions(self, name: TableName, raws: Sequence[Any], write_id: WriteId | None) -> None:
         if not self.capabilities.requests:
             for raw in raws:
-                _retry_once(partial(self._alter_partition, name, raw))
+                call = "alter_partition_with_environment_context"
+                arguments = name.database, name.name, raw, _environment(QUIET)
+                _retry_once(partial(self.client.call, call, *arguments))
             return
         for start in range(0, len(raws), _MOST_ALTERED):
             request = protocol.AlterPartitionsRequest(
@@ -342,21 +348,8 @@ class MetastoreCatalog:
             )
             _retry_once(partial(self.client.call, "alter_partitions_req", request))
 
-    def _alter_partition(self, name: TableName, raw: Any) -> None:
-        self.client.call(
-            "alter_partition_with_environment_context", name.database, name.name, raw, _environment(QUIET)
-        )
-
-    def _raw_partitions(self, name: TableName, partitions: Sequence[str] | None) -> Iterable[Any]:
-        if partitions is None:
-            return fetch_partitions(self.client, name)
-        return fetch_partitions_by_name(self.client, name, partitions)
-
     def _names(self, database: str, kind: str) -> list[str]:
         return list(self.client.call("get_tables_by_type", database, "*", kind) or ())
-
-    def _all_names(self, database: str) -> list[str]:
-        return [name for kind in (MANAGED, EXTERNAL, *_VIEWS) for name in self._names(database, kind)]
 
     def _require_database(self, name: str) -> None:
         if self.get_database(name) is None:
@@ -376,15 +369,10 @@ class MetastoreCatalog:
         )
         if self.capabilities.requests:
             request.processorCapabilities, request.processorIdentifier = list(PROCESSOR), _WHO
-        return _none_if_missing(lambda: self.client.call("get_table_req", request).table)
-
-
-def _none_if_missing(ask: Callable[[], Any]) -> Any:
-    """Return an answer; None where the database or table does not exist."""
-    try:
-        return ask()
-    except (NoSuchDatabaseError, CatalogError):
-        return None
+        try:
+            return self.client.call("get_table_req", request).table
+        except (NoSuchDatabaseError, CatalogError):
+            return None
 
 
 def _require_table_kind(raw: Any) -> Any:

@@ -128,9 +128,6 @@ class MetastoreCompactionQueue:
             queue.mark_job(self.client, "mark_compacted", queue.job_struct(job))
             self._claimed.pop(job.id, None)
 
-    def _forget_job(self, txn_id: TxnId) -> None:
-        self._running_jobs.pop(txn_id, None)
-
     def note_compaction(self, compaction_id: int, details: str) -> None:
         """Do nothing: the queue has no place for it."""
 

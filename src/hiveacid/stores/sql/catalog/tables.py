@@ -156,7 +156,8 @@ class SqlCatalog(SqlBase):
 
         def work(connection: Connection) -> None:
             _require_table(connection, name)
-            _add_partitions(connection, name, partitions)
+            wanted = _by_digest(partitions)
+            _insert_partitions(connection, name, wanted, _read_partitions(connection, name, wanted))
 
         write_exactly_once(self._database, work)
 
@@ -297,11 +298,6 @@ def _rename(connection: Connection, old: TableName, new: TableName) -> None:
 
 def _about(table: Table, name: TableName) -> tuple[ColumnElement[bool], ...]:
     return table.c.database_name == name.database, table.c.table_name == name.name
-
-
-def _add_partitions(connection: Connection, name: TableName, ones: Iterable[Partition]) -> None:
-    wanted = _by_digest(ones)
-    _insert_partitions(connection, name, wanted, _read_partitions(connection, name, wanted))
 
 
 def _by_digest(ones: Iterable[Partition]) -> dict[str, Partition]:

@@ -97,13 +97,10 @@ class PostgresDialect(Dialect):
             return ErrorKind.DENIED
         if state.startswith("53") or state in ("25006", "58030"):
             return ErrorKind.UNAVAILABLE
-        return ErrorKind.LOST if not state and _is_operational(error) else ErrorKind.OTHER
+        is_operational = type(error).__name__ in ("OperationalError", "InterfaceError")
+        return ErrorKind.LOST if not state and is_operational else ErrorKind.OTHER
 
 
 def _prepare(connection: Any, _record: object) -> None:
     """Set read committed for pipelines, which have no BEGIN."""
     connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
-
-
-def _is_operational(error: DBAPIError) -> bool:
-    return type(error).__name__ in ("OperationalError", "InterfaceError")
