@@ -220,7 +220,7 @@ HAND_PICKED = [
 
 def test_no_row_is_lost_for_conditions_at_the_edges(files: Files) -> None:
     subqueries = {"i IN (SELECT 5)"}  # not allowed inside count_if
-    without_loss(files, sample([where for where in HAND_PICKED if where not in subqueries], 40))
+    without_loss(files, sample([where for where in HAND_PICKED if where not in subqueries], 20))
     assert files.read(files.arguments("i IN (SELECT 5)")).where("i IN (SELECT 5)").count() == 1
 
 

@@ -27,8 +27,8 @@ _POSTGRES = "the same test on PostgreSQL stays"
 _MARIADB = "the same test on MariaDB stays"
 _OTHER_CASE = "another case of the same test stays"
 _OTHER_GOLDEN = "tables of the same engine with the same kinds of files stay"
-_DEATHS = "deaths in INSERT and in a major compaction stay; test_crash.py has those of the other statements"
-_LAYOUTS = "the layout with partitions and buckets, and an insert-only one, stay"
+_DEATHS = "deaths in INSERT stay; crash/test_crash.py lets other statements and compactions die"
+_LAYOUTS = "the layout with partitions and buckets stays"
 _FEED = "the feed that replays to the table over restarts and compactions stays"
 _CHANGES = "changes of statements and across compactions stay, and stream_source replays a feed"
 _PLANS = "speed only; the rows are compared by other tests"
@@ -46,7 +46,9 @@ EXHAUSTIVE = {
     "contract/test_lost_answers.py::test_a_verb_is_done_once[mariadb": "test_wire.py cuts MariaDB off at each round trip",
     "contract/test_mariadb.py::TestMariadbServer::test_a_history": _POSTGRES,
     "contract/test_mariadb.py::TestMariadbServer::test_walks": _POSTGRES,
-    "crash/test_crash.py::test_the_statement_is_done_or_never_was[overwrite": "INSERT, MERGE and transactions stay",
+    "crash/test_crash.py::test_a_compaction_is_done_or_never_was[minor": "deaths in a major compaction stay",
+    "crash/test_crash.py::test_the_statement_is_done_or_never_was[overwrite": "INSERT and MERGE stay",
+    "crash/test_crash.py::test_the_statement_is_done_or_never_was[transaction": "INSERT and MERGE stay",
     "crash/test_crash.py::test_the_statement_is_done_or_never_was[update": "MERGE updates as well",
     "crash/test_crash.py::test_a_writer_that_wakes_up_too_late_changes_nothing[staged": "the latest moment stays",
     "crash/test_crash.py::test_a_writer_that_wakes_up_too_late_changes_nothing[first": "the latest moment stays",
@@ -55,6 +57,7 @@ EXHAUSTIVE = {
     "crash/test_object_store_kill.py": "test_kill.py kills drivers; spark/test_object_store.py has deaths on S3",
     "crash/test_services.py::test_a_service_process_works": "two processes and one turn stay; unit/services has the watch",
     "crash/test_soak.py": "test_services.py kills one of two processes at work",
+    "crash/test_stream_crash.py::test_a_batch_that_died_is_written_once[merge": _OTHER_CASE,
     "crash/test_stream_crash.py::test_a_query_that_is_killed": "batches that died stay; unit/streaming kills writers",
     "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[true]": _OTHER_CASE,
     "spark/test_beside_trino.py::test_an_unbucketed_table_can_be_kept_in_one_bucket[True]": _OTHER_CASE,
@@ -67,6 +70,10 @@ EXHAUSTIVE = {
     "spark/test_compaction.py::test_files_have_the_names_that_hive_gives_them[hive-4.0.1": _OTHER_CASE,
     "spark/test_compaction.py::test_insert_only_tables[PARQUET]": _OTHER_CASE,
     "spark/test_compaction_balance.py::test_staged_files_that_are_lost_fail_the_compaction[False": _OTHER_CASE,
+    **{
+        f"spark/test_compaction.py::test_{name}": "compactions that keep rows, ids and open transactions stay"
+        for name in ("a_job_is_left", "a_session_compacts", "rebalance_spreads", "services_take", "two_levels")
+    },
     **{
         f"spark/test_compaction_order.py::test_files_are_in_order_whatever_was_read[{name}": _OTHER_CASE
         for name in (
@@ -87,7 +94,11 @@ EXHAUSTIVE = {
     "spark/test_data_source.py::test_after_a_reset": "the source as it is registered stays",
     "spark/test_data_source.py::test_overwriting_a_table_without": "overwritten partitions stay",
     "spark/test_data_source.py::test_what_would_read_or_write_other_rows": "spark/test_bad_input.py refuses wrong calls",
+    "spark/test_evolution.py::test_columns_are_matched_by_position": "columns matched by name stay",
     "spark/test_hwc.py::test_a_job_written": "its statements are those of `acid.sql`",
+    "spark/test_layouts.py::test_compaction_leaves_a_clock_time_that_the_session_skips[insert_only": _OTHER_CASE,
+    "spark/test_layouts.py::test_insert_only_tables_with_files_of_every_kind[orc": _OTHER_CASE,
+    "spark/test_layouts.py::test_insert_only_tables_with_files_of_every_kind[text": _OTHER_CASE,
     "spark/test_layouts.py::test_partitions_of_odd_types": "spark/test_odd_names.py has odd values of partitions",
     **{
         f"spark/test_lease.py::test_{name}": _LEASES
@@ -101,8 +112,10 @@ EXHAUSTIVE = {
     "spark/test_narrowing.py::test_the_result_is_the_same[joined": _OTHER_CASE,
     **{
         f"spark/test_object_store.py::test_a_driver_that_dies_at_any_step_leaves_no_partial_row[{name}": _DEATHS
-        for name in ("minor", "overwrite", "update")
+        for name in ("major", "minor", "overwrite", "update")
     },
+    "spark/test_object_store.py::test_files_come_from": "the same files in a local warehouse stay",
+    "spark/test_object_store.py::test_partitions_cost": "speed only; every statement on S3 stays",
     "spark/test_object_store.py::test_a_warehouse_may_lie_on_hdfs": "contract/test_file_systems.py uses the same HDFS",
     "spark/test_object_store.py::test_in_a_race": "spark/test_server_stores.py lets two sessions write at once",
     **{
@@ -127,7 +140,7 @@ EXHAUSTIVE = {
     },
     **{
         f"spark/test_random_history.py::test_random_histories[{name}": _LAYOUTS
-        for name in ("bucketed_", "insert_only_partitioned", "partitioned]", "plain")
+        for name in ("bucketed_", "insert_only", "partitioned]", "plain")
     },
     "spark/test_server_stores.py::test_two_sessions_in_each_others_way[mariadb": _POSTGRES,
     "spark/test_server_stores.py::test_two_sessions_insert_update_merge_and_compact[postgres": _MARIADB,
@@ -143,6 +156,7 @@ EXHAUSTIVE = {
     "spark/test_stream_sink.py::test_what_is_refused": "spark/test_data_source.py refuses the same of a batch",
     "spark/test_stream_source.py::test_insert_only_tables": _FEED,
     "spark/test_stream_source.py::test_inserts_only": _FEED,
+    "spark/test_stream_source.py::test_updates_are": _FEED,
     "spark/test_stream_writer.py::test_a_feed_that_changes": "changes by key and replays stay",
     **{
         f"spark/test_stream_writer.py::test_changes_by_key_are_those_of_a_model[{name}": _OTHER_CASE
@@ -165,7 +179,7 @@ SAMPLED = {
     "spark/test_bad_input.py::test_a_damaged_file": (2, _OF_MANY),
     "spark/test_bad_input.py::test_a_wrong_call": (4, _OF_MANY),
     "spark/test_bad_input.py::test_a_wrong_statement": (5, _OF_MANY),
-    "spark/test_flat.py::": (3, "types and formats are in other files, too"),
+    "spark/test_flat.py::": (4, "types and formats are in other files, too"),
     "spark/test_odd_names.py::test_names_that_no_table_can_have": (3, _OF_MANY),
     "spark/test_search_argument.py::test_row_groups_are_skipped": (5, _OF_MANY),
     "spark/test_text.py::": (2, _OF_MANY),
