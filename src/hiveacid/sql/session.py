@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NO_GUARD_WARNING = (
-    "this session has Hive support and is not native: spark.sql and spark.table, unlike acid.sql, take transactional tables "
-    "of a Hive Metastore for plain ones; they show wrong rows and spoil tables that they write. "
+    "this session has Hive support and is not native: spark.sql and spark.table, unlike acid.sql, read transactional tables "
+    "of a Hive Metastore as plain ones; they show wrong rows and spoil tables that they write. "
     "hiveacid.configure(builder, native=True, store=...) guards against that (docs/metastore.md)"
 )
 _FAILED_TEXT_LENGTH = 200  # characters of a failed statement
-_FIRST_CONNECT_VERSION = (4, 0)  # the first whose sql() takes the plans of what a text names
+_FIRST_CONNECT_VERSION = (4, 0)  # the first version whose sql() accepts DataFrames for the names in a text
 
 
 def connect(
@@ -68,13 +68,13 @@ def connect(
     store: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> AcidSession:
-    """Open (or make) a warehouse.
+    """Open a warehouse, or create it.
 
-    ``warehouse``: the directory that tables are kept in. ``store``: an SQLAlchemy URL, or ``thrift://host:9083`` for a
-    Hive Metastore (docs/metastore.md), which says itself where its warehouse is; without one, an SQLite file inside
-    of the warehouse. ``settings``: Hive's names and texts (docs/settings.md). On Spark 4 ``format("hiveacid")`` is
-    made known to the session. A native session (docs/native.md) has a connection already, which is returned where
-    neither is given.
+    ``warehouse``: the directory of the tables; a Hive Metastore knows its own. ``store``: an SQLAlchemy URL, or
+    ``thrift://host:9083`` for a Hive Metastore (docs/metastore.md); by default an SQLite file inside of the warehouse.
+    ``settings``: Hive's names with values as texts (docs/settings.md). On Spark 4, ``format("hiveacid")`` is registered in
+    the session. A native session (docs/native.md) has a connection already, which is returned if neither ``warehouse``
+    nor ``store`` is given.
     Raises ConfigError, StorageError, StoreUnavailableError, StoreVersionError; UnsupportedFeatureError on Spark
     Connect before 4.0.
     """
@@ -91,7 +91,7 @@ def connect(
 def open_session(
     spark: SparkSession, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
 ) -> AcidSession:
-    """Do what `connect` does for a session that isn't native, without a word on Spark's own catalog."""
+    """Open a connection as `connect` does for a session that is not native, without the warning about Spark's catalog."""
     facts = SparkFacts(spark)
     if not facts.classic and facts.version < _FIRST_CONNECT_VERSION:
         raise UnsupportedFeatureError("Spark Connect needs Spark 4.0 or later here: use a classic session")
@@ -106,10 +106,10 @@ def open_session(
 
 @dataclass
 class AcidSession(WarehouseConnection):
-    """A connection's verbs, and SQL. Not thread-safe: give each thread its own.
+    """A connection with SQL. Not thread-safe: each thread needs its own.
 
-    ``joined`` is the transaction that statements belong to, if there is one: that of the block in
-    ``with acid.transaction() as txn`` or the one that START TRANSACTION began (``by_statement``).
+    ``joined``: the transaction that statements join, if there is one: that of a block ``with acid.transaction()``, or the
+    one that START TRANSACTION began (``by_statement``).
     """
 
     by_statement: bool = False
@@ -126,17 +126,17 @@ class AcidSession(WarehouseConnection):
         ``args``: values for ``:name`` (a mapping) or ``?`` (a sequence) in the text.
 
         Statements that change rows return one row: num_affected_rows, num_inserted_rows, num_updated_rows,
-        num_deleted_rows, write_id (NULL if nothing was written), num_retries (how often it began anew because
-        another writer was first); definitions return none. ``first_line`` is the
-        number of the text's first line, for messages. Raises ParseError with line and column for a text outside
-        of the grammar; any error means that the statement changed nothing.
+        num_deleted_rows, write_id (NULL if nothing was written), num_retries (how often it was run again after a write
+        conflict). Definitions return no rows. ``first_line``: the number of the text's first line, for messages. Raises
+        ParseError with line and column for a text outside of the grammar. After any error the statement has changed
+        nothing.
         """
         with self.statement(text):
             source = Slice(substitute_variables(self.context.facts, text))
             return self.run(text, parse(self.with_arguments(source, args), first_line))
 
     def run(self, text: str, statement: Statement) -> DataFrame:
-        """Carry out a parsed statement; ``text``: the user's, for the histories of tables."""
+        """Carry out a parsed statement; ``text``: the user's text, which the tables' histories record."""
         before, self.context.statement = self.context.statement, text
         try:
             return execute(self.execution(), statement)
@@ -180,12 +180,11 @@ class AcidSession(WarehouseConnection):
         valid_write_ids: str | ValidWriteIdList | None = None,
         valid_txns: str | ValidTxnList | None = None,
     ) -> AcidTable:
-        """Take over a table directory that another engine wrote; no file is touched.
+        """Adopt a table directory that another engine wrote, without changing any file.
 
-        ``create_table_sql``: what SHOW CREATE TABLE of Hive or Trino prints. ``location`` counts more than the
-        one in it. ``valid_write_ids``: the table's ValidWriteIdList as Hive prints it
-        (``db.t:5:9223372036854775807::3``); open ids count as aborted. Without it everything on disk is valid.
-        ``valid_txns``: the ValidTxnList of the same moment.
+        ``create_table_sql``: the output of SHOW CREATE TABLE of Hive or Trino. ``location`` replaces the location in it.
+        ``valid_write_ids``: the table's ValidWriteIdList as Hive prints it (``db.t:5:9223372036854775807::3``); open ids
+        count as aborted. Without it everything on disk is valid. ``valid_txns``: the ValidTxnList of the same moment.
         Raises StatementError, MissingDirectoryError, AlreadyExistsError, NoSuchDatabaseError.
         """
         statement = parse(create_table_sql)
@@ -200,9 +199,9 @@ class AcidSession(WarehouseConnection):
 
     @contextmanager
     def snapshot(self) -> Iterator[Self]:
-        """Let all queries and scans in the block see one point in time; writing is refused inside.
+        """Read all queries and scans of the block at one snapshot; writes are refused inside.
 
-        DataFrames made in the block go on seeing it, as long as they can run.
+        DataFrames made in the block keep the snapshot as long as they can run.
         """
         if self.joined is not None:
             raise TransactionStateError("a transaction has its snapshot already")
@@ -219,9 +218,9 @@ class AcidSession(WarehouseConnection):
         self.follow_auto_compact()
 
     def follow_auto_compact(self) -> None:
-        """Compact in the background, or stop, as ``hiveacid.auto_compact`` says.
+        """Start or stop background compaction, as ``hiveacid.auto_compact`` says.
 
-        The services have the settings of the moment in which they start.
+        The services keep the settings from the time of their start.
         """
         wanted = self.context.settings.get(keys.AUTO_COMPACT)
         if wanted and self.runner is None and self.joined is None:
@@ -243,11 +242,11 @@ class AcidSession(WarehouseConnection):
             return AcidView(self.context, full, self.joined, binder=self.binder)
 
     def binder(self, txn: Transaction | None = None) -> AbstractContextManager[Binder]:
-        """Bind the tables of a statement to ``txn``, else to the session's transaction, else to the present state."""
+        """Provide a binder that reads in ``txn``, by default in the session's transaction, otherwise the current state."""
         return self.execution().binder(txn)
 
     def execution(self) -> ExecutionContext:
-        """Return what the executor of the next statement works with."""
+        """Return the execution context of the next statement."""
         return ExecutionContext(
             self.context,
             self.joined,
@@ -264,7 +263,7 @@ class AcidSession(WarehouseConnection):
         self.joined, self.by_statement, self.read_only = txn, True, read_only
 
     def end_by_statement(self, verb: str) -> Transaction:
-        """Take the transaction that START TRANSACTION began off the session."""
+        """Remove the transaction that START TRANSACTION began from the session, and return it; ``verb``: for the error."""
         if self.joined is None or not self.by_statement:
             where = "; the block of acid.transaction() ends its own" if self.joined is not None else ""
             raise TransactionStateError(f"{verb}: no transaction was begun by START TRANSACTION{where}")
@@ -273,14 +272,14 @@ class AcidSession(WarehouseConnection):
         return txn
 
     def close(self) -> None:
-        """Roll back what START TRANSACTION began, stop compacting, end snapshots and the heartbeat."""
+        """Roll back an open transaction, stop background compaction, end snapshots and heartbeats."""
         try:
             self.end_own()
         finally:
             super().close()
 
     def end_own(self) -> None:
-        """Roll back what START TRANSACTION began, and stop compacting: all that no other connection shares."""
+        """Roll back an open transaction and stop background compaction, which no other connection shares."""
         self.views.clear()
         try:
             if self.runner is not None:

@@ -1,14 +1,14 @@
 """Adapters of the store ports: transactions, locks, write ids, compaction queue and catalog.
 
-- ``memory``: the reference. It holds every rule in its plainest form in one process, and is the oracle of the tests.
+- ``memory``: the reference. It has every rule in its plainest form, in one process, and tests compare stores with it.
 - ``sql``: SQLite inside a warehouse, PostgreSQL and MariaDB as servers.
 - ``hms``: a Hive Metastore 3.1 or 4.x over Thrift.
 
 Each adapter implements :class:`hiveacid.ports.store.WarehouseStore` in one class and passes
 ``tests/support/contract/suites.py``. ``checks`` validates arguments before a store looks at its state, ``refusals``
-words the errors, and ``limits`` holds the settings that a store applies: all stores share them. ``own_store`` has the
+contains the errors, and ``limits`` the settings that a store applies: all stores share these modules. ``own_store`` has the
 verbs that are the same in ``memory`` and ``sql``.
 
 Invariants: the rules (lock compatibility, write conflicts, state transitions) are those of :mod:`hiveacid.core`.
-No store decides from its own memory what another client may have changed.
+No store relies on remembered state that another client may have changed.
 """

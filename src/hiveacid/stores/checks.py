@@ -44,14 +44,14 @@ def require_storable(what: str, value: str) -> str:
 
 
 def storable_text(value: str | None) -> str | None:
-    """Return what a program has to say (a reason, an error) in a form that every database can keep."""
+    """Return a program's text (a reason, an error) in a form that every database can keep."""
     if value is None:
         return None
     return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def storable_operations(deeds: Sequence[TableOperation]) -> tuple[TableOperation, ...]:
-    """Return what a transaction says of itself, with texts that can be kept."""
+    """Return operation summaries with texts that every database can keep."""
     return tuple(
         TableOperation(
             table_name(one.table), replace(one.summary, statement=storable_text(one.summary.statement))
@@ -100,7 +100,7 @@ def client(one: Client) -> Client:
 
 
 def open_count(count: int, limits: Limits) -> int:
-    """Return how many transactions to open; ConfigError below 1 and above hive.txn.max.open.batch."""
+    """Return the number of transactions to open. Raises ConfigError below 1 and above hive.txn.max.open.batch."""
     if not 1 <= count <= limits.max_open_batch:
         msg = f"{count} transactions at once: hive.txn.max.open.batch allows 1 to {limits.max_open_batch}"
         raise ConfigError(msg)
@@ -124,7 +124,7 @@ def components(request: Sequence[LockComponent]) -> tuple[LockComponent, ...]:
 
 
 def start(wanted: Start, kind: TxnKind) -> Start:
-    """Return what a transaction is to begin with; ConfigError, CatalogError, TransactionStateError as the verbs."""
+    """Return the requests of a transaction's start. Raises ConfigError, CatalogError, TransactionStateError."""
     if wanted.locks:
         components(wanted.locks)
     for name in (*wanted.tables, *wanted.writes):
@@ -154,7 +154,7 @@ def seed(high_watermark: WriteId, aborted: Iterable[WriteId]) -> tuple[WriteId, 
 
 
 def seedable(high_watermark: int) -> None:
-    """Raise ConfigError for an id so high that a store that counts on from it would run out of ids."""
+    """Raise ConfigError for an id so high that later ids would exceed the range."""
     if high_watermark > LAST_SEED:
         msg = f"id {high_watermark} cannot be taken over: the highest id that a store counts on from is {LAST_SEED}"
         raise ConfigError(msg)
@@ -222,7 +222,7 @@ def partitions(ones: Sequence[Partition]) -> tuple[Partition, ...]:
 
 
 def changes(ones: CatalogChanges) -> CatalogChanges:
-    """Return what appears with a commit; CatalogError for impossible names."""
+    """Return the catalog changes of a commit. Raises CatalogError for impossible names."""
     for definition in (*ones.tables, *ones.altered):
         table(definition)
     for new in ones.partitions:

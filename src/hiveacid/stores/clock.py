@@ -9,9 +9,9 @@ class SystemClock:
     """The time of this machine, in milliseconds since the epoch."""
 
     def now(self) -> int:
-        """Return the time."""
+        """Return the current time in milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Block the calling thread for ``seconds``."""
         time.sleep(seconds)

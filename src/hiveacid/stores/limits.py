@@ -1,4 +1,4 @@
-"""Limits: the settings that a store itself applies."""
+"""Limits that a store itself applies: time-outs, maximum numbers, retries of compactions after lost workers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HISTORY: Mapping[str, int] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Limits:
-    """Time-outs (seconds) and maximum numbers.
+    """Time-outs in seconds, and maximum numbers.
 
-    ``max_lost_workers``: how many workers may die of one compaction before it counts as failed. ``history``: how
-    many ended compactions of each state a table or partition keeps.
+    ``max_lost_workers``: how many workers a compaction may lose before it counts as failed. ``history``: number of ended
+    compactions of each state that a table or partition keeps.
     """
 
     txn_timeout: float = 300.0
@@ -40,7 +40,7 @@ class Limits:
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """Read them from a session's settings."""
+        """Read the limits from a session's settings."""
         history: dict[str, int] = {
             CompactionState.SUCCEEDED: settings.get(keys.HISTORY_SUCCEEDED),
             # or the initiator could not count them (CompactionTxnHandler.getFailedCompactionRetention)

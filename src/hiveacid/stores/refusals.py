@@ -29,7 +29,7 @@ TIME_OUT = "50004"
 
 
 def not_open(txn_id: TxnId, state: str, reason: str | None = None, code: str | None = None) -> HiveAcidError:
-    """Return the error raised when a verb needs an open transaction; ``state`` as the verb txn_state says it."""
+    """Return the error for a call that needs an open transaction; ``state``: the result of ``txn_state``."""
     if state == TransactionState.UNKNOWN:
         return NoSuchTransactionError(
             f"transaction {txn_id} is not known: it was never opened, or ended long ago"
@@ -49,7 +49,7 @@ def read_only(txn_id: TxnId) -> HiveAcidError:
 
 
 def too_many_open(limit: int) -> HiveAcidError:
-    """Return the error beyond hive.max.open.txns."""
+    """Return the error for a transaction beyond hive.max.open.txns."""
     return TransactionError(f"hive.max.open.txns allows {limit} open transactions and no more")
 
 
@@ -61,7 +61,7 @@ def request_gone(lock_id: LockId) -> HiveAcidError:
 
 
 def lock_in_use(lock_id: LockId, txn_id: TxnId) -> HiveAcidError:
-    """Return the error raised when a lock may not be given back before its transaction ends."""
+    """Return the error for a lock that must not be released before its transaction ends."""
     return TransactionStateError(
         f"lock request {lock_id} protects what transaction {txn_id} wrote; it ends with the transaction"
     )
@@ -92,19 +92,19 @@ def no_compaction(compaction_id: int) -> HiveAcidError:
 
 
 def compaction_not_working(compaction_id: int, state: str) -> HiveAcidError:
-    """Return the error raised when a job is started that nobody claimed."""
+    """Return the error for the start of a job that no worker has claimed."""
     return TransactionStateError(f"compaction {compaction_id} is {state}, not working")
 
 
 def not_with_worker(compaction_id: int, worker: str) -> HiveAcidError:
-    """Return the error raised when a worker goes on with a job that was taken from it."""
+    """Return the error for a worker that continues a job which the store has taken from it."""
     return TransactionStateError(
         f"compaction {compaction_id} is not with {worker} any more: it was silent for too long"
     )
 
 
 def not_ready_for_cleaning(compaction_id: int, state: str) -> HiveAcidError:
-    """Return the error raised when cleaning is put off after a job that needs none."""
+    """Return the error for the postponed cleaning of a job that is not ready for cleaning."""
     return TransactionStateError(f"compaction {compaction_id} is {state}, not ready for cleaning")
 
 
@@ -134,17 +134,17 @@ def no_view(name: TableName) -> HiveAcidError:
 
 
 def view_exists(name: TableName) -> HiveAcidError:
-    """Return the error for a table or view that would be called as a view that is there."""
+    """Return the error for a table or view with the name of an existing view."""
     return AlreadyExistsError(f"view '{name}' exists already")
 
 
 def location_taken(location: str, name: TableName, taken: str) -> HiveAcidError:
-    """Return the error for a table whose files would lie among another one's."""
+    """Return the error for a table whose location overlaps that of another table."""
     return CatalogError(f"the location {location} is not free: table {name} {taken} is there")
 
 
 def misplaced_partition(table: TableName, new: Partition, there: Partition | None) -> str:
-    """Return why rows that were written to a new partition cannot become visible: it came to be elsewhere meanwhile."""
+    """Return the reason why a commit fails if another client created the same new partition at another location."""
     values = ", ".join(value or DEFAULT_PARTITION for value in new.values)
     now = "was dropped again" if there is None else f"lies in {there.location}"
     return (

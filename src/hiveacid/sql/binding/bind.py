@@ -1,4 +1,4 @@
-"""Binder of one statement: names of tables in its texts become temporary views on one snapshot."""
+"""Binder of one statement: replaces table names in its texts by temporary views on one snapshot."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from hiveacid.sql.binding.time_travel import (
     resolve_as_of,
 )
 from hiveacid.sql.binding.travel_clauses import without_clauses
-from hiveacid.sql.binding.view_text import errors_of_view, view_of_ours, with_view_columns
+from hiveacid.sql.binding.view_text import errors_of_view, find_hiveacid_view, with_view_columns
 from hiveacid.sql.binding.virtual_columns import (
     MARKER,
     VIRTUAL_COLUMNS,
@@ -68,10 +68,10 @@ _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet"
 
 @dataclass(frozen=True)
 class View:
-    """The rows that a temporary view shows: those of a table, or, with ``metadata``, of one of its metadata tables.
+    """Content of a temporary view: the rows of a table or, with ``metadata``, of one of its metadata tables.
 
-    ``virtual_columns``: it has them, too. ``as_of``: the point of time travel. ``predicate``: the reader needs only
-    rows that fulfil it. ``counted``: the reader needs only the number of rows.
+    ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
+    rows that fulfil it. ``counted``: the query needs only the number of rows.
     """
 
     table: TableName
@@ -86,8 +86,8 @@ class View:
 class Binder:
     """Binds the texts of one statement; all of them see one snapshot.
 
-    ``joined`` is the transaction that reads; ``reader`` (a snapshot's transaction) is set for queries that no
-    transaction of ours belongs to, and then keeps the files for as long as the result can run.
+    ``joined``: the transaction that reads. ``reader``: the read transaction of a snapshot, for queries outside of a
+    transaction; it keeps the files as long as the result can run.
     """
 
     context: Context
@@ -98,9 +98,10 @@ class Binder:
     within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
 
     def bind(self, piece: Slice, before: str = QUERY) -> EditedText:
-        """Return a piece of text with views in the places of our tables.
+        """Return a piece of text in which views replace the tables of the hiveacid catalog.
 
-        ``before``: what makes a query of it. Raises NoSuchTableError, ParseError, UnsupportedFeatureError.
+        ``before``: the prefix that makes a query of the piece. Raises NoSuchTableError, ParseError,
+        UnsupportedFeatureError.
         """
         calls = find_change_calls(piece)
         if before != SOURCE and not any(token.keyword in _READING for token in piece.tokens):
@@ -132,12 +133,12 @@ class Binder:
         if relation.travel is not None:
             line, column = piece.position(relation.travel.start)
             raise UnsupportedFeatureError(
-                f"{named.table}.{named.metadata} shows the present: AS OF is not for it (line {line}, column {column})"
+                f"{named.table}.{named.metadata} shows the present: it cannot be read AS OF (line {line}, column {column})"
             )
         return _edits(piece, relation, self._name(View(named.table, metadata=named.metadata)))
 
     def _view(self, piece: Slice, relation: Relation, seen: ViewDefinition) -> list[Edit]:
-        """Return the edits that read a view of the catalog, at this statement's snapshot, in the place of its name."""
+        """Return the edits that replace the name of a catalog view by its rows at this statement's snapshot."""
         line, column = piece.position(relation.start)
         where = f" (line {line}, column {column})"
         if relation.travel is not None:
@@ -167,10 +168,10 @@ class Binder:
         return self._create_view(frame)
 
     def _ours(self, piece: Slice, relation: Relation) -> TableSource | ViewDefinition | None:
-        """Return the table or view of our catalog that a name means, None if it is Spark's."""
+        """Return the table or view of the hiveacid catalog that a name refers to, None if it is Spark's."""
         facts, parts = self.context.facts, relation.parts
-        name = table_of_ours(self.context, table_ref(parts))
-        seen = view_of_ours(self.context, table_ref(parts)) if name is None else None
+        name = find_hiveacid_table(self.context, table_ref(parts))
+        seen = find_hiveacid_view(self.context, table_ref(parts)) if name is None else None
         if seen is not None:
             return seen
         source = find_metadata_table(self.context, parts) if name is None else TableSource(name)
@@ -196,7 +197,7 @@ class Binder:
         return name
 
     def run(self, text: str) -> DataFrame:
-        """Return the rows of a bound query; the views may go afterwards."""
+        """Return the rows of a bound query; its views may be dropped afterwards."""
         return query_views(self.context.facts, text, self.frames)
 
     def frame(self, view: View) -> DataFrame:
@@ -227,7 +228,7 @@ class Binder:
         return frame.selectExpr("*", f"CAST(NULL AS TINYINT) AS {MARKER}{len(more)}")
 
     def drop_views(self) -> None:
-        """Forget the views; what was analysed with them goes on."""
+        """Drop the views; DataFrames that were analysed with them stay valid."""
         for name in self.frames:
             drop_view(self.context.facts, name)
         self.views.clear()
@@ -238,9 +239,9 @@ class Binder:
 def binder(
     context: Context, joined: Transaction | None, reader: Transaction | None = None
 ) -> Iterator[Binder]:
-    """Give a Binder for one statement; its views end with the block.
+    """Provide a Binder for one statement; its views are dropped at the end of the block.
 
-    With neither ``joined`` nor ``reader`` the present state of all tables is taken once, at the beginning.
+    With neither ``joined`` nor ``reader``, the statement reads the current snapshot, taken once at the beginning.
     """
     with ExitStack() as stack:
         if joined is None and reader is None:
@@ -250,8 +251,8 @@ def binder(
         yield made
 
 
-def table_of_ours(context: Context, ref: TableRef | None) -> TableName | None:
-    """Return the table of our catalog that a name means, None if it is Spark's; temporary views come first."""
+def find_hiveacid_table(context: Context, ref: TableRef | None) -> TableName | None:
+    """Return the table of the hiveacid catalog that a name refers to, None if it is Spark's or a temporary view."""
     if ref is None or (ref.database is None and is_temporary_view(context.facts, ref.name)):
         return None
     name = ref.resolve(context.database)
@@ -262,22 +263,22 @@ def table_of_ours(context: Context, ref: TableRef | None) -> TableName | None:
 
 
 def is_spark_table(context: Context, table: TableDefinition) -> bool:
-    """Tell whether a table of a metastore is one that Spark made there, by its own catalog, which is at hand."""
+    """Tell whether Spark's own catalog created a table of the metastore, and this session can read it there."""
     made = table.kind is TableKind.PLAIN and SPARK_PROVIDER.of(table) is not None
     return made and context.facts.hive_support
 
 
-def relation_of_ours(context: Context, ref: TableRef | None) -> TableName | None:
-    """Return the table or view of our catalog that a name means, as `table_of_ours`."""
-    table = table_of_ours(context, ref)
+def find_hiveacid_relation(context: Context, ref: TableRef | None) -> TableName | None:
+    """Return the table or view of the hiveacid catalog that a name refers to, as `find_hiveacid_table` does for tables."""
+    table = find_hiveacid_table(context, ref)
     if table is not None:
         return table
-    view = view_of_ours(context, ref)
+    view = find_hiveacid_view(context, ref)
     return None if view is None else view.name
 
 
 def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]:
-    """Return the tables that a piece of text names, places counted from its beginning."""
+    """Return the tables that a piece of text names, with offsets from the beginning of the piece."""
     try:
         if not facts.classic:
             return _without_parser(piece, before)
@@ -296,7 +297,7 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
 
 
 def _without_parser(piece: Slice, before: str) -> list[Relation]:
-    """Return the tables as sqlglot finds them, with the clauses of time travel, which it need not know."""
+    """Return the tables as sqlglot finds them; the clauses of time travel are cut out before and added afterwards."""
     from hiveacid.sql.binding.table_mentions import find_table_mentions  # noqa: PLC0415 - needs an extra
 
     text, (plain, clauses) = piece.text, without_clauses(piece)
@@ -328,7 +329,7 @@ def _behind(alias_at: int | None, end: int) -> int | None:
 
 
 def _with_alias_place(text: str, tokens: Sequence[Token], mention: TableMention) -> Relation:
-    """Return what sqlglot found as what Spark's parser would have said."""
+    """Convert a table found by sqlglot to the `Relation` that Spark's parser would give."""
     name = text[mention.start : mention.end].rpartition(".")[2].strip(" `")
     # TABLE t, a query of its own, takes no alias
     alone = tokens[0].keyword == "TABLE" and mention.start == tokens[1].start
@@ -350,7 +351,7 @@ def _end_of_sample(tokens: Sequence[Token], end: int) -> int:
 
 
 def _edits(piece: Slice, relation: Relation, view: str) -> list[Edit]:
-    """Return what has to change in a text so that a relation is read from a view."""
+    """Return the edits by which a text reads a relation from a view."""
     end = relation.end if relation.travel is None else relation.travel.end
     edits = [Edit(relation.start, end, view)]
     if relation.alias_at is not None:
@@ -361,13 +362,13 @@ def _edits(piece: Slice, relation: Relation, view: str) -> list[Edit]:
 
 
 def unqualified(bound: EditedText, table: TableName) -> EditedText:
-    """Blank out the database in front of ``database.table.column`` in an expression on a table."""
+    """Remove the database from ``database.table.column`` in an expression on a table."""
     tokens = bound.origin.tokens
     return replace(bound, edits=(*bound.edits, *_qualifiers(tokens, (table.database, table.name))))
 
 
 def _qualifiers(tokens: Sequence[Token], parts: Sequence[str]) -> list[Edit]:
-    """Blank out what stands before the table in ``[catalog.]database.table.column``: a view has only a name."""
+    """Return edits that remove ``[catalog.]database.`` before ``table.column``, because a temporary view has no database."""
     whole = tuple(parts) if len(parts) > _IN_DATABASE else (_CATALOG, *parts)
     edits = []
     for index, token in enumerate(tokens):

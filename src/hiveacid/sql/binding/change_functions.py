@@ -28,7 +28,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class ChangeCall:
-    """One call: its place in the text (``end`` excluded), its arguments by name; all of ``key`` are names of columns."""
+    """One call: its offsets in the text (``end`` excluded) and its arguments by name; ``key``: names of columns."""
 
     function: str
     start: int
@@ -110,7 +110,7 @@ def _pieces(tokens: Sequence[Token], index: int) -> tuple[list[list[Token]], int
 
 
 def tables_of_change_calls(piece: Slice) -> Iterator[str | None]:
-    """Yield the table that each call names; None where a parameter names it, or Spark has no such function."""
+    """Yield the table that each call names; None if a parameter names it, or if only hiveacid has the function."""
     for call in find_change_calls(piece):
         token = call.arguments["table"].tokens[0]
         is_literal = token.kind is TokenKind.STRING and call.function != HIVEACID_CHANGES

@@ -1,4 +1,4 @@
-"""Owner of a statement, hiveacid or Spark: the decision by which both share one ``spark.sql``."""
+"""Owner of a statement: whether hiveacid or Spark carries out a statement of a native session's ``spark.sql``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hiveacid.spark.parser.lexer import Token, TokenKind, is_script
 from hiveacid.spark.parser.named_tables import named_tables
 from hiveacid.spark.session.classic_session import spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
-from hiveacid.sql.binding.bind import QUERY, relation_of_ours, relations_of
+from hiveacid.sql.binding.bind import QUERY, find_hiveacid_relation, relations_of
 from hiveacid.sql.binding.change_functions import tables_of_change_calls
 from hiveacid.sql.binding.time_travel import find_metadata_table
 from hiveacid.sql.grammar.parse import parse
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from hiveacid.table.context import Context
 
 _NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
-# What stands before the name of a table that a statement is about, and before any table at all.
+# Words before the name of a statement's target table, and before the name of any table.
 _BEFORE_TARGETS = frozenset(
     {"TABLE", "INTO", "UPDATE", "OVERWRITE", "EXISTS"}
     | {"DESCRIBE", "DESC", "EXTENDED", "FORMATTED", "TBLPROPERTIES", "PARTITIONS"}
 )
 _BEFORE_TABLES = _BEFORE_TARGETS | {"FROM", "JOIN", "USING", "ON", "IN", "COLUMNS", ","}
-# Statements of ours that name no table, or need none.
+# Statements that hiveacid carries out although they name no table, or need none.
 _ALWAYS_OURS = (
     queries.ShowTransactions,
     queries.ShowLocks,
@@ -46,7 +46,7 @@ _ALWAYS_OURS = (
     administration.Commit,
     administration.Rollback,
 )
-# What Spark may do with a transactional table in its own catalog: tell of it.
+# Statements that Spark may carry out on a transactional table in its own catalog, because they read no rows of it.
 _READ_ONLY_VERBS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "REFRESH", "USE", "RESET"})
 _OF_BOTH = (
     definitions.CreateDatabase,
@@ -63,7 +63,7 @@ class Owner(Enum):
     OURS = auto()
     SPARK = auto()
     SPARK_READING_OURS = auto()  # Spark, with our tables bound to their snapshot
-    BOTH = auto()  # both have databases of one name
+    BOTH = auto()  # each has its own databases; a statement on a database concerns both
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
     """
     try:
         tokens = source.tokens
-    except StatementTooLargeError:  # it may name tables of ours all the same
+    except StatementTooLargeError:  # it may name tables of the hiveacid catalog
         raise
     except HiveAcidError:  # Spark's lexer may know more
         _refuse_change_by_spark(context, source.text, [])
@@ -101,10 +101,10 @@ def decide_owner(context: Context, source: Slice) -> Ownership:
 
 
 def _refuse_change_by_spark(context: Context, text: str, tokens: Sequence[Token]) -> None:
-    """Refuse what Spark would do to a transactional table in its own catalog, a Hive Metastore's.
+    """Refuse a statement of Spark on a transactional table in Spark's own catalog (a Hive Metastore).
 
-    Spark reads no rows of such a table, and writes files into it that no engine knows. The
-    names are those of Spark's parsed plan; a statement whose names are computed when it runs is refused.
+    Spark reads such a table wrong, and writes files into it that no engine reads. The table names come from Spark's
+    parsed plan; a statement whose names are computed at run time is refused.
     """
     facts = context.facts
     words = [token.keyword for token in tokens]
@@ -118,7 +118,7 @@ def _refuse_change_by_spark(context: Context, text: str, tokens: Sequence[Token]
             continue
         if ref.database is None and not may_drop_views and is_temporary_view(facts, ref.name):
             continue
-        if relation_of_ours(context, ref) is None:
+        if find_hiveacid_relation(context, ref) is None:
             refuse_transactional(facts, ref.resolve(context.database))
     if words[:1] == ["ALTER"] and TRANSACTIONAL.name in (
         token.text.lower().strip("'\"`") for token in tokens
@@ -129,7 +129,7 @@ def _refuse_change_by_spark(context: Context, text: str, tokens: Sequence[Token]
 
 
 def refuse_transactional(facts: SparkFacts, name: TableName) -> None:
-    """Raise UnsupportedFeatureError where a table of Spark's own catalog is transactional, or a view reads such."""
+    """Raise UnsupportedFeatureError if a table of Spark's own catalog is transactional, or a view of it reads such a table."""
     table = spark_catalog_table(facts, name.database, name.name)
     if table is None:
         return
@@ -147,7 +147,7 @@ def refuse_transactional(facts: SparkFacts, name: TableName) -> None:
 
 def _owner(context: Context, source: Slice, statement: values.Statement) -> Owner:
     if isinstance(statement, queries.Query):
-        return Owner.OURS if _reads_ours(context, statement.text) else Owner.SPARK
+        return Owner.OURS if _reads_hiveacid_table(context, statement.text) else Owner.SPARK
     if isinstance(statement, _ALWAYS_OURS):
         return Owner.OURS
     if isinstance(statement, _OF_BOTH):
@@ -163,7 +163,7 @@ def _owner(context: Context, source: Slice, statement: values.Statement) -> Owne
     ):
         return _owner_of_view(context, statement)
     if _makes_own_table(context, statement) or any(
-        relation_of_ours(context, ref) is not None for ref in _targets(statement)
+        find_hiveacid_relation(context, ref) is not None for ref in _targets(statement)
     ):
         return Owner.OURS
     return _owner_by_reads(context, source)
@@ -173,29 +173,29 @@ def _owner_of_view(
     context: Context,
     statement: definitions.CreateTemporaryView | definitions.CreateView | definitions.AlterView,
 ) -> Owner:
-    """Tell whose a view is: ours if it is already, or reads what is."""
+    """Return the owner of a view: hiveacid if its catalog has the view already, or if the query reads its tables."""
     if not isinstance(statement, definitions.CreateTemporaryView) and (
-        relation_of_ours(context, statement.view) is not None
+        find_hiveacid_relation(context, statement.view) is not None
     ):
         return Owner.OURS
-    reads = _reads_ours(context, statement.query)
+    reads = _reads_hiveacid_table(context, statement.query)
     if reads and isinstance(statement, definitions.AlterView):
         raise UnsupportedFeatureError(
             f"{statement.view} is a view in Spark's own catalog, which cannot read tables of hiveacid's: DROP it and "
-            "CREATE it anew"
+            "CREATE it again"
         )
     return Owner.OURS if reads else Owner.SPARK
 
 
 def _owner_by_reads(context: Context, source: Slice) -> Owner:
-    return Owner.SPARK_READING_OURS if _reads_ours(context, source) else Owner.SPARK
+    return Owner.SPARK_READING_OURS if _reads_hiveacid_table(context, source) else Owner.SPARK
 
 
 def _makes_own_table(context: Context, statement: values.Statement) -> bool:
-    """Tell whether a table is made that only this project can make.
+    """Tell whether a statement creates a table that only hiveacid can create.
 
-    Those are transactional ones (``hive.create.as.acid`` makes all so that name no provider of Spark's) and, where
-    the session is without Hive support, those of Hive's grammar (STORED AS).
+    These are transactional tables. With ``hive.create.as.acid``, all tables without a Spark provider are transactional.
+    In a session without Hive support they also include tables in Hive's grammar (STORED AS).
     """
     if not isinstance(statement, definitions.CreateTable | definitions.CreateTableLike):
         return False
@@ -223,43 +223,42 @@ def _targets(statement: values.Statement) -> Iterator[values.TableRef]:
                 yield value
 
 
-def _reads_ours(context: Context, piece: Slice) -> bool:
+def _reads_hiveacid_table(context: Context, piece: Slice) -> bool:
     """Tell whether a text that Spark's parser accepts reads a table of the hiveacid catalog."""
     tokens = piece.tokens
-    if any(_calls_ours(context, piece)):
+    if any(_calls_read_hiveacid(context, piece)):
         return True
     if not any(token.keyword in {"FROM", "JOIN", "TABLE", "USING", "IDENTIFIER"} for token in tokens):
         return False
     try:
         relations = relations_of(context.facts, piece, QUERY)
     except HiveAcidError:
-        # Not Spark's grammar (or a name that only Spark will know): Spark says so, unless it might be about ours.
+        # Not Spark's grammar, or a name that only Spark resolves. Spark reports that, unless a table of ours may be named.
         return any(
-            _named_table_of_ours(context, parts) is not None
-            for parts in _names_behind(tokens, _BEFORE_TABLES)
+            _find_named_table(context, parts) is not None for parts in _names_behind(tokens, _BEFORE_TABLES)
         )
-    return any(_named_table_of_ours(context, relation.parts) is not None for relation in relations)
+    return any(_find_named_table(context, relation.parts) is not None for relation in relations)
 
 
-def _calls_ours(context: Context, piece: Slice) -> Iterator[bool]:
+def _calls_read_hiveacid(context: Context, piece: Slice) -> Iterator[bool]:
     """Yield, for each call of a change function, whether it may read a table of the hiveacid catalog."""
     for name in tables_of_change_calls(piece):
         yield name is None or context.catalog.get_table(context.resolve(name)) is not None
 
 
-def _named_table_of_ours(context: Context, parts: Sequence[str]) -> TableName | None:
-    """Return the table of the catalog that a name means, itself or by one of its metadata tables."""
-    ours = relation_of_ours(context, table_ref(parts))
+def _find_named_table(context: Context, parts: Sequence[str]) -> TableName | None:
+    """Return the table of the hiveacid catalog that a name refers to, directly or by one of its metadata tables."""
+    ours = find_hiveacid_relation(context, table_ref(parts))
     metadata = None if ours is not None else find_metadata_table(context, parts)
     return metadata.table if metadata is not None else ours
 
 
 def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidError) -> Ownership:
-    """Decide who carries out a statement that the grammar refuses with ``error``; raise it where it must not be Spark."""
+    """Decide who carries out a statement that the grammar refuses; raise ``error`` if Spark must not carry it out."""
     tokens = source.tokens
     if _makes_transactional(context, tokens):
-        raise error  # Spark would make a table that only says it is transactional
-    meant = (_named_table_of_ours(context, parts) for parts in _names(context.facts, source))
+        raise error  # Spark would create a table that is transactional by its properties only
+    meant = (_find_named_table(context, parts) for parts in _names(context.facts, source))
     ours = [name for name in meant if name is not None]
     if not ours:
         return Ownership(Owner.SPARK)
@@ -273,15 +272,15 @@ def _decide_outside_grammar(context: Context, source: Slice, error: HiveAcidErro
             f"a function of Spark's own cannot read {ours[0]}: CREATE VIEW v AS SELECT ..., and query that"
         )
     is_view = words[0] == "CREATE" and "VIEW" in words[:6]  # of which Spark would keep the text
-    if words[0] in {"CREATE", "DECLARE", "SET"} and not is_view and _reads_ours(context, source):
+    if words[0] in {"CREATE", "DECLARE", "SET"} and not is_view and _reads_hiveacid_table(context, source):
         return Ownership(Owner.SPARK_READING_OURS)
     raise error
 
 
 def _names(facts: SparkFacts, source: Slice) -> Iterator[Sequence[str]]:
-    """Yield the parts of the names of tables in a statement: those it reads, as Spark's parser finds them, and its target.
+    """Yield the table names in a statement, each as its parts: tables that it reads, by Spark's parser, and its target.
 
-    Where Spark's parser does not know the statement, all names that stand where one of a table may.
+    If Spark's parser refuses the statement, yield every name in a position where a table may be named.
     """
     words, tokens = _BEFORE_TABLES, source.tokens
     try:
@@ -290,14 +289,14 @@ def _names(facts: SparkFacts, source: Slice) -> Iterator[Sequence[str]]:
         pass
     else:
         yield from (relation.parts for relation in relations)
-        # a function's body stays a text, and of a script Spark's parser tells nothing
+        # Spark's parser keeps the body of a function as text, and does not look into a script
         if tokens[0].keyword != "SHOW" and not _makes_function(tokens) and not is_script(tokens):
             words = _BEFORE_TARGETS
     yield from _names_behind(tokens, words)
 
 
 def _makes_transactional(context: Context, tokens: Sequence[Token]) -> bool:
-    """Tell whether a CREATE TABLE outside of our grammar is meant for a table that only this project can make."""
+    """Tell whether a CREATE TABLE outside of our grammar means a table that only hiveacid can create."""
     words = [token.keyword for token in tokens]
     if words[0] not in {"CREATE", "REPLACE"} or "TABLE" not in words[:4]:
         return False

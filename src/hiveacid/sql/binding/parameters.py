@@ -18,12 +18,11 @@ _LONG = range(-(2**63), 2**63)
 
 
 def with_arguments(piece: Slice, args: Arguments | None, *, escapes: bool = True) -> str:
-    """Return the text with every ``:name`` (``args`` maps names) or ``?`` (a sequence) replaced by its literal.
+    """Replace every ``:name`` (``args`` is a mapping) or ``?`` (a sequence) in the text by the literal of its value.
 
-    Strings, quoted names and comments are left alone. Raises StatementError, with the marker's place, for one
-    without an argument, and for a sequence of another length; UnsupportedFeatureError for values that have no
-    literal. ``escapes``: False where Spark leaves backslashes in strings alone (``spark.sql.parser.
-    escapedStringLiterals``).
+    Strings, quoted names and comments stay unchanged. Raises StatementError with the marker's position if a marker has no
+    value, and for a sequence of another length; UnsupportedFeatureError for values without a literal. ``escapes``: False
+    if Spark does not read backslashes in strings as escapes (``spark.sql.parser.escapedStringLiterals``).
     """
     text = piece.text
     if not args:
@@ -45,7 +44,7 @@ def with_arguments(piece: Slice, args: Arguments | None, *, escapes: bool = True
 
 
 def _markers(tokens: Sequence[Token], *, named: bool) -> list[tuple[Token, int]]:
-    """Return each marker's first token and where it ends."""
+    """Return the first token and the end offset of each marker."""
     if not named:
         return [(token, token.end) for token in tokens if token.keyword == "?"]
     return [
@@ -56,14 +55,14 @@ def _markers(tokens: Sequence[Token], *, named: bool) -> list[tuple[Token, int]]
 
 
 def has_parameters(piece: Slice) -> bool:
-    """Tell whether a text has ``:name`` or ``?`` in it. Raises ParseError for what has no end."""
+    """Tell whether a text contains ``:name`` or ``?``. Raises ParseError for a string or comment without end."""
     return bool(_markers(piece.tokens, named=True) or _markers(piece.tokens, named=False))
 
 
 def literal(value: object, *, escapes: bool = True) -> str:
     """Return the SQL text of a Python value, with the type that ``pyspark.sql.functions.lit`` gives it.
 
-    ``escapes`` as in `with_arguments`. Raises UnsupportedFeatureError for a value that has none.
+    ``escapes`` as in `with_arguments`. Raises UnsupportedFeatureError for a value without a literal.
     """
     if isinstance(value, list | tuple):
         return f"array({', '.join(literal(member, escapes=escapes) for member in value)})"
@@ -108,7 +107,7 @@ def _other(value: object) -> str | None:
 
 
 def _text(value: str, *, escapes: bool) -> str:
-    # Spark's parser replaces ${variables} in whatever text it gets, strings included (VariableSubstitution).
+    # Spark's parser replaces ${variables} everywhere in a text, strings included (VariableSubstitution).
     if escapes:
         escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
         return f"'{escaped}'"

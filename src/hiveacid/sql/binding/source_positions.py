@@ -14,7 +14,7 @@ from hiveacid.spark.parser.lexer import tokenize
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.sql.statements.values import Slice
 
-# Spark counts lines from 1 and places in them from 0; places of errors at run time from 1.
+# Spark counts lines from 1 and columns from 0; columns of errors at run time from 1.
 _PLACE = re.compile(r"line (?P<line>\d+),? pos(?P<late>ition)? (?P<column>\d+)")
 _VIEW = re.compile(r"`?\bhiveacid_[0-9a-f]{32}\b`?\.?")
 _KNOWS_PLACE = re.compile(r"\(line \d+, column \d+\)$")
@@ -31,14 +31,14 @@ class Edit:
 
 @dataclass(frozen=True)
 class EditedText:
-    """A piece of the user's text, and what has to be changed in it for Spark."""
+    """A piece of the user's text with the edits that Spark's version needs."""
 
     origin: Slice
     edits: tuple[Edit, ...] = ()
 
     @property
     def text(self) -> str:
-        """The text for Spark."""
+        """The edited text, for Spark."""
         parts, offset = [], 0
         for edit in sorted(set(self.edits)):
             parts += [self.origin.text[offset : edit.start], edit.text]
@@ -46,7 +46,7 @@ class EditedText:
         return "".join([*parts, self.origin.text[offset:]])
 
     def original(self, offset: int) -> int:
-        """Return the offset in the user's piece for one in the text for Spark."""
+        """Map an offset in the edited text to the offset in the user's piece."""
         shift = 0
         for edit in sorted(set(self.edits)):
             begins = edit.start + shift
@@ -58,7 +58,7 @@ class EditedText:
         return offset - shift
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Return line and column in the user's whole text for an offset in the text for Spark."""
+        """Map an offset in the edited text to line and column in the user's whole text."""
         return self.origin.position(self.original(offset))
 
 
@@ -109,7 +109,7 @@ def _clearest_error(cause: BaseException) -> HiveAcidError | None:
             raise cause  # noqa: TRY301 - explain_errors() needs a raised exception
     except HiveAcidError as better:
         return better
-    except Exception:  # noqa: BLE001 - not about the text: what was made of it before stays
+    except Exception:  # noqa: BLE001 - not about the text: the caller keeps its own error
         return None
 
 
@@ -133,7 +133,7 @@ def _offset(text: str, line: int, column: int) -> int | None:
 
 
 def _is_about(cause: BaseException, text: str, offset: int) -> bool:
-    """Tell whether Spark's error is about this text: the text that it quotes begins at the offset."""
+    """Tell whether Spark's error concerns this text, because the fragment that it quotes begins at the offset."""
     contexts: list[Any] = getattr(cause, "getQueryContext", list)()  # not there in PySpark 3.5
     if any(text.startswith(str(c.fragment()), offset) for c in contexts if c.fragment()):
         return True

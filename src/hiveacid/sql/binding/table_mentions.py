@@ -1,10 +1,11 @@
-"""Names of tables in a query, with their exact offsets, found by sqlglot.
+"""Table names in a query with their exact offsets, found by sqlglot.
 
 Sessions without Spark's own parser (Spark Connect) use this module; tests compare it with
-`hiveacid.spark.parser.relations`. No other module imports sqlglot. sqlglot only has to understand the query:
-the text that reaches Spark is the user's own, with the names replaced at these offsets.
+`hiveacid.spark.parser.relations`. No other module imports sqlglot. sqlglot only parses the query: Spark receives the
+user's text with the names replaced at these offsets.
 
-sqlglot is an extra: callers import this module where they need it, which raises ConfigError without sqlglot.
+sqlglot is an optional dependency: callers import this module inside of functions, and the import raises ConfigError
+without sqlglot.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _DIALECT = "spark"
 
 @dataclass(frozen=True)
 class TableMention:
-    """A table's name in a query: its parts in lower case, where it begins and ends (excluded).
+    """A table's name in a query: its parts in lower case, and its offsets (``end`` excluded).
 
-    ``has_alias`` tells whether the query gives it another name; if not, whoever replaces it must add one, as
-    columns may be written with the table's name.
+    ``has_alias``: the query gives it an alias. Without one, a replacement must add the table's name as alias, because
+    columns may be qualified by it.
     """
 
     parts: tuple[str, ...]
@@ -47,9 +48,9 @@ class TableMention:
 def find_table_mentions(text: str, before: str = "") -> list[TableMention]:
     """Return the tables that a query names, in the order of the text; names of CTEs are left out.
 
-    ``before`` makes a query of a piece of one: ``"SELECT "`` of an expression, ``"SELECT * FROM "`` of a
-    source. Places count from the beginning of ``text``. Raises ParseError where the text is not understood,
-    or names a table in a way that can only be known by running it (``IDENTIFIER(...)``).
+    ``before``: the prefix that makes a query of a piece: ``"SELECT "`` for an expression, ``"SELECT * FROM "`` for a
+    source. Offsets count from the beginning of ``text``. Raises ParseError if sqlglot does not understand the text, or if
+    a table's name is computed at run time (``IDENTIFIER(...)``).
     """
     whole = before + text
     tokens = tokenize(whole)
@@ -94,9 +95,9 @@ def _parse(text: str, offset: int) -> exp.Expr:
 
 
 def _is_cte(table: exp.Table) -> bool:
-    """Tell whether a name of one part is that of a common table expression in whose scope it stands.
+    """Tell whether a name of one part refers to a common table expression in scope.
 
-    A CTE sees those before it in the same WITH, itself only in WITH RECURSIVE.
+    A CTE sees the CTEs before it in the same WITH, and itself only in WITH RECURSIVE.
     """
     if len(table.parts) != 1:
         return False
@@ -132,7 +133,7 @@ def _relation(text: str, table: exp.Table, token_starts: set[int], offset: int) 
 
 
 def _check_function(table: exp.Table) -> None:
-    """Refuse functions that give a table whose name is only known when they run."""
+    """Refuse functions that name a table at run time."""
     name = table.this.name.upper()
     if name in {"IDENTIFIER", "TABLE"}:
         message = f"{name}(...) as a table is not supported: write the table's name"

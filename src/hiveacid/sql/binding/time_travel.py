@@ -44,9 +44,9 @@ _MOST_PARTS = 3  # database, table, metadata table
 
 
 def resolve_as_of(context: Context, piece: Slice, relation: Relation) -> PointInTime | None:
-    """Return the point of AS OF that a relation is read at; None for the statement's snapshot.
+    """Return the point of a relation's AS OF clause; None without one, which means the statement's snapshot.
 
-    Raises StatementError, with its place, for what is no write id or timestamp.
+    Raises StatementError with the position of a value that is no write id or timestamp.
     """
     travel = relation.travel
     if travel is None:
@@ -81,9 +81,9 @@ class TableSource:
 
 
 def find_metadata_table(context: Context, parts: Sequence[str]) -> TableSource | None:
-    """Return the metadata table that a name means; None for other names, and where Spark has such a table.
+    """Return the metadata table that a name refers to; None for other names, and if Spark has a table of that name.
 
-    The caller looks first for a table of the catalog that has this name itself.
+    The caller first looks for a table of the hiveacid catalog with this name.
     """
     if len(parts) > _MOST_PARTS and parts[0] == SPARK_CATALOG:
         parts = parts[1:]
@@ -103,7 +103,7 @@ def metadata_frame(context: Context, source: TableSource, txn: Transaction | Non
 
 
 def change_frame(context: Context, piece: Slice, call: ChangeCall, txn: Transaction | None) -> DataFrame:
-    """Return the changes that a call asks for.
+    """Return the rows of a call of a change function.
 
     Raises NoSuchTableError, StatementError, ConfigError and NotEnoughHistoryError.
     """
@@ -139,7 +139,7 @@ def _point(value: ConstantValue, which: str) -> int | str | datetime | None:
 
 
 def _before(context: Context, start: int | str | datetime | None) -> int | Instant | None:
-    """Return the point behind which a first write id or moment comes."""
+    """Return the point just before a first write id or moment, which is then included."""
     if isinstance(start, str | datetime):
         return Instant(epoch_millis(context.facts, start) - 1)
     return max(start - 1, 0) if isinstance(start, int) else None

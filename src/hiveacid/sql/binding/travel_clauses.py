@@ -27,7 +27,7 @@ _VALUES = frozenset({TokenKind.STRING, TokenKind.NUMBER})
 
 
 def without_clauses(piece: Slice) -> tuple[str, list[TimeTravel]]:
-    """Return a text with blanks in the places of such clauses, and the clauses, in their order."""
+    """Replace the clauses of time travel by blanks; return the text and the clauses in their order."""
     text, tokens = piece.text, piece.tokens
     clauses = []
     for index in range(len(tokens) - 3):
@@ -47,7 +47,7 @@ def without_clauses(piece: Slice) -> tuple[str, list[TimeTravel]]:
 
 
 def _value(tokens: Sequence[Token], index: int) -> int:
-    """Return the place behind a value: terms with + and - and casts between them."""
+    """Return the index of the token after a value: terms joined by + and -, with casts."""
     index = _term(tokens, index)
     while tokens[index].keyword in {"+", "-", "::"}:
         index = _term(tokens, index + 1)
@@ -75,7 +75,7 @@ def _term(tokens: Sequence[Token], index: int) -> int:
 
 
 def _interval(tokens: Sequence[Token], index: int) -> int:
-    """Return the place behind ``'1' DAY``, ``1 day 2 hours`` or ``'1 02' DAY TO HOUR``."""
+    """Return the index of the token after ``'1' DAY``, ``1 day 2 hours`` or ``'1 02' DAY TO HOUR``."""
     while True:
         number_index = index + (tokens[index].keyword in {"+", "-"})
         if tokens[number_index].kind not in _VALUES:

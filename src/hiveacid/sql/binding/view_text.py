@@ -1,4 +1,4 @@
-"""The text of a view: names are qualified when it is created, rows get its columns when it is read."""
+"""Text of a view: its table names are qualified at creation; its rows get the view's columns when they are read."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _PLACE = re.compile(r" \(line \d+, column \d+\)$")
 _GLOBAL = "global_temp"
 
 
-def view_of_ours(context: Context, ref: TableRef | None) -> ViewDefinition | None:
-    """Return the view of our catalog that a name means; temporary views come first."""
+def find_hiveacid_view(context: Context, ref: TableRef | None) -> ViewDefinition | None:
+    """Return the view of the hiveacid catalog that a name refers to, None if it is a temporary view or unknown."""
     if ref is None or (ref.database is None and is_temporary_view(context.facts, ref.name)):
         return None
     return context.catalog.get_view(ref.resolve(context.database))
 
 
 def hive_columns_of(frame: DataFrame) -> tuple[Column, ...]:
-    """Return the columns of a query's rows as Hive names and types them."""
+    """Return the columns of a query with Hive's names and types."""
     names = [f"_c{index}" if not name else name.lower() for index, name in enumerate(output_names(frame))]
     return tuple(
         Column(name, hive_type_name(field.dataType, name))
@@ -53,14 +53,14 @@ def hive_columns_of(frame: DataFrame) -> tuple[Column, ...]:
 
 
 def output_names(frame: DataFrame) -> tuple[str, ...]:
-    """Return what a query calls its columns, '' where it gives no name."""
+    """Return the names that a query gives its columns, '' for a column without a name."""
     return tuple("" if _UNNAMED in field.metadata else field.name for field in frame.schema.fields)
 
 
 def qualify_names(context: Context, piece: Slice, relations: Sequence[Relation], spark_database: str) -> str:
-    """Return the text of a query with the database written before each name without one.
+    """Add the database to each table name without one in the text of a query.
 
-    Raises UnsupportedFeatureError with its place for a temporary view, which the next session does not know.
+    Raises UnsupportedFeatureError with the position of a temporary view, which later sessions do not know.
     """
     edits = []
     for relation in relations:
@@ -84,7 +84,7 @@ def qualify_names(context: Context, piece: Slice, relations: Sequence[Relation],
 
 
 def with_view_columns(view: ViewDefinition, frame: DataFrame) -> DataFrame:
-    """Return the rows of a view's query as the view names them. Raises SchemaMismatchError."""
+    """Return the rows of a view's query under the view's column names. Raises SchemaMismatchError."""
     names = [column.name for column in view.columns]
     if view.outputs:
         chosen = match_output_columns(view.outputs, output_names(frame))
@@ -92,7 +92,7 @@ def with_view_columns(view: ViewDefinition, frame: DataFrame) -> DataFrame:
         chosen = tuple(range(len(frame.columns)))
         if len(chosen) != len(names):
             raise SchemaMismatchError(
-                f"it has {len(names)} columns, and its query {len(chosen)}: make it anew"
+                f"it has {len(names)} columns, and its query {len(chosen)}: create it again"
             )
     if chosen == tuple(range(len(frame.columns))):
         return frame.toDF(*names)
@@ -104,7 +104,7 @@ def with_view_columns(view: ViewDefinition, frame: DataFrame) -> DataFrame:
 
 @contextmanager
 def errors_of_view(name: TableName, where: str) -> Iterator[None]:
-    """Say of what is wrong below a view that it is the view's; ``where``: the place of its name in the statement."""
+    """Add the view's name to errors of its query; ``where``: the position of that name in the statement, as text."""
     try:
         with spark_errors_at_source():
             yield

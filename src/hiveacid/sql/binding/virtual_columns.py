@@ -62,7 +62,7 @@ class VirtualColumns:
         return any(innermost.holds(mention) for mention in self._places)
 
     def refuse_unseen_use(self) -> None:
-        """Raise UnsupportedFeatureError where virtual columns would change a result without being shown."""
+        """Raise UnsupportedFeatureError if an operator would use virtual columns that the user does not see."""
         if not self._places:
             return
         used = _operator_on_all_columns(self._tokens)
@@ -79,9 +79,9 @@ class VirtualColumns:
             )
 
     def refuse_star(self) -> None:
-        """Raise UnsupportedFeatureError where ``*`` would carry virtual columns into the result of Spark's statement.
+        """Raise UnsupportedFeatureError if ``*`` would add virtual columns to the result of a statement of Spark.
 
-        Pipes (``FROM t |> WHERE ...``) mean all columns without a star.
+        A pipe (``FROM t |> WHERE ...``) stands for all columns without a star.
         """
         for index, token in enumerate(self._tokens if self._places else ()):
             counts_rows = index > 1 and [t.keyword for t in self._tokens[index - 2 : index]] == ["COUNT", "("]
@@ -94,7 +94,7 @@ class VirtualColumns:
 
 
 def without_virtual_columns(frame: DataFrame) -> DataFrame:
-    """Remove virtual columns that ``*`` added; a marker ends each group of them."""
+    """Remove the virtual columns that ``*`` added; a marker column ends each group of them."""
     names = frame.columns
     drop: set[int] = set()
     for index, name in enumerate(names):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def start_transaction(execution: ExecutionContext, statement: administration.StartTransaction) -> None:
-    """START TRANSACTION: the session's statements belong to it until COMMIT or ROLLBACK."""
+    """START TRANSACTION: the session's next statements join the transaction until COMMIT or ROLLBACK."""
     if execution.joined is not None:
         raise TransactionStateError("a transaction is open already: COMMIT or ROLLBACK it first")
     execution.require_no_snapshot("START TRANSACTION")
@@ -28,12 +28,12 @@ def start_transaction(execution: ExecutionContext, statement: administration.Sta
 
 
 def commit(execution: ExecutionContext, _: administration.Commit) -> None:
-    """COMMIT. Raises WriteConflictError where another transaction was first; then nothing is visible."""
+    """COMMIT. Raises WriteConflictError if a conflicting transaction committed first; then no write is visible."""
     txn = execution.end("COMMIT")
     try:
         txn.commit()
     except BaseException as error:
-        if not txn.ended:  # nobody could end it any more, and its locks would stay
+        if not txn.ended:  # the session no longer knows the transaction, so its locks would stay
             txn.abort(str(error)[:200])
         raise
 
@@ -45,12 +45,12 @@ def rollback(execution: ExecutionContext, _: administration.Rollback) -> None:
 
 
 def abort(execution: ExecutionContext, statement: administration.AbortTransactions) -> None:
-    """ABORT TRANSACTIONS: all of them, or, where one of the ids is unknown or has committed, none."""
+    """ABORT TRANSACTIONS: all of them, or none if one of the ids is unknown or committed."""
     abort_transactions(execution.context.store, statement.ids)
 
 
 def set_option(execution: ExecutionContext, statement: administration.SetOption) -> DataFrame | None:
-    """SET: ``spark.`` keys go to the Spark session, all others to the settings of this one."""
+    """SET: ``spark.`` keys change the Spark session, all others this connection's settings."""
     facts, settings = execution.context.facts, execution.context.settings
     key, value = statement.key, statement.value
     if key is None:
@@ -81,7 +81,7 @@ def _shown(execution: ExecutionContext, key: str) -> str:
 
 
 def refresh(execution: ExecutionContext, statement: administration.RefreshTable) -> None:
-    """REFRESH TABLE: every statement sees the present state anyway; the table has to exist."""
+    """REFRESH TABLE: only checks that the table exists, because every statement reads the current state."""
     execution.find(statement.table)
 
 

@@ -60,7 +60,7 @@ def delete(execution: ExecutionContext, statement: Delete) -> DataFrame:
 
 
 def _check_columns(table: TableDefinition, assignments: Sequence[Assignment]) -> None:
-    """Refuse columns that cannot be set, with their place."""
+    """Refuse columns that cannot be set, with their positions."""
     for assignment in assignments:
         with errors_at(assignment.line, assignment.at_column):
             change.check_assignments(table, {assignment.column: assignment.expression.text})
@@ -69,7 +69,7 @@ def _check_columns(table: TableDefinition, assignments: Sequence[Assignment]) ->
 def _run(
     execution: ExecutionContext, name: TableName, verb: str, pieces: Sequence[Slice | None], run: Run
 ) -> DataFrame:
-    """Run a change; one with subqueries in the transaction that these read in, so that all see one snapshot."""
+    """Run a change. With subqueries, it runs in the transaction that reads these, so that all see one snapshot."""
     context, joined = execution.context, execution.joined
     nested = any(
         piece is not None and mentions(piece.tokens, ("SELECT", "TABLE", "FROM")) for piece in pieces
@@ -85,7 +85,7 @@ def _run(
 
 
 class Texts:
-    """The expressions of one statement as Spark gets them; remembers them for the places of errors."""
+    """Translator of a statement's expressions for Spark; it keeps them, so that errors get their positions."""
 
     def __init__(self, binder: Binder, target: TableName, alias: str | None) -> None:
         """``target`` may be named in expressions as its alias or, without one, as table and database.table."""
@@ -106,12 +106,12 @@ class Texts:
         return bound.text
 
     def required(self, piece: Slice) -> str:
-        """Return an expression that is there."""
+        """Return an expression that the grammar requires, as `expression` does."""
         text = self.expression(piece)
         return "" if text is None else text
 
     def assignments(self, assignments: Sequence[Assignment]) -> dict[str, str]:
-        """Return ``column = expression, ...`` by column."""
+        """Return the bound expression of each assigned column."""
         return {a.column: self.required(a.expression) for a in assignments}
 
 

@@ -1,4 +1,4 @@
-"""COMPACT, SHOW COMPACTIONS and ABORT COMPACTIONS, with Hive's columns and words."""
+"""COMPACT, SHOW COMPACTIONS and ABORT COMPACTIONS, with Hive's columns and messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ABORT_REASON = "Compaction Aborted by Abort Compaction request."
 
 
 def compact(execution: ExecutionContext, statement: administration.Compact) -> DataFrame:
-    """ALTER TABLE COMPACT: one row a job; without AND WAIT a job that a service takes is only queued."""
+    """ALTER TABLE COMPACT: returns one row per job. Without AND WAIT, a job for a service's worker is only queued."""
     table = AcidTable(execution.context, execution.find(statement.table), execution.joined)
     reports = table.compact(
         statement.kind,
@@ -53,7 +53,7 @@ def compact(execution: ExecutionContext, statement: administration.Compact) -> D
 
 
 def abort(execution: ExecutionContext, statement: administration.AbortCompactions) -> DataFrame:
-    """ABORT COMPACTIONS: those that wait are taken off the queue; one row an id (``AbortCompactionFunction``)."""
+    """ABORT COMPACTIONS: removes waiting jobs from the queue; returns one row per id (``AbortCompactionFunction``)."""
     rows = [(number, *_abort(execution, number)) for number in dict.fromkeys(statement.ids)]
     return small_frame(execution.context.facts, _ABORTED, rows)
 
@@ -93,7 +93,7 @@ def show(execution: ExecutionContext, statement: queries.ShowCompactions) -> Dat
 
 
 def _sorted(jobs: list[Compaction], order: str) -> list[Compaction]:
-    """Sort by the columns of ORDER BY, the last one first; nulls come first, as in Hive."""
+    """Sort jobs by the columns of ORDER BY; nulls come first, as in Hive."""
     for part in reversed(order.split(",")):
         match = _ORDER.fullmatch(part.strip())
         column = re.sub(r"^c[cq]_", "", match[1].lower()) if match else ""

@@ -1,4 +1,4 @@
-"""`ExecutionContext`: the value that an executor gets instead of the session, made for each statement.
+"""`ExecutionContext`: the value, made for each statement, that an executor gets instead of the session.
 
 An executor changes the session only through the callables given here.
 """
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExecutionContext:
-    """The connection, the transaction and the snapshot of one statement, and the session's own verbs.
+    """The connection, the transaction and the snapshot of one statement, and functions that change the session.
 
-    ``joined``: the transaction that the statement belongs to, None where it has its own. ``reader``: set inside of
-    ``with acid.snapshot()``, the transaction that holds the snapshot (then ``joined`` is the same).
-    ``read_only``: the transaction was begun READ ONLY. ``views``: the DataFrames of the session's temporary views on
-    Spark Connect, by name. ``begin``: let the session's statements belong to a transaction (read only or not) until
-    COMMIT or ROLLBACK. ``end``: take that transaction off the session again, for a verb. ``set``: change a setting.
-    ``use``: make a database the current one.
+    ``joined``: the transaction that the statement belongs to, None if it has its own. ``reader``: inside of
+    ``with acid.snapshot()``, the transaction that holds the snapshot (then ``joined`` is the same). ``read_only``: the
+    transaction was begun READ ONLY. ``views``: the DataFrames of the session's temporary views on Spark Connect, by name.
+    ``begin``: make the session's next statements join a transaction (read only or not). ``end``: remove that transaction
+    from the session and return it; the argument is the SQL verb. ``set``: change a setting. ``use``: change the current
+    database.
     """
 
     context: Context
@@ -46,11 +46,11 @@ class ExecutionContext:
     use: Callable[[str], None]
 
     def binder(self, txn: Transaction | None = None) -> AbstractContextManager[Binder]:
-        """Give the binder of the statement's tables: to ``txn``, the transaction or the snapshot it runs in."""
+        """Provide a binder that reads in ``txn``, by default in the statement's transaction or snapshot."""
         return binder(self.context, txn or (None if self.reader else self.joined), self.reader)
 
     def find(self, ref: TableRef) -> TableName:
-        """Return the full name of a table that exists. Raises NoSuchTableError with its place in the text."""
+        """Return the full name of an existing table. Raises NoSuchTableError with the position in the text."""
         name = ref.resolve(self.context.database)
         with errors_at(ref.line, ref.column):
             self.context.require(name)

@@ -48,7 +48,7 @@ def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFra
 
 
 def definition(execution: ExecutionContext, statement: CreateTable) -> TableDefinition:
-    """Return the table that a statement describes, with what the session's settings add to it."""
+    """Return the table that a statement defines, with defaults from the session's settings."""
     name = statement.table.resolve(execution.context.database)
     statement = with_settings(statement, execution.context.settings)
     storage = statement.storage or default_storage(statement, execution.context.settings)
@@ -56,10 +56,10 @@ def definition(execution: ExecutionContext, statement: CreateTable) -> TableDefi
 
 
 def with_settings(statement: CreateTable, settings: Settings) -> CreateTable:
-    """Add the transactional properties that ``hive.create.as.acid`` and ``.insert.only`` ask for.
+    """Add the transactional properties that ``hive.create.as.acid`` and ``hive.create.as.insert.only`` require.
 
-    Only for managed tables whose properties say nothing about it; full ACID only for ORC, or where no format
-    is named (``TransactionalValidationListener``).
+    They apply to managed tables without transactional properties of their own. Full ACID needs ORC or a statement without
+    a format (``TransactionalValidationListener``).
     """
     properties = {key.lower(): value for key, value in statement.properties}
     if statement.external or {TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name} & set(properties):
@@ -76,7 +76,7 @@ def with_settings(statement: CreateTable, settings: Settings) -> CreateTable:
 
 
 def default_storage(statement: CreateTable, settings: Settings) -> StorageFormat:
-    """Return the format of a table whose statement names none: ORC for transactional ones, else the settings'."""
+    """Return the default format of a table: ORC for transactional ones, otherwise the one in the settings."""
     properties = {key.lower(): value.lower() for key, value in statement.properties}
     if properties.get(TRANSACTIONAL.name) == "true":
         return ORC
@@ -87,7 +87,7 @@ def default_storage(statement: CreateTable, settings: Settings) -> StorageFormat
 
 
 def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None:
-    """CREATE TABLE LIKE: columns, buckets, format and properties of another table, but none of its rows."""
+    """CREATE TABLE LIKE: copies columns, buckets, format and properties of another table, without its rows."""
     context = execution.context
     source = context.require(execution.find(statement.source))
     own = {LAST_DDL_TIME.name.lower(), *RESERVED_PROPERTIES}
@@ -109,7 +109,7 @@ def create_like(execution: ExecutionContext, statement: CreateTableLike) -> None
 
 
 def _create_as(execution: ExecutionContext, statement: CreateTable) -> DataFrame:
-    """CREATE TABLE AS SELECT: the rows first; the table appears with the commit, or nothing of it does."""
+    """CREATE TABLE AS SELECT: writes the rows first; table and rows appear together with the commit."""
     context = execution.context
     name = statement.table.resolve(context.database)
     if statement.if_not_exists and context.catalog.get_table(name) is not None:
@@ -159,13 +159,13 @@ def _write_new(execution: ExecutionContext, table: TableDefinition, frame: DataF
 
 
 def lock_of_new(context: Context, name: TableName) -> LockComponent:
-    """Return the lock of CREATE TABLE AS SELECT; an EXCLUSIVE one is not waited for, the statement fails."""
+    """Return the lock of CREATE TABLE AS SELECT. The statement does not wait for an EXCLUSIVE one, it fails."""
     exclusive = context.settings.get(keys.XLOCK_CTAS)
     return LockComponent(LockType.EXCLUSIVE if exclusive else LockType.EXCL_WRITE, name.database, name.name)
 
 
 def adopted_definition(context: Context, statement: CreateTable, location: str | None) -> TableDefinition:
-    """Return the table of a DDL text whose directory is to be taken over (``AcidSession.adopt``)."""
+    """Return the table that a DDL text defines, for the adoption of its directory (``AcidSession.adopt``)."""
     if statement.query is not None:
         raise StatementError("adopt takes the text of SHOW CREATE TABLE, not CREATE TABLE AS SELECT")
     name = statement.table.resolve(context.database)
@@ -185,6 +185,6 @@ def adopted_definition(context: Context, statement: CreateTable, location: str |
 
 
 def _remove_unowned(context: Context, made: TableDefinition) -> None:
-    """Delete the directory of a table that never came to be, unless another one was made there or in it meanwhile."""
+    """Delete the directory of a table that was not created, unless another table lies there or below by now."""
     if not any(overlap(table.location, made.location) for table in all_tables(context)):
         remove_table(context, made, ())

@@ -41,7 +41,7 @@ def create_database(execution: ExecutionContext, statement: definitions.CreateDa
 
 
 def drop_database(execution: ExecutionContext, statement: definitions.DropDatabase) -> None:
-    """DROP DATABASE; the session goes on in ``default`` if it was the current one."""
+    """DROP DATABASE; if it was the current one, ``default`` becomes the current database."""
     context = execution.context
     ddl.drop_database(context, statement.name, if_exists=statement.if_exists, cascade=statement.cascade)
     if context.database == statement.name:
@@ -97,7 +97,7 @@ def add_partitions(execution: ExecutionContext, statement: definitions.AddPartit
 
 
 def drop_partitions(execution: ExecutionContext, statement: definitions.DropPartitions) -> None:
-    """ALTER TABLE DROP PARTITION; each specification may match several partitions, none of them is an error."""
+    """ALTER TABLE DROP PARTITION. Each specification may match several partitions; one without a match is an error."""
     context = execution.context
     name = execution.find(statement.table)
     table = context.require(name)
@@ -154,7 +154,7 @@ def _comparable(column: Column, text: str) -> Decimal | str:
 
 
 def unsupported(_: ExecutionContext, statement: values.Statement) -> DataFrame:
-    """Refuse what this version cannot do, and say what to do instead."""
+    """Refuse an unsupported statement, with the alternative."""
     raise UnsupportedFeatureError(_ADVICE[type(statement).__name__])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from hiveacid.catalog.ddl import partition_values as full_values
 from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition, ViewDefinition
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError, NoSuchPartitionError
-from hiveacid.sql.binding.view_text import view_of_ours
+from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.small_results import Row, string_rows
 from hiveacid.table.inspect import Inspect
@@ -33,7 +33,7 @@ _DATABASE = (
 def describe_table(execution: ExecutionContext, statement: DescribeTable) -> DataFrame:
     """DESCRIBE [EXTENDED | FORMATTED] t [PARTITION (...)] [column], of a table or of a view."""
     context = execution.context
-    view = view_of_ours(context, statement.table)
+    view = find_hiveacid_view(context, statement.table)
     if view is not None and not statement.partition:
         return string_rows(context.facts, _HEADINGS, _rows(view, None, statement))
     table = context.require(execution.find(statement.table))

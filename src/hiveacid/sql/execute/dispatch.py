@@ -1,4 +1,4 @@
-"""Statement to table verbs: one function for each kind of statement."""
+"""Dispatch of statements: the executor function of each type of statement."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ _ALONE: Mapping[type, Executor] = {
 def execute(execution: ExecutionContext, statement: values.Statement) -> DataFrame:
     """Carry out a statement; return its rows (none for definitions).
 
-    Raises TransactionStateError for what cannot be part of a transaction, or of a snapshot.
+    Raises TransactionStateError for a statement that cannot be part of a transaction, or that writes in a snapshot.
     """
     rows = _executor(execution, statement)(execution, statement)
     return empty_result(execution.context.facts) if rows is None else rows

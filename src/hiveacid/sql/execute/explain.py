@@ -1,4 +1,4 @@
-"""EXPLAIN: shows what a statement would do and does nothing of it."""
+"""EXPLAIN: shows the plan of a statement without running it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from hiveacid.core.transactions.locks import LockComponent
     from hiveacid.sql.execute.context import ExecutionContext
 
-# What Spark calls them; Hive's other options (VECTORIZATION, LOCKS ...) have no counterpart there.
+# Spark's names of the modes; Hive's other options (VECTORIZATION, LOCKS ...) have no counterpart in Spark.
 _MODES = frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST"})
 
 
 def explain(execution: ExecutionContext, statement: queries.Explain) -> DataFrame:
-    """EXPLAIN: Spark's plan of a query; of a change also target, lock and snapshot."""
+    """EXPLAIN: Spark's plan of a query; for a change also its target, lock and snapshot."""
     mode = next((option for option in statement.options if option in _MODES), "")
     lines = [*_lines(execution, statement.statement, mode)]
     return string_rows(execution.context.facts, ("Explain",), [(line,) for line in lines])
@@ -61,15 +61,15 @@ def _lines(execution: ExecutionContext, statement: Statement, mode: str) -> list
 
 
 def _plan(execution: ExecutionContext, text: Slice, mode: str) -> list[str]:
-    """Return Spark's physical plan of a query; nothing is run.
+    """Return Spark's physical plan of a query, without running it.
 
-    Raises what is wrong with the query, which Spark's own EXPLAIN tells in its rows.
+    Raises the errors of the query, which Spark's own EXPLAIN would print as rows.
     """
     spark = execution.context.facts.spark
     with execution.binder() as binder:
         bound = binder.bind(text)
         with spark_errors_at_source(bound):
-            spark.sql(bound.text).schema  # noqa: B018 - it is looked at only now on Spark Connect
+            spark.sql(bound.text).schema  # noqa: B018 - Spark Connect analyses the query only here
             row = spark.sql(f"EXPLAIN {mode} {bound.text}").first()
     return [] if row is None else str(row[0]).rstrip("\n").split("\n")
 
@@ -137,7 +137,7 @@ def _merge(execution: ExecutionContext, statement: changes.Merge, mode: str) -> 
 
 @contextmanager
 def _in_user_text(execution: ExecutionContext, pieces: Sequence[Slice], source: str) -> Iterator[None]:
-    """Add positions in the statement to errors of a query that was composed of its pieces."""
+    """Report errors of a query composed of a statement's pieces at their positions in the statement."""
     try:
         yield
     except HiveAcidError:

@@ -36,7 +36,7 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     text = joined_text(statement.ctes, statement.query)
     options = _options(execution, statement, text)
     rows = partial(_rows, execution, text)
-    # What is overwritten is read under its lock: it may be the source, too.
+    # The source of an overwrite is read under the lock, because it may be the target.
     source = rows if statement.overwrite else rows(joined)
     with errors_at(statement.table.line, statement.table.column), spark_errors_at_source(EditedText(text)):
         report = insert(execution.context, name, source, options, joined)
@@ -60,19 +60,19 @@ def _rows(execution: ExecutionContext, text: Slice, txn: Transaction | None) -> 
 
 
 def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFrame:
-    """FROM ... INSERT ... INSERT ...: all legs in one transaction, reading one snapshot.
+    """FROM ... INSERT ... INSERT ...: all INSERTs run in one transaction and read one snapshot.
 
-    Raises OutputTwiceError where two legs name the same table or static partition, as Hive does.
+    Raises OutputTwiceError if two of them name the same table or static partition, as Hive does.
     """
     context = execution.context
     _require_one_source(statement)
     names = [execution.find(leg.table) for leg in statement.legs]
     locks = _locks(execution, statement, names)
     with context.transactions.scope(context.settings, execution.joined) as txn:
-        txn.lock(locks)  # all at once, before the snapshot: what is overwritten may be a source, too
+        txn.lock(locks)  # all at once and before the snapshot, because a target may be a source, too
         source = joined_text(statement.ctes, _source(statement))
         texts = [joined_text(source, leg.query) for leg in statement.legs]
-        # All are planned before the first is written: a transaction sees its own writes, a leg must not.
+        # All are planned before the first writes: a transaction sees its own writes, but an INSERT must not see the others'.
         frames = [_rows(execution, text, txn) for text in texts]
         reports = []
         for name, leg, text, frame in zip(names, statement.legs, texts, frames, strict=True):
@@ -82,7 +82,7 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
 
 
 def _require_one_source(statement: MultiInsert) -> None:
-    """Refuse a source that gives other rows each time: every INSERT reads it again."""
+    """Refuse a source with random functions, because each INSERT reads it again and would get other rows."""
     for text in (statement.ctes, statement.source):
         tokens = text.tokens if text is not None else []
         for token, behind in pairwise(tokens):
@@ -107,7 +107,7 @@ def _locks(
         static = static_values(execution.context, table, partition_values(execution, leg.partition))
         locks.append(insert_lock(execution.context, table, static, overwrite=leg.overwrite))
         if len(static) < len(table.partition_columns):
-            continue  # dynamic: what it writes to shows when it runs
+            continue  # dynamic partitions are known only when it runs
         output = (name, partition_name(table, tuple(static[c.name] for c in table.partition_columns)))
         if output in seen:
             shown = str(name) if output[1] is None else f"{name}@{output[1]}"
@@ -126,7 +126,7 @@ def _source(statement: MultiInsert) -> Slice:
 
 
 def joined_text(first: Slice | None, second: Slice) -> Slice:
-    """Put two pieces of a statement together; blanks between them keep every place where it was."""
+    """Join two pieces of a statement; blanks between them keep all positions unchanged."""
     if first is None:
         return second
     line = first.line + first.text.count("\n")
@@ -151,9 +151,9 @@ def load_data(execution: ExecutionContext, statement: LoadData) -> DataFrame:
 
 
 def partition_values(execution: ExecutionContext, spec: PartitionSpec) -> Mapping[str, object] | None:
-    """Return PARTITION (...) as the table verbs take it: texts, None for NULL, ``...`` for dynamic columns.
+    """Return the values of PARTITION (...) by column: texts, None for NULL, ``...`` for dynamic columns.
 
-    What is not a constant (``dt = current_date()``) is computed by Spark first.
+    Spark evaluates expressions that are not literals (``dt = current_date()``).
     """
     if not spec:
         return None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def query(execution: ExecutionContext, statement: Query) -> DataFrame:
-    """Hand a query to Spark, each of our tables at one snapshot."""
+    """Run a query in Spark, with all tables of the hiveacid catalog at one snapshot."""
     text, described = _split_describe(statement.text)
     with execution.binder() as binder:
         frame = bound_frame(binder, text)
@@ -46,7 +46,7 @@ def query(execution: ExecutionContext, statement: Query) -> DataFrame:
 
 
 def bound_frame(binder: Binder, text: Slice) -> DataFrame:
-    """Return a query's rows; the binder's views may go afterwards."""
+    """Return a query's rows; the binder's views may be dropped afterwards."""
     bound = binder.bind(text)
     with spark_errors_at_source(bound):
         return without_virtual_columns(binder.run(bound.text))
@@ -62,7 +62,7 @@ def _split_describe(text: Slice) -> tuple[Slice, bool]:
 
 
 def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> None:
-    """CREATE TEMPORARY VIEW: keeps the snapshot of this moment."""
+    """CREATE TEMPORARY VIEW: the view keeps the current snapshot."""
     name = _view_name(statement.name)
     facts = execution.context.facts
     if not statement.shared and not statement.replace and is_temporary_view(facts, name):
@@ -80,9 +80,7 @@ def create_view(execution: ExecutionContext, statement: CreateTemporaryView) -> 
             (frame.createOrReplaceGlobalTempView if statement.replace else frame.createGlobalTempView)(name)
         else:
             frame.createOrReplaceTempView(name)
-    if (
-        not facts.classic
-    ):  # nobody sees what the server uses: the snapshot stays while this session knows the view
+    if not facts.classic:  # the client cannot see which plans the server uses: the snapshot stays as long as the session knows the view
         execution.views[(f"global_temp.{name}" if statement.shared else name).lower()] = frame
 
 
@@ -113,7 +111,7 @@ def _view_name(name: TableRef) -> str:
 
 @dataclass(frozen=True)
 class AcidView(AcidTable):
-    """A view of a connection: its rows can be read; every verb that needs a table raises CatalogError."""
+    """A view as an `AcidTable`: its rows can be read; every method that needs a table raises CatalogError."""
 
     binder: Callable[[], AbstractContextManager[Binder]] | None = field(
         default=None, repr=False, compare=False
@@ -125,7 +123,7 @@ class AcidView(AcidTable):
         return require_view(self.context, self.name)
 
     def to_df(self) -> DataFrame:
-        """Return the rows that its query gives at the present snapshot (the transaction's, inside one)."""
+        """Return the rows of the view's query at the current snapshot; inside a transaction, at its snapshot."""
         if self.binder is None:
             raise UnsupportedFeatureError("a view is read by the connection that knows it: acid.table(name)")
         name = f"{quote_name(self.name.database)}.{quote_name(self.name.name)}"

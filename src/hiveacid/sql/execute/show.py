@@ -1,4 +1,4 @@
-"""SHOW ... with Hive's columns, and no-value texts as Hive prints them."""
+"""SHOW ... with Hive's columns and Hive's texts for missing values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hiveacid.config.keys import REGISTRY
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.show_create import show_create_table, show_create_view
 from hiveacid.errors import ConfigError, NoSuchPartitionError
-from hiveacid.sql.binding.view_text import view_of_ours
+from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import store_rows
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.small_results import Row, string_rows
@@ -37,7 +37,7 @@ def tables(execution: ExecutionContext, statement: queries.ShowTables) -> DataFr
 
 
 def partitions(execution: ExecutionContext, statement: queries.ShowPartitions) -> DataFrame:
-    """SHOW PARTITIONS: names as their directories are called, values escaped."""
+    """SHOW PARTITIONS: the names of partitions as in directories, with escaped values."""
     context = execution.context
     table = context.require(execution.find(statement.table))
     if not table.partition_columns:
@@ -54,7 +54,7 @@ def partitions(execution: ExecutionContext, statement: queries.ShowPartitions) -
 
 
 def create_table(execution: ExecutionContext, statement: queries.ShowCreateTable) -> DataFrame:
-    """SHOW CREATE TABLE: one row a line."""
+    """SHOW CREATE TABLE: one row per line of the statement."""
     with_database = statement.table.database is not None
     relation = _find(execution, statement.table)
     if isinstance(relation, TableDefinition):
@@ -75,7 +75,7 @@ def properties(execution: ExecutionContext, statement: queries.ShowTableProperti
 
 
 def _property(properties: Properties, key: str, missing: str) -> str:
-    """Look a property up, its key compared without case."""
+    """Return a property's value, by its key compared without case; ``missing`` if there is none."""
     return next((value for name, value in properties if name.lower() == key.lower()), missing)
 
 
@@ -90,7 +90,7 @@ def columns(execution: ExecutionContext, statement: queries.ShowColumns) -> Data
 
 
 def _find(execution: ExecutionContext, ref: TableRef) -> TableDefinition | ViewDefinition:
-    return view_of_ours(execution.context, ref) or execution.context.require(execution.find(ref))
+    return find_hiveacid_view(execution.context, ref) or execution.context.require(execution.find(ref))
 
 
 def transactions(execution: ExecutionContext, _: queries.ShowTransactions) -> DataFrame:
@@ -115,7 +115,7 @@ def locks(execution: ExecutionContext, statement: queries.ShowLocks) -> DataFram
 
 
 def named_partition(execution: ExecutionContext, name: TableName, spec: PartitionSpec) -> str | None:
-    """Return Hive's name of a specified partition, None for none."""
+    """Return Hive's name of the partition in a specification, None if the specification is empty."""
     if not spec:
         return None
     table = execution.context.require(name)

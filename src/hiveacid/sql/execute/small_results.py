@@ -1,4 +1,4 @@
-"""Small results as DataFrames: built where they stand, without a Spark job where that is possible."""
+"""Small results as DataFrames, built on the driver and, if possible, readable without a Spark job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Cell = str | int | None
 Row = Sequence[Cell]
 
-# As parameters of an inline table, rows need no job to be read; each costs about a millisecond.
+# Rows as parameters of an inline table are read without a job; each parameter costs about a millisecond.
 _MOST_PARAMETERS = 500
 
 WRITTEN = (
@@ -49,12 +49,12 @@ def string_rows(facts: SparkFacts, columns: Sequence[str], rows: Sequence[Row]) 
 
 
 def empty_result(facts: SparkFacts) -> DataFrame:
-    """Return what statements without a result have: no columns, no rows."""
+    """Return a DataFrame without columns and rows, for statements without a result."""
     return facts.spark.sql("SELECT 1 WHERE false").select()
 
 
 def write_result(facts: SparkFacts, *reports: WriteReport) -> DataFrame:
-    """Return what a statement changed, as one row; ``write_id`` is NULL where nothing was written."""
+    """Return the counts of a statement's changes as one row; ``write_id`` is NULL if nothing was written."""
     ids = [int(report.write_id) for report in reports if report.write_id is not None]
     row = (
         sum(report.affected for report in reports),

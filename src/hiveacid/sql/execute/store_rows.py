@@ -24,11 +24,11 @@ _NO_BLOCKER = " " * 12  # ShowLocksOperation: "try to keep cols aligned"
 
 
 def matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """Return the names that a pattern of Hive's matches; all without one.
+    """Return the names that match a Hive pattern; all names without a pattern. Case does not matter.
 
-    ``*`` stands for any text, ``|`` between alternatives; Hive 4 also takes SQL's ``%`` (any text) and ``_``
-    (one letter): a ``_`` stays a letter here, because names are full of them (``UDFLike`` against
-    ``SearchUtils`` in Hive; its SHOW TABLES of 3.1 knew ``*`` and ``|`` only). Case does not matter.
+    ``*`` and ``%`` match any text, ``|`` separates alternatives. Hive 4 also reads ``_`` as one arbitrary letter; here it
+    matches only itself, because names often contain it. (Hive: ``UDFLike``, ``SearchUtils``; the SHOW TABLES of Hive 3.1
+    knew ``*`` and ``|`` only.)
     """
     if pattern is None:
         return list(names)
@@ -64,7 +64,7 @@ def transaction_rows(store: TransactionPort) -> list[TextRow]:
 
 
 def lock_rows(locks: Iterable[LockRow]) -> list[TextRow]:
-    """Return locks in Hive's new format, no-values as Hive prints them."""
+    """Return locks in Hive's new format, with Hive's texts for missing values."""
     return [
         (
             lock.lock_id,
@@ -86,7 +86,7 @@ def lock_rows(locks: Iterable[LockRow]) -> list[TextRow]:
 
 
 def abort_transactions(store: TransactionPort, ids: Sequence[int]) -> None:
-    """Abort all of them, or, where one of the ids is unknown or has committed, none."""
+    """Abort all transactions, or none if one of the ids is unknown or committed."""
     states = {txn_id: store.txn_state(TxnId(txn_id)) for txn_id in ids}
     for txn_id, state in states.items():
         if state == TransactionState.UNKNOWN:

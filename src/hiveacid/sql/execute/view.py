@@ -1,4 +1,4 @@
-"""Views in the catalog: statements to what `hiveacid.catalog.views` does."""
+"""Executors of statements on views in the catalog; they call `hiveacid.catalog.views`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def create(execution: ExecutionContext, statement: definitions.CreateView) -> None:
-    """CREATE VIEW: the query is analysed, its names are written out, and it is not run."""
+    """CREATE VIEW: analyses the query and qualifies its table names, without running it."""
     context, ref = execution.context, statement.view
     name = ref.resolve(context.database)
     there = context.catalog.get_view(name) is not None
@@ -43,7 +43,7 @@ def create(execution: ExecutionContext, statement: definitions.CreateView) -> No
 
 
 def alter(execution: ExecutionContext, statement: definitions.AlterView) -> None:
-    """ALTER VIEW AS: another query; comment, properties and owner stay."""
+    """ALTER VIEW AS: replaces the query; comment, properties and owner stay."""
     context = execution.context
     name = _find(execution, statement.view)
     made = _view(execution, name, statement.view, statement.query)
@@ -81,7 +81,7 @@ def unset_properties(execution: ExecutionContext, statement: definitions.UnsetVi
 
 
 def drop(execution: ExecutionContext, statement: definitions.DropView) -> None:
-    """DROP VIEW, of one in the catalog."""
+    """DROP VIEW of a view in the catalog."""
     context, name = execution.context, statement.name.resolve(execution.context.database)
     gone = context.catalog.get_view(name) is None and context.catalog.get_table(name) is None
     if not (gone and statement.if_exists):
@@ -96,7 +96,7 @@ def show(execution: ExecutionContext, statement: queries.ShowViews) -> DataFrame
 
 
 def _require_free_in_spark(context: Context, name: TableName) -> None:
-    """Raise AlreadyExistsError where a view of ours would hide what Spark's own catalog has."""
+    """Raise AlreadyExistsError if a view would hide a table or view in Spark's own catalog."""
     if exists_in_spark(context.facts, (name.database, name.name)):
         raise AlreadyExistsError(
             f"Spark's own catalog has a table or view {name}: give this one another name"
@@ -117,14 +117,14 @@ def _view(
     query: Slice,
     named: tuple[definitions.ViewColumn, ...] = (),
 ) -> ViewDefinition:
-    """Return the view that a query makes, its columns called as ``named`` where that is not empty."""
+    """Return the definition of a view on a query; ``named``: its columns, by default those of the query."""
     context = execution.context
     relations = relations_of(context.facts, query, QUERY)
     text = qualify_names(
         context, query, relations, str(context.facts.spark.catalog.currentDatabase()).lower()
     )
     with execution.binder() as binder:
-        binder.within.append(name)  # what reads it again would never end
+        binder.within.append(name)  # a query that reads the view itself would never end
         frame = bound_frame(binder, query)
         query_columns = hive_columns_of(frame)
     if named and len(named) != len(query_columns):

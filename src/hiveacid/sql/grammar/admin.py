@@ -1,4 +1,4 @@
-"""Transactions, settings and upkeep: what is neither data nor definition."""
+"""Statements on transactions, settings and maintenance."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def use(cursor: Cursor) -> administration.UseDatabase:
 
 
 def set_option(cursor: Cursor) -> administration.SetOption:
-    """Parse behind SET: the value is everything behind ``=``, quotes included, as in Hive's command line."""
+    """Parse behind SET: the value is everything after ``=``, quotes included, as in Hive's command line."""
     if cursor.at_end or cursor.take("-", "V"):
         return administration.SetOption()
     if cursor.take("TIME", "ZONE"):
@@ -79,7 +79,7 @@ def reset_option(cursor: Cursor) -> administration.ResetOption:
 
 
 def _checked(cursor: Cursor, key: str) -> str:
-    """Refuse a key of several words: SET has forms that are not known here."""
+    """Return the key of a setting; refuse one of several words, which is an unknown form of SET."""
     name = key.strip("`")
     if len(name.split()) != 1 or "=" in name:
         cursor.refuse(f"not the name of a setting: {name}", cursor.last)

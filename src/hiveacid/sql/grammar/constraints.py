@@ -1,8 +1,8 @@
 """Constraints of CREATE TABLE (``HiveParser.g``, columnConstraint and tableConstraint).
 
-A constraint that no engine enforces says nothing about the data and is ignored. One that Hive would enforce
-on every write (NOT NULL, DEFAULT and CHECK unless DISABLE follows) is refused: without it, hiveacid would accept
-rows that Hive refuses. Trino prints NOT NULL for columns of tables that it does not check itself either.
+A constraint that no engine enforces has no effect on the data and is ignored. A constraint that Hive would enforce on
+every write (NOT NULL, DEFAULT and CHECK unless DISABLE follows) is refused: hiveacid would write rows that violate it.
+Trino prints NOT NULL for columns of tables that it does not check itself either.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _ENDS = frozenset(
 
 @dataclass
 class Constraints:
-    """The enforced constraints of a table: what they are and where they stand."""
+    """Enforced constraints of a table: their kinds and positions."""
 
     enforced: list[tuple[str, Token]] = field(default_factory=list)
 
     def refuse_enforced(self, cursor: Cursor) -> None:
-        """Raise ParseError for the first one."""
+        """Raise ParseError for the first enforced constraint."""
         for kind, token in self.enforced:
             cursor.refuse(
                 f"{kind} is not supported, as nothing here would enforce it: leave it out or add DISABLE NOVALIDATE",
@@ -87,7 +87,7 @@ def _parenthesised(cursor: Cursor) -> None:
 
 
 def _options(cursor: Cursor, constraints: Constraints, kind: str, token: Token) -> None:
-    """Take ENABLE, DISABLE and the like; note the constraint if it is enforced.
+    """Take ENABLE, DISABLE and similar options; record the constraint if it is enforced.
 
     Keys are informational unless ENABLE is written; NOT NULL, DEFAULT and CHECK are enforced unless DISABLE is.
     """

@@ -1,8 +1,8 @@
 """CREATE TABLE in Hive's grammar (``HiveParser.g``, createTableStatement).
 
-Clauses may come in any order, each once. What SHOW CREATE TABLE of Hive 3 and 4 and of Trino prints parses as
-it stands. Clauses whose meaning this project cannot keep (STORED BY, SKEWED BY, enforced constraints,
-temporary tables) are refused, not dropped.
+Clauses may come in any order, each once. The output of SHOW CREATE TABLE of Hive 3, Hive 4 and Trino parses unchanged.
+Clauses whose meaning this project cannot keep (STORED BY, SKEWED BY, enforced constraints, temporary tables) are
+refused, not ignored.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
 
 
 def _make_transactional(cursor: Cursor, draft: _Draft, start: Token) -> None:
-    """Add Hive's properties of CREATE TRANSACTIONAL TABLE: full ACID for unsorted ORC files, else insert-only.
+    """Add Hive's properties of CREATE TRANSACTIONAL TABLE: full ACID for unsorted ORC files, otherwise insert-only.
 
-    A 'transactional' of the statement's own stays (``SemanticAnalyzer.validateAndAddDefaultProperties``, Hive 4).
+    A 'transactional' property in the statement stays (``SemanticAnalyzer.validateAndAddDefaultProperties``, Hive 4).
     """
     named = {key.lower() for key in draft.properties}
     if TRANSACTIONAL.name in named:
@@ -90,7 +90,7 @@ def _make_transactional(cursor: Cursor, draft: _Draft, start: Token) -> None:
 
 
 def _table_name(cursor: Cursor) -> tuple[TableRef, Token | None]:
-    """Take the table's name; of three parts the first is Trino's catalog: its token is returned."""
+    """Take the table's name; return also the token of Trino's catalog, which is the first of three parts."""
     first = cursor.next
     parts = cursor.dotted("a table name", flexible=True)
     if len(parts) > 3:  # noqa: PLR2004 - catalog, schema, table
@@ -287,7 +287,7 @@ def _apply_trino(cursor: Cursor, draft: _Draft, trino: TrinoProperties) -> Stora
 
 
 def _place_partitions(cursor: Cursor, draft: _Draft) -> None:
-    """Move partition columns that were named only out of the columns; a column is in one place."""
+    """Move partition columns that were only named from the columns to the partition columns."""
     for name, (column, token) in list(draft.partitions.items()):
         if not column.type and name in draft.columns:
             draft.partitions[name] = draft.columns.pop(name)

@@ -1,4 +1,4 @@
-"""`Cursor`: the tokens of one statement and a position, with the elements that all grammars share."""
+"""`Cursor`: the tokens of one statement and a position; it parses the elements that all statements share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hiveacid.sql.statements.values import (
 
 T = TypeVar("T")
 
-# Words that end a name or an alias; back-quotes make names of them.
+# Words that end a name or an alias; in back-quotes they are names.
 RESERVED = frozenset(
     {
         "AND",
@@ -45,14 +45,14 @@ RESERVED = frozenset(
 _NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _PAIRS = {"(": ")", "[": "]"}
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_MAX_DIGITS = 18  # of a whole number: any id or count fits
+_MAX_DIGITS = 18  # of an integer: enough for every id and count
 
 
 class Cursor:
-    """The tokens of one statement and a place among them. Everything that fails raises ParseError there."""
+    """The tokens of one statement and a position among them. Every failure raises ParseError with its position."""
 
     def __init__(self, text: str, first_line: int = 1, tokens: Sequence[Token] | None = None) -> None:
-        """``tokens``: those of the text, where it is tokenised already."""
+        """``tokens``: the tokens of the text, if it is tokenised already."""
         self.text = text
         self.first_line = first_line
         tokens = tokenize(text, first_line) if tokens is None else list(tokens)
@@ -168,7 +168,7 @@ class Cursor:
         return self.name(what)
 
     def table(self, what: str = "a table name") -> TableRef:
-        """Take ``table`` or ``database.table``; Spark's name of the catalog may stand before both."""
+        """Take ``table`` or ``database.table``; ``spark_catalog.`` may precede both."""
         first = self.next
         parts = self.dotted(what)
         if len(parts) == 3 and parts[0] == SPARK_CATALOG:  # noqa: PLR2004 - catalog first
@@ -197,7 +197,7 @@ class Cursor:
         return None
 
     def string(self, what: str) -> str:
-        """Take a string (several next to each other are one) and return its value."""
+        """Take a string (adjacent strings are joined) and return its value."""
         parts: list[str] = []
         while self.next.kind is TokenKind.STRING:
             parts.append(string_value(self.advance().text))
@@ -270,7 +270,7 @@ class Cursor:
         return self.until(frozenset(), what)
 
     def raw_rest(self) -> str:
-        """Take everything up to the end, whatever it is, and return it as written."""
+        """Take everything up to the end unchecked, and return it as written."""
         text = self.text[self.next.start : self._end.start].rstrip()
         self._at = len(self._tokens)
         return text
@@ -299,7 +299,7 @@ class Cursor:
         return self.slice(first, last)
 
     def skip_parentheses(self) -> Token:
-        """Take everything from an opening parenthesis to the one that closes it; return that one."""
+        """Take everything from an opening parenthesis to the matching one; return the latter."""
         opened: list[str] = []
         while True:
             token = self.advance()
@@ -351,7 +351,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _literal(tokens: list[Token]) -> Literal | None:
-    """Return the constant that the tokens are, or None."""
+    """Return the tokens as a constant, None if they are not one."""
     kinds = {token.kind for token in tokens}
     first = tokens[0].keyword
     if kinds == {TokenKind.STRING}:

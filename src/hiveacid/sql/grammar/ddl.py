@@ -1,4 +1,4 @@
-"""CREATE, DROP, ALTER and TRUNCATE, but for CREATE TABLE itself (``HiveParser.g``, ``AlterClauseParser.g``)."""
+"""CREATE, DROP, ALTER and TRUNCATE, except CREATE TABLE and views (``HiveParser.g``, ``AlterClauseParser.g``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""INSERT, multi-insert, UPDATE, DELETE, LOAD DATA, and telling queries from them."""
+"""INSERT, multi-insert, UPDATE, DELETE, LOAD DATA and queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INSERTS = frozenset({"INSERT"})
 
 
 def query(cursor: Cursor) -> Statement:
-    """Parse what begins like a query; FROM and WITH may lead to INSERT."""
+    """Parse a statement that begins like a query; one with FROM or WITH may turn out to be an INSERT."""
     whole = cursor.next
     ctes = _ctes(cursor) if cursor.take("WITH") else None
     if cursor.take("INSERT"):

@@ -47,7 +47,7 @@ def _source(cursor: Cursor) -> Slice:
 def _check_names(
     cursor: Cursor, table: TableRef, alias: str | None, source: Slice, source_alias: str | None
 ) -> None:
-    """Both sides need names of their own (Hive: "Target and source have the same name")."""
+    """Refuse a target and a source of the same name (Hive: "Target and source have the same name")."""
     if source_alias is None and source.text.startswith("("):
         cursor.fail("an alias for the source")
     source_name = source_alias or source.text.rpartition(".")[2].strip(" `").lower()

@@ -1,4 +1,4 @@
-"""ROW FORMAT, STORED AS and Spark's USING: which SerDe and formats a table has."""
+"""ROW FORMAT, STORED AS and Spark's USING: the clauses for a table's SerDe and formats."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from hiveacid.core.schema.storage_formats import TEXTFILE, Delimiters, storage_f
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements.values import Properties
 
-# Hive's metastore replaces the one class by the other (HiveFileFormatUtils.getOutputFormatSubstitute).
+# Hive's metastore replaces the first class by the second (HiveFileFormatUtils.getOutputFormatSubstitute).
 _SUBSTITUTES = {
     "org.apache.hadoop.mapred.TextOutputFormat": TEXTFILE.output_format,
     "org.apache.hadoop.hive.ql.io.IgnoreKeyTextOutputFormat": TEXTFILE.output_format,
 }
-_SOURCES = frozenset({"orc", "parquet", "avro"})  # of Spark's, those whose files are the same as Hive's
+_SOURCES = frozenset({"orc", "parquet", "avro"})  # formats whose files are the same in Spark and Hive
 
 
 @dataclass
 class StorageClauses:
-    """The storage clauses that are parsed already."""
+    """The storage clauses parsed so far."""
 
     formats: StorageFormat | None = None
     serde: str | None = None
     serde_properties: Properties = ()
     delimited: bool = False
-    using: bool = False  # the format was named in Spark's words
+    using: bool = False  # the format was named by Spark's USING
 
     def resolve(self) -> StorageFormat | None:
-        """Return the classes; None if no clause said anything. A SerDe alone reads text files, as in Hive."""
+        """Return the storage format, None without any clause. A SerDe without a format reads text files, as in Hive."""
         if self.formats is None and self.serde is None and not self.delimited:
             return None
         formats = self.formats or TEXTFILE

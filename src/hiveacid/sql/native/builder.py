@@ -1,4 +1,4 @@
-"""`configure`: Spark's session builder with what hiveacid needs, and with its SQL built in if wanted."""
+"""`configure`: Spark's session builder with hiveacid's settings, and on request with native SQL."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def configure(
 ) -> Any:
     """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
 
-    ``native``: the session's own ``spark.sql`` takes every statement on transactional tables of ``warehouse`` and
-    ``store`` (as for `connect`), and hands the others to Spark untouched. Classic sessions only.
+    ``native``: the session's own ``spark.sql`` carries out statements on transactional tables of ``warehouse`` and
+    ``store`` (as for `connect`), and passes all others to Spark unchanged. Classic sessions only.
     Also makes Python workers use this interpreter (Spark's default is whatever ``python3`` is on the PATH).
     Raises ConfigError for a warehouse, store or settings without ``native``.
     """
@@ -36,7 +36,7 @@ def configure(
 
 
 class NativeBuilder:
-    """``SparkSession.builder`` whose ``getOrCreate`` gives a `NativeSession`; all else is Spark's."""
+    """``SparkSession.builder`` whose ``getOrCreate`` returns a `NativeSession`; everything else is Spark's."""
 
     def __init__(
         self, builder: Any, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
@@ -46,10 +46,10 @@ class NativeBuilder:
         self._connect_arguments = (warehouse, store, dict(settings) if settings else None)
 
     def getOrCreate(self) -> NativeSession:  # noqa: N802 - Spark's name
-        """Return the session; the one that is there if it is native already, and no other warehouse is asked for.
+        """Return the native session; an existing one if it uses the same warehouse, or if no warehouse was given.
 
-        Raises UnsupportedFeatureError on Spark Connect, ConfigError where the native session that is there uses
-        another warehouse, and what `connect` raises.
+        Raises UnsupportedFeatureError on Spark Connect, ConfigError if the existing native session uses another
+        warehouse, and the errors of `connect`.
         """
         from hiveacid.sql.native.session import NativeSession, open_native_session  # noqa: PLC0415 - needs pyspark
 
@@ -61,7 +61,7 @@ class NativeBuilder:
         return plain
 
     def __getattr__(self, name: str) -> Any:
-        """Hand what Spark's builder knows to it; go on as this builder."""
+        """Pass other calls to Spark's builder; return this builder where Spark returns its own."""
         held = getattr(self._builder, name)
         if not callable(held):
             return held

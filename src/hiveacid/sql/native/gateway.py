@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     from hiveacid.table.acid_table import AcidTable
     from hiveacid.transactions.transaction import Transaction
 
-# Sessions come and go (a stream clones its own); only one that was made this moment is asked for.
+# Spark creates many sessions (each stream clones one); only recently created ones are looked up.
 _MOST_PARSERS = 100
-# How long the views of a plan that Spark analyses after we are done stay at least, in seconds.
+# Seconds for which views stay, because Spark analyses the plan that reads them after the parser has returned.
 _VIEW_SECONDS = 60.0
 _SHOW_TABLES_COLUMNS = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
 
 
 @dataclass(eq=False)
 class NativeConnection(AcidSession):
-    """The connection of one thread of a Spark session. There is one current database: Spark's.
+    """The connection of one thread of a Spark session; its current database is Spark's.
 
-    ``left``: where the transaction goes that is open when the connection is collected, its thread being gone; the
-    heartbeat ends it (a collector may interrupt anybody, so nothing that waits is done there).
+    ``left``: queue for a transaction that is still open when the connection is garbage-collected after its thread has
+    ended. The heartbeat aborts it. (A garbage collection may interrupt any code, so it must not wait for the store.)
     """
 
     left: deque[Transaction] = field(default_factory=deque, repr=False)
 
     def follow(self) -> None:
-        """Go where Spark is, unless the text of a view is being read, whose names belong to its own database."""
+        """Take over Spark's current database, except while a view is being read, whose names are in its own database."""
         if not self.context.in_view:
             self.context.database = current_database(self.context.facts)
 
@@ -70,12 +70,12 @@ class NativeConnection(AcidSession):
         return super().sql(text, args, first_line=first_line)
 
     def table(self, name: str | TableName) -> AcidTable:
-        """Return a table of the catalog, or a view; a name alone is in Spark's current database."""
+        """Return a table or view of the catalog; a name without a database is in Spark's current one."""
         self.follow()
         return super().table(name)
 
     def close(self) -> None:
-        """Roll back what START TRANSACTION began and stop compacting; the rest ends with the Spark session."""
+        """Roll back an open transaction and stop background compaction; the rest ends with the Spark session."""
         self.end_own()
 
     def __del__(self) -> None:
@@ -86,9 +86,9 @@ class NativeConnection(AcidSession):
 
 @dataclass
 class Gateway:
-    """Shared connection, Spark's parsers, views of running plans, and texts whose owner is decided already.
+    """Shared connection, Spark's parsers, views of running plans, and texts whose owner is already decided.
 
-    ``root``: the connection whose store all share. ``open``: False lets every statement through to Spark.
+    ``root``: the connection whose store all sessions share. ``open``: False passes every statement to Spark.
     """
 
     root: AcidSession
@@ -101,7 +101,7 @@ class Gateway:
     _views: list[tuple[float, ExitStack]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Let the heartbeat end transactions of threads that are gone, and drop old views."""
+        """Register `sweep` with the heartbeat."""
         self.root.context.transactions.heartbeats.on_turn(self.sweep)
 
     def connection(self, spark: SparkSession, parser: Any) -> NativeConnection:
@@ -114,24 +114,24 @@ class Gateway:
         return made
 
     def keep_views(self, views: ExitStack) -> None:
-        """Leave views to a plan that Spark is going to analyse; `sweep` drops them when that must be over."""
+        """Keep views for a plan that Spark will analyse; `sweep` drops them later."""
         with self._lock:
             self._views.append((time.monotonic(), views))
 
     def sweep(self, kept: float = _VIEW_SECONDS) -> None:
-        """Drop the views that are older than ``kept`` seconds; end the transactions of threads that are gone."""
+        """Drop views that are older than ``kept`` seconds; abort open transactions of threads that have ended."""
         until = time.monotonic() - kept
         with self._lock:
             old = [views for made, views in self._views if made <= until]
             self._views = [(made, views) for made, views in self._views if made > until]
         while self._left:
             self._left.popleft().abort("its thread ended without COMMIT or ROLLBACK")
-        with ExitStack() as ending:  # all of them, whatever one of them raises
+        with ExitStack() as ending:  # closes all of them, even if one raises
             for views in old:
                 ending.callback(views.close)
 
     def close(self) -> None:
-        """Let every statement through to Spark from now on; end all connections, then the store's."""
+        """Pass every statement to Spark from now on; close all connections, the shared one last."""
         self.open = False
         with ExitStack() as ending:
             ending.callback(self.root.close)
@@ -142,19 +142,19 @@ class Gateway:
             ending.callback(self.sweep, 0.0)
 
     def remember(self, session: Any, parser: Any) -> None:
-        """Note the parser that a session of the JVM had before ours."""
+        """Remember the parser that a JVM session had before `NativeParser` replaced it."""
         with self._lock:
             self._parsers = [*self._parsers[-_MOST_PARSERS:], (session, parser)]
 
     def parser_of(self, session: Any) -> Any:
-        """Return the parser that a session of the JVM had before ours."""
+        """Return the parser that a JVM session had before `NativeParser` replaced it."""
         session.sessionState()  # makes both if they are not there yet
         with self._lock:
             return next(parser for held, parser in reversed(self._parsers) if held.equals(session))
 
     @contextmanager
     def passing(self, session: Any, text: str) -> Iterator[None]:
-        """Let the parser inside of a session of the JVM leave a text alone that was judged already."""
+        """Make the parser inside of a JVM session pass a text to Spark, because its owner is already decided."""
         key = (session.hashCode(), text)  # Java's own, of the object
         with self._lock:
             self._passing[key] += 1
@@ -165,12 +165,12 @@ class Gateway:
                 self._passing -= Counter([key])
 
     def passes(self, session: int, text: str) -> bool:
-        """Tell whether the parser inside of a session (by its ``hashCode``) is to leave a text alone."""
+        """Tell whether the parser inside of a session (given by its ``hashCode``) must pass a text to Spark."""
         return not self.open or (session, text) in self._passing
 
 
 def mirror_databases(session: AcidSession) -> None:
-    """Make our databases known to Spark, so that USE takes their names."""
+    """Create the databases of the hiveacid catalog in Spark's catalog, so that USE accepts their names."""
     for name in session.context.catalog.list_databases():
         create_database(session.context.facts, name)
 
@@ -178,7 +178,7 @@ def mirror_databases(session: AcidSession) -> None:
 def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
     """Tell whose statement a text is, in Spark's current database; see `ownership.decide_owner`.
 
-    Of a statement that both have a part in, ours is done.
+    If a statement concerns both catalogs (a database, for example), hiveacid's part is carried out here.
     """
     context = session.context
     session.follow()
@@ -195,13 +195,13 @@ def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
         case definitions.CreateDatabase(name=name) if context.catalog.get_database(name) is None:
             parser_of(context.facts).parsePlan(
                 source.text
-            )  # raises what Spark will not take: then neither side has it
+            )  # if Spark refuses the statement, neither catalog gets the database
             execute(session.execution(), ownership.statement)
         case definitions.DropDatabase(name=name, cascade=cascade) if (
             context.catalog.get_database(name) is not None
             and (
                 cascade or not spark_catalog_tables(context.facts, name)
-            )  # else Spark refuses: then both keep it
+            )  # otherwise Spark refuses, and both catalogs keep it
         ):
             execute(session.execution(), ownership.statement)
             create_database(context.facts, name)
@@ -218,10 +218,10 @@ def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
     return ownership
 
 
-def with_our_tables(
+def add_hiveacid_tables(
     session: AcidSession, statement: queries.ShowTables | queries.ShowViews, theirs: DataFrame
 ) -> DataFrame:
-    """Return what SHOW TABLES or SHOW VIEWS of Spark says, with our tables, or views, in it."""
+    """Add the tables or views of the hiveacid catalog to Spark's result of SHOW TABLES or SHOW VIEWS."""
     database = statement.database or session.context.database
     if session.context.catalog.get_database(database) is None:
         return theirs

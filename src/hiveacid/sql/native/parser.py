@@ -22,7 +22,7 @@ from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
 from hiveacid.sql.binding.ownership import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.parameters import has_parameters
 from hiveacid.sql.binding.virtual_columns import VIRTUAL_COLUMNS, VirtualColumns
-from hiveacid.sql.native.gateway import Gateway, NativeConnection, settle_ownership, with_our_tables
+from hiveacid.sql.native.gateway import Gateway, NativeConnection, add_hiveacid_tables, settle_ownership
 from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref
 
@@ -36,12 +36,12 @@ _SUBQUERIES = frozenset({"SELECT", "TABLE"})
 class NativeParser:
     """A ``ParserInterface`` around Spark's own that takes over statements on tables of the hiveacid catalog.
 
-    Spark calls it on threads of its own, so it keeps a connection a thread, and transactions of several statements
-    cannot be begun here. Every method that it does not know goes to the parser that was there.
+    Spark calls it on its own threads, so each thread has a connection, and transactions of several statements cannot be
+    begun here. Every method that it does not define goes to Spark's parser.
     """
 
     def __init__(self, gateway: Gateway, spark: SparkSession, parser: Any) -> None:
-        """Serve one session of the JVM; ``spark`` is a plain Python object around it."""
+        """Serve one JVM session; ``spark``: a plain Python session around it."""
         self._sql_gateway = gateway
         self._spark = spark
         self._parser = parser
@@ -51,7 +51,7 @@ class NativeParser:
         self._session = spark._jsparkSession.hashCode()  # noqa: SLF001
 
     def parsePlan(self, text: str) -> Any:  # noqa: N802 - Spark's name
-        """Return the plan of a statement; one of ours is carried out by that."""
+        """Return the plan of a statement; a statement of hiveacid is carried out here."""
         return self._plan_by_owner(text, self._parser.parsePlan)
 
     def parseQuery(self, text: str) -> Any:  # noqa: N802
@@ -65,10 +65,12 @@ class NativeParser:
         )
 
     def parseExpression(self, text: str) -> Any:  # noqa: N802
-        """Return an expression; subqueries in it may read our tables."""
+        """Return an expression; its subqueries may read hiveacid tables."""
 
         def parse() -> Any:
-            parsed = self._parser.parseExpression(text)  # raises what is wrong with it; it may have an alias
+            parsed = self._parser.parseExpression(
+                text
+            )  # raises errors in the text, which may include an alias
             if self._sql_gateway.passes(self._session, text) or not _has_subquery(text):
                 return parsed
             return self._parser.parseExpression(
@@ -78,17 +80,17 @@ class NativeParser:
         return self._with_java_errors(parse)
 
     def parseMultipartIdentifier(self, text: str) -> Any:  # noqa: N802
-        """Return a name's parts; that of a table of ours is refused, since Spark would look for its own."""
+        """Return a name's parts; refuse the name of a hiveacid table, because Spark would look for its own."""
 
         def parse() -> Any:
             parts = self._parser.parseMultipartIdentifier(text)
             if not self._sql_gateway.passes(self._session, text):
-                self._refuse_ours([str(part).lower() for part in scala_items(parts)])
+                self._refuse_hiveacid_table([str(part).lower() for part in scala_items(parts)])
             return parts
 
         return self._with_java_errors(parse)
 
-    def _refuse_ours(self, parts: list[str]) -> None:
+    def _refuse_hiveacid_table(self, parts: list[str]) -> None:
         ref = table_ref(parts)
         if ref is None:
             return
@@ -129,13 +131,13 @@ class NativeParser:
                 return plan_of(session.sql(text))
             if isinstance(ownership.statement, queries.ShowTables | queries.ShowViews):
                 theirs = frame_of_plan(session.context.facts, parse(text))
-                return plan_of(with_our_tables(session, ownership.statement, theirs))
+                return plan_of(add_hiveacid_tables(session, ownership.statement, theirs))
             return parse(text)
 
         return self._with_java_errors(plan)
 
     def _bound_query(self, ownership: Ownership, source: Slice) -> str:
-        """Return a query whose parameters Spark will fill in."""
+        """Bind the tables of a query whose parameters Spark will fill in."""
         if not isinstance(ownership.statement, queries.Query) or mentions(source.tokens, VIRTUAL_COLUMNS):
             raise UnsupportedFeatureError(
                 "parameters of this statement need the session that getOrCreate() returned, or acid.sql"
@@ -143,7 +145,7 @@ class NativeParser:
         return self._bound(source, QUERY)
 
     def _bound(self, source: Slice, before: str) -> str:
-        """Return a text with our tables bound to views that outlast Spark's analysis."""
+        """Bind the tables of a text to views that stay until Spark has analysed it."""
         with ExitStack() as stack:
             binder = stack.enter_context(self._connection().binder())
             bound = binder.bind(source, before)
@@ -158,10 +160,10 @@ class NativeParser:
         return connection
 
     def _with_java_errors(self, parse: Callable[[], Any]) -> Any:
-        """Let errors reach Java as exceptions of Spark's own kinds."""
+        """Convert Python errors to Java exceptions of Spark's own classes."""
         if (
             not self._catalog_parser_is_set
-        ):  # views and functions of Spark's own mean Spark's tables, whatever database is the current one
+        ):  # views and functions of Spark's catalog refer to Spark's tables, whatever the current database is
             self._catalog_parser_is_set = True
             set_catalog_parser(self._spark._jsparkSession, self._parser)  # noqa: SLF001
         try:
@@ -172,7 +174,7 @@ class NativeParser:
             raise self._returned.keep_thrown(restore_java_exception(error)) from error
 
     def __getattr__(self, name: str) -> Any:
-        """Hand every other method of this Spark, or the next one, to the parser that was there."""
+        """Pass every other method, of this or a later Spark version, to Spark's parser."""
         if not name.startswith(("parse", "split")):
             raise AttributeError(name)
 
@@ -188,10 +190,10 @@ class NativeParser:
 
 
 def _has_subquery(text: str) -> bool:
-    """Tell whether an expression that Spark takes may hold a query."""
+    """Tell whether an expression that Spark accepts may contain a query."""
     try:
         return bool(mentions(tokenize(text), _SUBQUERIES))
     except StatementTooLargeError:
         raise
-    except HiveAcidError:  # of tokens that only Spark has
+    except HiveAcidError:  # tokens that only Spark knows
         return False

@@ -20,7 +20,7 @@ from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import inject_parser
 from hiveacid.spark.session.temporary_views import is_temporary_view
-from hiveacid.sql.binding.bind import relation_of_ours
+from hiveacid.sql.binding.bind import find_hiveacid_relation
 from hiveacid.sql.binding.ownership import Owner, refuse_transactional
 from hiveacid.sql.binding.time_travel import TableSource, find_metadata_table, metadata_frame
 from hiveacid.sql.binding.virtual_columns import VirtualColumns
@@ -28,9 +28,9 @@ from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.native.gateway import (
     Gateway,
     NativeConnection,
+    add_hiveacid_tables,
     mirror_databases,
     settle_ownership,
-    with_our_tables,
 )
 from hiveacid.sql.native.parser import NativeParser
 from hiveacid.sql.session import open_session
@@ -47,7 +47,7 @@ ConnectArguments: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | 
 
 
 class NativeSession(SparkSession):
-    """Spark's session; statements that name a transactional table are carried out by hiveacid.
+    """Spark session in which hiveacid carries out the statements on transactional tables.
 
     Made by ``hiveacid.configure(SparkSession.builder, native=True, warehouse=...).getOrCreate()``. Threads may
     share it; a transaction (START TRANSACTION) belongs to the thread that began it.
@@ -65,7 +65,7 @@ class NativeSession(SparkSession):
     def acid(self) -> NativeConnection:
         """The connection of this session and thread: ``spark.acid.table("db.t").merge(...)``.
 
-        Closing it ends a transaction that was begun by START TRANSACTION; all else ends with the Spark session.
+        Closing it rolls back a transaction begun by START TRANSACTION; everything else ends with the Spark session.
         """
         if not hasattr(self._local, "acid"):
             self._local.acid = self._sql_gateway.connection(self, self._parser)
@@ -81,7 +81,9 @@ class NativeSession(SparkSession):
             return super().sql(sqlQuery, args, **kwargs)
         if kwargs:
             return self._formatted(sqlQuery, args, kwargs)
-        if getattr(self._local, "inside", False):  # hiveacid's own, on the way of a statement of ours
+        if getattr(
+            self._local, "inside", False
+        ):  # a statement that hiveacid itself runs while it carries out another
             return self._run_in_spark(sqlQuery, args)
         self._local.inside = True
         try:
@@ -90,7 +92,7 @@ class NativeSession(SparkSession):
             self._local.inside = False
 
     def _formatted(self, text: str, args: Any, values: Mapping[str, Any]) -> DataFrame:
-        """Run a statement with ``values`` between its braces; a DataFrame is a view as long as it runs."""
+        """Run a statement with ``values`` for its ``{name}`` fields; a DataFrame becomes a view while it runs."""
         formatter = SQLStringFormatter(self)
         try:
             return self.sql(formatter.format(text, **values), args)
@@ -113,17 +115,17 @@ class NativeSession(SparkSession):
                 return self._run_in_spark(binder.bind(source).text, args)
         answer = self._run_in_spark(text, args)
         if isinstance(ownership.statement, queries.ShowTables | queries.ShowViews):
-            return with_our_tables(self.acid, ownership.statement, answer)
+            return add_hiveacid_tables(self.acid, ownership.statement, answer)
         return answer
 
     def _run_in_spark(self, text: str, args: Any) -> DataFrame:
-        """Run what Spark is to carry out as it stands."""
+        """Run a text in Spark unchanged."""
         with self._sql_gateway.passing(self._jsparkSession, text):
             return super().sql(text, args)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
-        """Return a table, ours at its present snapshot."""
-        ours = self.table_of_ours(tableName)
+        """Return a table; a hiveacid table at the current snapshot."""
+        ours = self.find_hiveacid_table(tableName)
         if ours is not None:
             return self.acid.table(ours).to_df()
         metadata = self.find_metadata_table(tableName)
@@ -133,28 +135,28 @@ class NativeSession(SparkSession):
         return super().table(tableName)
 
     def find_metadata_table(self, name: str) -> TableSource | None:
-        """Return the metadata table that a name means (``db.t.history``); None for other names."""
+        """Return the metadata table that a name refers to (``db.t.history``); None for other names."""
         parts = self._parts(name)
         return None if parts is None else find_metadata_table(self.acid.context, parts)
 
-    def table_of_ours(self, name: str) -> TableName | None:
-        """Return the table or view of ours that a name, as Spark takes it, means; None if it is Spark's."""
+    def find_hiveacid_table(self, name: str) -> TableName | None:
+        """Return the table or view of the hiveacid catalog that a name refers to; None if it is Spark's."""
         parts = self._parts(name)
-        return None if parts is None else relation_of_ours(self.acid.context, table_ref(parts))
+        return None if parts is None else find_hiveacid_relation(self.acid.context, table_ref(parts))
 
     def _parts(self, name: str) -> list[str] | None:
         self.acid.follow()
         try:
             return [str(part).lower() for part in scala_items(self._parser.parseMultipartIdentifier(name))]
-        except PySparkException:  # Spark says what is wrong with it
+        except PySparkException:  # the caller's own call to Spark will report the error
             return None
 
     def naming_database(self, name: str) -> AbstractContextManager[None]:
-        """Let Spark take a name for that of a database, though a table of ours may be called so, too."""
+        """Make Spark read a name as a database's, even if a hiveacid table has the same name."""
         return self._sql_gateway.passing(self._jsparkSession, name)
 
     def require_readable(self, name: str) -> None:
-        """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog, a Hive Metastore's."""
+        """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog (a Hive Metastore)."""
         context = self.acid.context
         if not context.facts.hive_support:
             return
@@ -165,12 +167,12 @@ class NativeSession(SparkSession):
 
     @property
     def read(self) -> DataFrameReader:
-        """Spark's reader, whose ``table`` knows ours."""
+        """Spark's reader, whose ``table`` also finds hiveacid tables."""
         return _Reader(self)
 
     @property
     def catalog(self) -> Catalog:
-        """Spark's catalog, whose ``tableExists`` knows ours."""
+        """Spark's catalog, whose ``tableExists`` also finds hiveacid tables."""
         return _Catalog(self)
 
     def newSession(self) -> NativeSession:  # noqa: N802 - Spark's name
@@ -179,12 +181,12 @@ class NativeSession(SparkSession):
         return NativeSession(plain, self._sql_gateway, self.connect_arguments)
 
     def close(self) -> None:
-        """Give Spark its SQL back and end the connections, with their open transactions; Spark goes on."""
+        """Restore Spark's own SQL, close all connections and roll back their transactions; Spark keeps running."""
         self._sql_gateway.close()
         SparkSession._instantiatedSession = SparkSession(self.sparkContext, self._jsparkSession)  # noqa: SLF001
 
     def stop(self) -> None:
-        """End the connection and Spark."""
+        """Close the connections and stop Spark."""
         self.close()
         super().stop()
 
@@ -196,7 +198,10 @@ class _Reader(DataFrameReader):
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - Spark's name
         spark = self._native
-        if spark.table_of_ours(tableName) is not None or spark.find_metadata_table(tableName) is not None:
+        if (
+            spark.find_hiveacid_table(tableName) is not None
+            or spark.find_metadata_table(tableName) is not None
+        ):
             return spark.table(tableName)
         spark.require_readable(tableName)
         return super().table(tableName)
@@ -209,7 +214,7 @@ class _Catalog(Catalog):
 
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803 - Spark's names
         full = tableName if dbName is None else f"{quote_name(dbName)}.{quote_name(tableName)}"
-        return self._native.table_of_ours(full) is not None or super().tableExists(tableName, dbName)
+        return self._native.find_hiveacid_table(full) is not None or super().tableExists(tableName, dbName)
 
     def setCurrentDatabase(self, dbName: str) -> None:  # noqa: N802, N803 - Spark's names
         with self._native.naming_database(dbName):
@@ -224,16 +229,16 @@ class _Catalog(Catalog):
             return super().databaseExists(dbName)
 
     def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803 - Spark's names
-        if self._native.table_of_ours(tableName) is None:
+        if self._native.find_hiveacid_table(tableName) is None:
             super().refreshTable(tableName)
 
 
 def open_native_session(
     spark: SparkSession, warehouse: str | None, store: str | None, settings: Mapping[str, str] | None
 ) -> NativeSession:
-    """Return a session around ``spark`` on a warehouse; later sessions of the application know its tables, too.
+    """Return a native session around ``spark``; later sessions of the application know the warehouse's tables, too.
 
-    Raises UnsupportedFeatureError on Spark Connect, and what `hiveacid.connect` raises.
+    Raises UnsupportedFeatureError on Spark Connect, and the errors of `hiveacid.connect`.
     """
     if not SparkFacts(spark).classic:
         raise UnsupportedFeatureError("native=True needs a classic session: on Spark Connect use acid.sql")

@@ -55,7 +55,7 @@ class UseDatabase(Statement):
 
 @dataclass(frozen=True)
 class RefreshTable(Statement):
-    """REFRESH [TABLE] t: nothing is cached that could be old."""
+    """REFRESH [TABLE] t."""
 
     table: TableRef
 

@@ -12,8 +12,7 @@ from hiveacid.sql.statements.values import PartitionSpec, Slice, Statement, Tabl
 class Insert(Statement):
     """INSERT INTO | OVERWRITE; ``query`` is a SELECT, VALUES, FROM, TABLE or WITH text.
 
-    ``ctes`` is a WITH clause that stood before INSERT: put it before ``query``. ``columns`` is None where the
-    statement has no list.
+    ``ctes``: a WITH clause before INSERT, which belongs before ``query``. ``columns``: None if the statement has no list.
     """
 
     table: TableRef
@@ -37,7 +36,7 @@ class MultiInsert(Statement):
     Each leg's ``query`` begins at its SELECT; :meth:`leg_query` puts ``source`` before it.
     """
 
-    source: Slice  # what stands between FROM and the first INSERT
+    source: Slice  # text between FROM and the first INSERT
     legs: tuple[Insert, ...]
     ctes: Slice | None = None
 

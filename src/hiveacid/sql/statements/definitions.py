@@ -196,7 +196,7 @@ class CreateTemporaryView(Statement):
 
 @dataclass(frozen=True)
 class ViewColumn:
-    """A column that a view names: its name, and what is said about it."""
+    """A column in the column list of a view: name and comment."""
 
     name: str
     comment: str | None = None

@@ -92,7 +92,7 @@ class TableRef:
 
 
 def table_ref(parts: Sequence[str]) -> TableRef | None:
-    """Return what the parts of a name mean, a first of three being Spark's own catalog; None for any other catalog."""
+    """Return the table that a name's parts refer to (``spark_catalog`` may be first of three); None for other catalogs."""
     names = parts[1:] if len(parts) == 3 and parts[0] == SPARK_CATALOG else parts  # noqa: PLR2004 - catalog first
     if len(names) > 2:  # noqa: PLR2004 - database and table
         return None
@@ -115,7 +115,7 @@ class PartitionItem:
     """One member of ``PARTITION (...)``.
 
     ``expression`` is None for a dynamic partition column (``PARTITION (p)``). ``literal`` is set where the
-    expression is a constant; anything else Spark has to evaluate. ``operator`` is ``=`` but in DROP PARTITION
+    expression is a constant; Spark evaluates everything else. ``operator`` is ``=``, except in DROP PARTITION
     (=, <>, <, <=, >, >=).
     """
 

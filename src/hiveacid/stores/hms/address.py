@@ -18,12 +18,12 @@ _OPTIONS = ("auth", "principal", "catalog", "tls", "ca", "timeout", "connect_tim
 _HIVES = MappingProxyType(
     {"hive.metastore.sasl.enabled": "sasl", "hive.metastore.kerberos.principal": "principal"}
 )  # Hive's own words for them
-_CATALOG = "hive"  # the one that a metastore's transactions, locks and compactions are about
+_CATALOG = "hive"  # the only catalog for which a metastore keeps transactions, locks and compactions
 
 
 @dataclass(frozen=True)
 class MetastoreAddress:
-    """The metastores of one catalog, in the order in which they are tried, and how to talk to them.
+    """The metastores of one catalog, in the order of attempts, with connection options.
 
     ``principal``: the metastores' Kerberos name, with ``_HOST`` for the host; None: no authentication.
     ``ca``: a file of certificates to trust instead of the system's. Times in seconds: ``timeout`` for an answer
@@ -49,7 +49,7 @@ def is_metastore(url: str | None) -> bool:
 
 
 def parse_metastore_url(url: str) -> MetastoreAddress:
-    """Read the URL of one or several metastores; each may repeat ``thrift://`` as in ``hive.metastore.uris``.
+    """Parse the URL of one or several metastores; each may repeat ``thrift://`` as in ``hive.metastore.uris``.
 
     Options: ``tls=true``, ``ca=FILE``, ``timeout=SECONDS``, ``connect_timeout=SECONDS``, ``auth=none`` or
     ``auth=kerberos&principal=hive/_HOST@REALM`` (also as ``hive.metastore.sasl.enabled=true`` and

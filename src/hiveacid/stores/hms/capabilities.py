@@ -72,7 +72,7 @@ PROCESSOR = (
 
 
 def capabilities_of(version: str) -> Capabilities:
-    """Return what a metastore can do that answers ``getVersion`` so: all of Hive 3 say "3.0".
+    """Return the capabilities of a metastore by its answer to ``getVersion``, which is "3.0" for all Hive 3 versions.
 
     Raises StoreVersionError for Hive 2 and older, which have no write ids.
     """

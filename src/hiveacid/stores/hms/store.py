@@ -1,4 +1,4 @@
-"""The metastore store: the verbs of the ports over one client."""
+"""`MetastoreStore`: the methods of all ports over one client of a Hive Metastore."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         return f"MetastoreStore({str(self.client)!r})"
 
     def apply_settings(self, settings: Settings) -> None:
-        """Take limits from settings; time-outs are the metastore's own."""
+        """Apply limits from settings; time-outs are the metastore's own."""
         self._limits = Limits.of(settings)
         self._dml_events = settings.get(keys.DML_EVENTS)
 
@@ -281,7 +281,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         self._send_file_events(txn_id, changes)
         self._forget_statistics(
             txn_id, written
-        )  # late: an ANALYZE that begins from here on may miss these rows
+        )  # as late as possible, because a concurrent ANALYZE may miss these rows
         self._mark_job_compacted(txn_id)
 
     def _forget_txn(self, txn_id: TxnId) -> None:
@@ -297,7 +297,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         )
 
     def _send_file_events(self, txn_id: TxnId, changes: CatalogChanges) -> None:
-        """Send files to the metastore's listeners, where they are configured; before the commit, as Hive does."""
+        """Send the new files to the metastore's listeners, if there are any, before the commit, as Hive does."""
         if not changes.files or not self._has_listeners():
             return
         tables = {one.table: self.get_table(one.table) for one in changes.files}
@@ -356,7 +356,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         return ended
 
     def abort_timed_out(self) -> tuple[TxnId, ...]:
-        """Return nothing: the metastore's own reaper does it."""
+        """Return nothing: the metastore aborts silent transactions itself."""
         return ()
 
     def register_stream(
@@ -367,7 +367,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         *,
         restart: bool = False,  # noqa: ARG002
     ) -> StreamProgress:
-        """Raise UnsupportedFeatureError: progress and rows could not be committed at once."""
+        """Raise UnsupportedFeatureError: a metastore cannot commit progress and rows atomically."""
         raise _streams_refused(stream)
 
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
@@ -408,7 +408,7 @@ def _without_own_id(found: ValidWriteIdList, own: WriteId) -> ValidWriteIdList:
 
 def _streams_refused(stream: StreamKey) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"stream {stream}: a Hive Metastore commits a transaction, but not how far a stream has come together with it, "
-        "so a batch could be written twice; keep tables that streams write in a store of hiveacid's own, or insert "
-        "batches in a way that may be repeated (MERGE by key)"
+        f"stream {stream}: a Hive Metastore cannot commit how far a stream has come together with its rows, so a batch "
+        "could be written twice; keep tables that streams write in a store of hiveacid's own, or insert batches in a "
+        "way that may be repeated (MERGE by key)"
     )

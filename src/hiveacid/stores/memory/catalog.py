@@ -194,7 +194,7 @@ class MemoryCatalog(MemoryBase):
             self._require_table(table.name)
 
     def _misplaced_partition(self, changes: CatalogChanges) -> str | None:
-        """Return why one of the new partitions cannot be where its rows are, None if all can."""
+        """Return the reason why a new partition conflicts with an existing one at another location, None if there is none."""
         fresh: dict[tuple[TableName, tuple[str, ...]], Partition] = {}
         for new in changes.partitions:
             key = new.partition.key
@@ -205,7 +205,7 @@ class MemoryCatalog(MemoryBase):
         return None
 
     def _apply_changes(self, changes: CatalogChanges) -> None:
-        """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over."""
+        """Insert new tables and partitions; partitions of tables that were dropped meanwhile are ignored."""
         for table in changes.tables:
             self._put_table(table)
         for table in changes.altered:

@@ -274,9 +274,9 @@ class MemoryCompactionQueue(MemoryBase):
         ]
 
     def _requeue_abandoned_jobs(self) -> None:
-        """Queue again what a worker claimed and never came back to.
+        """Put jobs of workers that have been silent for too long back into the queue.
 
-        ``hive.compactor.worker.timeout``, but ``hive.txn.timeout`` as long as it has no transaction to beat for.
+        The limit is ``hive.compactor.worker.timeout``, or ``hive.txn.timeout`` while the job has no transaction yet.
         """
         now = self._clock.now()
         at_work = {txn.id for txn in self._state.open_txns()}

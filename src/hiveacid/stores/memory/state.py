@@ -70,11 +70,11 @@ class WrittenRow:
 
     @property
     def counts(self) -> bool:
-        """Tell whether it can be part of a conflict."""
+        """Tell whether the row's operation can be part of a conflict."""
         return self.change.operation in CONFLICTING_OPERATIONS
 
     def committed(self) -> CommittedChange:
-        """Return it as the conflict rule wants it; only of rows that have a sequence."""
+        """Convert the row for the conflict rule; only for rows with a commit sequence."""
         return CommittedChange(self.txn_id, self.sequence or 0, self.change)
 
 
@@ -90,7 +90,7 @@ class Request:
     blocked_by: str | None
 
     def held(self) -> list[HeldLock]:
-        """Return the components as the lock rule wants them."""
+        """Convert the components for the lock rule."""
         return [
             HeldLock(self.id, number, self.txn_id, component)
             for number, component in enumerate(self.components, 1)
@@ -99,7 +99,7 @@ class Request:
 
 @dataclass
 class State:
-    """Everything there is."""
+    """The complete state of a store."""
 
     txns: dict[TxnId, TransactionRecord] = field(default_factory=dict)
     last_txn: int = 0
@@ -125,7 +125,7 @@ class State:
         return [txn for _, txn in sorted(self.txns.items()) if txn.state == TransactionState.OPEN]
 
     def require_open(self, txn_id: TxnId) -> TransactionRecord:
-        """Return an open transaction or raise what fits."""
+        """Return an open transaction; raise the error that fits its state if it is not open."""
         txn = self.txns.get(txn_id)
         if txn is None:
             raise refusals.not_open(txn_id, TransactionState.UNKNOWN)
@@ -150,7 +150,7 @@ _Part = TypeVar("_Part", bound=MemoryBase)
 def synchronized(
     verb: Callable[Concatenate[_Part, _Args], _Answer],
 ) -> Callable[Concatenate[_Part, _Args], _Answer]:
-    """Let a verb run while no other one does."""
+    """Run a method while no other thread runs one."""
 
     @functools.wraps(verb)
     def wrapped(self: _Part, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Answer:

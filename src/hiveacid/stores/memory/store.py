@@ -43,7 +43,7 @@ from hiveacid.stores.memory.state import NOBODY, TransactionRecord, WrittenRow, 
 class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     """Implements :class:`hiveacid.ports.store.TransactionStore` and :class:`hiveacid.ports.catalog.Catalog`.
 
-    ``limits``: time-outs and the like; ``clock``: the store's only time.
+    ``limits``: time-outs and maximum numbers. ``clock``: source of all times in the store.
     """
 
     # --- transactions -------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         return {table: self._valid_write_ids(txns, checks.table_name(table)) for table in tables}
 
     def _valid_write_ids(self, txns: ValidTxnList, table: TableName) -> ValidWriteIdList:
-        """Apply Hive's ``GetValidWriteIdsFunction``: what later transactions took at the top is cut off."""
+        """Apply Hive's ``GetValidWriteIdsFunction``, which cuts off the highest ids if later transactions hold them."""
         given = self._state.write_ids.get(table, {})
         top = self._state.next_write_id.get(table, 1) - 1
         while WriteId(top) in given and given[WriteId(top)] > txns.high_watermark:
@@ -439,4 +439,4 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         return row.change.operation == "c" or (row.txn_id, row.change.table) in wrote
 
     def close(self) -> None:
-        """Nothing to close; here so that all stores end alike."""
+        """Do nothing: there is no connection."""

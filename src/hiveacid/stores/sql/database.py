@@ -1,4 +1,4 @@
-"""Connections, transactions of the database, retries until a client's transactions expire, errors without passwords."""
+"""Access to the store's database: connections, transactions, retries, and errors without passwords."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ TRIES = 12
 While the database cannot be reached, it is tried until the client's transactions are about to expire.
 """
 FIRST_TRIES = 4
-"""The same for the first words with a server: a wrong address or password should not take so long to tell."""
+"""Attempts at the first connection to a server: a wrong address or password should be reported sooner."""
 _DENIED = (
     " (the store's role lacks a privilege: docs/security.md lists those that readers, writers and services need;"
     " the schema is made and brought up to date by its owner)"
 )
 _LONGEST_WAIT = 4.0  # seconds
 _SHARE = 0.9
-"""Part of a transaction's timeout during which the store is tried again; the rest is for the answer to arrive."""
+"""Part of a transaction's timeout during which calls to the store are repeated; the rest is left for the answer."""
 
 
 class Database:
-    """One database, its connection pool and its retries.
+    """A database with its connection pool and its retries.
 
     ``clock``: its ``sleep`` is used between attempts, and its time counts for an embedded database or where
     ``server_time`` is False. Raises ConfigError for an impossible URL.
@@ -81,7 +81,7 @@ class Database:
         return None if self._server_time else self._clock.now()
 
     def read(self, work: Callable[[Connection], _Answer]) -> _Answer:
-        """Run statements that only read; each sees what was committed before it began."""
+        """Run statements that only read; each one sees all commits before its begin."""
         return self._with_retries(lambda connection, _durability: work(connection), Durability.HARMLESS)
 
     def write(
@@ -91,7 +91,7 @@ class Database:
         *,
         repeatable: bool = False,
     ) -> _Answer:
-        """Run statements in one transaction of the database; repeat it where that is safe.
+        """Run statements in one transaction of the database; repeat it if that is safe.
 
         ``work`` may run several times, also after a commit whose answer was lost. An error that it raises
         rolls everything back. ``repeatable``: a second execution does no harm if the first one was committed unnoticed.
@@ -201,7 +201,7 @@ class Database:
 
     @contextmanager
     def _borrowed_connection(self) -> Iterator[Connection]:
-        """Borrow a connection from the pool. A failure while it is given back does not lose the answer."""
+        """Borrow a connection from the pool. An error while it is returned is ignored, because the answer has arrived."""
         connection = self._engine.connect()
         try:
             yield connection
@@ -236,7 +236,7 @@ class SqlBase(OwnStore):
 
 
 class Lifetimes:
-    """Tells how long it is worth trying to reach a database again: until shortly before transactions expire.
+    """Time for which it is useful to try to reach the database again: until shortly before transactions expire.
 
     A transaction that has expired here may still be open in the store, because the database's clock decides. Several
     threads may call the methods.
@@ -249,14 +249,14 @@ class Lifetimes:
         self._ends: dict[TxnId, int] = {}  # ms since the epoch
 
     def opened(self, txn_ids: Iterable[TxnId], timeout: float, at: int) -> None:
-        """Note transactions with a ``timeout`` (seconds); ``at`` (ms): before the store was asked to open them."""
+        """Record transactions with a ``timeout`` (seconds). ``at``: time in ms just before the call that opened them."""
         with self._lock:
             for txn_id in txn_ids:
                 self._timeouts[txn_id] = int(timeout * 1000)
                 self._ends[txn_id] = at + int(timeout * 1000 * _SHARE)
 
     def beaten(self, txn_ids: Iterable[TxnId], at: int) -> None:
-        """Note that the store has a heartbeat that was sent at this time (ms)."""
+        """Record that the store has received a heartbeat sent at the time ``at`` (ms)."""
         with self._lock:
             for txn_id in txn_ids:
                 if txn_id in self._timeouts:

@@ -25,12 +25,12 @@ from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 
 class Housekeeping(SqlBase):
-    """Verb that removes rows of ended transactions."""
+    """Method of the transaction port that removes rows of ended transactions."""
 
     def housekeep(
         self,
     ) -> None:
-        """Drop ended transactions, their write ids and changes, and old compactions; no answer changes.
+        """Drop ended transactions, their write ids and changes, and old compactions, if no later answer needs them.
 
         Ended transactions are kept for the timeout of their client at least: a client that lost the answer to its commit may
         still ask. Idempotency marks are kept for the longest timeout of an open transaction. What open transactions may need
@@ -54,7 +54,7 @@ class Housekeeping(SqlBase):
 
 
 def _bounds(database: Database, connection: Connection) -> dict[str, int]:
-    """Return the lowest id that was open when an open transaction began, the oldest moment, the highest id."""
+    """Return the lowest id open at the begin of any open transaction, their oldest moment, and the highest id."""
     database.dialect.block_opens(connection)
     row = connection.execute(_NEEDED).one()
     if database.dialect.ids_may_gap:

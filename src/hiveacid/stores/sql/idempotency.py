@@ -1,4 +1,4 @@
-"""Idempotency marks, for verbs that must not be carried out twice: CREATE TABLE, a place in a queue.
+"""Idempotency marks, for calls that must not be carried out twice, such as CREATE TABLE and enqueuing a job.
 
 Such a verb writes a mark in its own transaction of the database. If the answer to the COMMIT is lost, the verb is
 tried again and finds the mark: it was carried out, and the first answer is returned. While the first attempt may still
@@ -47,4 +47,4 @@ def write_exactly_once(
 
 
 class _DoneBefore(Exception):  # noqa: N818 - never leaves this module
-    """The mark is there: an earlier try went through, and only its answer was lost."""
+    """The mark exists: an earlier attempt succeeded, and only its answer was lost."""

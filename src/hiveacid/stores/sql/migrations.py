@@ -115,7 +115,7 @@ _VIEWS = (
         FOREIGN KEY (database_name) REFERENCES hiveacid_databases (name)){options}""",
 )
 
-# The default is Hive's, for transactions that were open before and for clients of an earlier version that still are.
+# Hive's default, for transactions that are open during the upgrade and for clients of an earlier version.
 _TIMEOUTS = ("ALTER TABLE hiveacid_txns ADD COLUMN timeout BIGINT NOT NULL DEFAULT 300000",)
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -130,9 +130,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 def migrate(database: Database, steps: tuple[tuple[str, ...], ...] = MIGRATIONS) -> None:
-    """Bring a store to the newest version; of several processes that start at once, one does it.
+    """Upgrade a store to the newest schema version; of several processes that start at once, only one does it.
 
-    Raises StoreVersionError for a store that a newer hiveacid has made.
+    Raises StoreVersionError for a store that a newer hiveacid has created or upgraded.
     """
     if _missing(database.read(_version), steps):
         database.write(lambda connection: _apply(database, connection, steps))

@@ -18,14 +18,14 @@ _OTHERS, _GROUP_AND_OTHERS = 0o007, 0o077
 
 
 def protect_directory(directory: Path, *, is_new: bool) -> None:
-    """Give a directory mode 0700; one that was there before and is group-writable stays its group's."""
+    """Give a directory mode 0700; an existing group-writable directory stays accessible to its group."""
     _restrict(directory, stat.S_ISDIR, shared=not is_new)
 
 
 def protect_file(file: Path) -> None:
-    """Make an SQLite database's file, if it is missing, and give it and those beside it mode 0600 (or 0660).
+    """Create the file of an SQLite database if it is missing; give it and its side files mode 0600 (or 0660).
 
-    SQLite creates the others with the mode of the first. Errors are left to the caller that opens the file.
+    SQLite creates the side files with the mode of the database file. The caller gets errors when it opens the file.
     """
     with suppress(OSError):
         mode = 0o660 if _is_shared(file.parent) else 0o600
@@ -39,7 +39,7 @@ def protect_file(file: Path) -> None:
 
 
 def _is_shared(directory: Path) -> bool:
-    """Tell whether a directory is a group's: one that everybody may write to (``/tmp``) is not."""
+    """Tell whether a directory is shared by a group: group-writable, but not writable for all users as ``/tmp`` is."""
     return directory.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH) == stat.S_IWGRP
 
 

@@ -1,4 +1,4 @@
-"""Tables of the store as SQLAlchemy sees them; ``migrations`` creates them, and a test compares the two.
+"""Table declarations of the store for SQLAlchemy; ``migrations`` creates the tables, and a test compares both.
 
 The names follow Hive's metastore:
 
@@ -37,7 +37,7 @@ txns = _table(
     Column(
         "moment", BigInteger, nullable=False
     ),  # commit sequence at the snapshot (before one: at the opening)
-    Column("min_open", BigInteger, nullable=False),  # no id below it was open when this one began
+    Column("min_open", BigInteger, nullable=False),  # lowest id that was open when this one began
     Column("reason", String),
     Column("code", String),
     Column("user_name", String, nullable=False),
@@ -121,7 +121,7 @@ compactions = _table(
     Column("clean_from", BigInteger),
 )
 
-# Where transactions wrote that housekeeping has dropped from ``written``: one row a table or partition.
+# Last commit in each table or partition whose rows housekeeping has dropped from ``written``.
 changed_partitions = _table(
     "hiveacid_changed_places",
     Column("database_name", String, nullable=False),
@@ -130,7 +130,7 @@ changed_partitions = _table(
     Column("changed", BigInteger, nullable=False),
 )
 
-# One row a commit and table, and one of write id 0 where a table's time begins (``commits``).
+# One row per commit and table, and one of write id 0 at the begin of a table's history (``commits``).
 commits = _table(
     "hiveacid_commits",
     Column("database_name", String, primary_key=True),
@@ -144,12 +144,14 @@ commits = _table(
     Column("deed", String),  # JSON
 )
 
-# How far streams have come, and who writes them: one row a stream.
+# Progress and writers of streams, one row per stream.
 streams = _table(
     "hiveacid_streams",
     Column("database_name", String, primary_key=True),
     Column("table_name", String, primary_key=True),
-    Column("digest", String, primary_key=True),  # of the query's name: it may be longer than a key may be
+    Column(
+        "digest", String, primary_key=True
+    ),  # of the query's name, which may be longer than a key column allows
     Column("query", String, nullable=False),
     Column("checkpoint", String, nullable=False),
     Column("epoch", BigInteger, nullable=False),
@@ -197,11 +199,11 @@ partitions = _table(
     "hiveacid_partitions",
     Column("database_name", String, primary_key=True),
     Column("table_name", String, primary_key=True),
-    Column("digest", String, primary_key=True),  # of the values: they may be longer than a key may be
+    Column("digest", String, primary_key=True),  # of the values, which may be longer than a key column allows
     Column("definition", String, nullable=False),  # JSON
 )
 
-# Marks of verbs that may not be carried out twice (``idempotency``); housekeeping drops the old ones.
+# Marks of calls that must not be carried out twice (``idempotency``); housekeeping drops old marks.
 idempotency_marks = _table(
     "hiveacid_done",
     Column("mark", String, primary_key=True),
@@ -210,7 +212,7 @@ idempotency_marks = _table(
 
 schema = _table("hiveacid_schema", Column("version", Integer, primary_key=True))
 
-# Written out, not bound: indexes on the few rows that are open or aborted serve literal texts only.
+# Literals instead of parameters: a partial index on the open or aborted rows is used only for literal conditions.
 OPEN: ColumnElement[str] = literal_column("'open'")
 COMMITTED: ColumnElement[str] = literal_column("'committed'")
 ABORTED: ColumnElement[str] = literal_column("'aborted'")
@@ -223,4 +225,4 @@ CONFLICTING: tuple[ColumnElement[str], ...] = tuple(
 COMMIT_SEQUENCE = "commit sequence"
 """Counter: commits with updates or deletes so far."""
 SETTLED = "settled"
-"""Counter: up to this transaction id a missing row means ended; above it, being opened right now."""
+"""Counter: a missing row up to this transaction id means ended; above it, the transaction may be just being opened."""

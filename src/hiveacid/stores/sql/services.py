@@ -24,7 +24,7 @@ class Services(SqlBase):
     """Implements :class:`hiveacid.ports.services.ServicePort`."""
 
     def announce_service(self, service: Service) -> None:
-        """Enter a service, or that it is still there."""
+        """Insert a service, or update the time of its last announcement."""
         checks.service(service)
         values = {"kind": service.kind, "pool": service.pool, "version": service.version, "last_seen": NOW}
         now = {"now": self._database.now()}
@@ -38,12 +38,12 @@ class Services(SqlBase):
         self._database.write(work, Durability.WITH_CLIENT)
 
     def withdraw_service(self, name: str) -> None:
-        """Drop a service."""
+        """Delete a service."""
         gone = delete(services).where(services.c.name == name)
         self._database.write(lambda connection: connection.execute(gone), Durability.WITH_CLIENT)
 
     def show_services(self, within: float) -> tuple[Service, ...]:
-        """List those heard of lately."""
+        """List the services announced in the last ``within`` seconds."""
         parameters = {"within": int(within * 1000), "now": self._database.now()}
         rows = self._database.read(lambda connection: connection.execute(_SEEN, parameters).all())
         return tuple(Service(**row._asdict()) for row in rows)

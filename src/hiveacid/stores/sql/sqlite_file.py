@@ -1,4 +1,4 @@
-"""The SQLite file of a warehouse: its URL, and stores that earlier versions put elsewhere."""
+"""SQLite file of a warehouse: its URL, and detection of stores that earlier versions put elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hiveacid.errors import MisplacedStoreError
 
 
 def sqlite_url(file: Path) -> URL:
-    """Return the URL of a SQLite store. No character of the path has a meaning in it.
+    """Return the URL of a SQLite store; no character of the path is interpreted.
 
     Example: ``SqlStore(sqlite_url(Path("/data/a?x/.hiveacid/store.db")))``
     """
@@ -22,7 +22,7 @@ def sqlite_url(file: Path) -> URL:
 
 
 def require_well_placed(file: Path) -> None:
-    """Refuse to make a new store where an earlier version keeps the warehouse's data in another file.
+    """Refuse to create a new store if an earlier version keeps the warehouse's data in another file.
 
     ``file``: ``WAREHOUSE/.hiveacid/store.db``. Versions before 0.1.0 pasted it into a URL: what follows a ``?`` was
     cut off, and ``%41`` became ``A``. The file found that way is this warehouse's if ``.hiveacid``, which those
@@ -41,13 +41,13 @@ def require_well_placed(file: Path) -> None:
     raise MisplacedStoreError(
         f"the store of the warehouse {warehouse} may be in {old}: earlier versions misread the characters ? and % of "
         f"its path. If it is, stop all clients and copy it to {file} with sqlite3's .backup; other warehouses whose "
-        f"paths were misread as the same one need a copy of their own. If it is not, and {file.parent} holds nothing "
-        "that is needed, remove that directory"
+        f"paths were misread as the same one need a copy of their own. If it is not, and no file in {file.parent} is "
+        "needed, remove that directory"
     )
 
 
 def _former_place(file: Path) -> Path | None:
-    """Return the file that earlier versions opened instead; None if it is the same one, or they could not open any."""
+    """Return the file that earlier versions opened instead; None if it is the same file, or if they failed to open one."""
     with suppress(ArgumentError, ValueError):
         database = make_url(f"sqlite:///{file}").database
         if database and Path(database) != file:

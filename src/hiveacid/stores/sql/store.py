@@ -1,4 +1,4 @@
-"""The SQL store: one class that inherits the verbs of the ports from the modules that implement them."""
+"""`SqlStore`: one class that inherits the methods of all ports from the modules that implement them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class SqlStore(
         self._database.close()
 
     def now(self) -> int:
-        """Return the current time of the clock that the store's times come from (ms)."""
+        """Return the current time of the store's clock (ms): the database's, or for an embedded store the client's."""
         own = self._database.now()
         if own is not None:
             return own

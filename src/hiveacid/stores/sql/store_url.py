@@ -1,4 +1,4 @@
-"""URL of a store, and the passwords in it or in the environment, which no output may show."""
+"""URL of a store, and its passwords, which no output may show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OTHERS = {"postgresql": ("PGPASSWORD",), "mysql": ("MYSQL_PWD",), "mariadb": ("
 
 @dataclass(frozen=True)
 class StoreUrl:
-    """A store's URL with its password; its text has none."""
+    """A store's URL with its password; as text it shows no password."""
 
     url: URL = field(repr=False)
     secrets: frozenset[str] = field(repr=False)
@@ -30,7 +30,7 @@ class StoreUrl:
         return shown.replace(quote("***"), "***")
 
     def masked(self, text: str) -> str:
-        """Return a text of a driver or server with the passwords masked, in every spelling."""
+        """Mask the passwords, in every encoding, in a text from a driver or server."""
         spellings = {
             spelt
             for secret in self.secrets
@@ -42,7 +42,7 @@ class StoreUrl:
 
 
 def parse_store_url(text: str | URL, environment: Mapping[str, str]) -> StoreUrl:
-    """Read an SQLAlchemy URL. A password that is not in it may stand in the environment.
+    """Parse an SQLAlchemy URL. A password may also come from the environment.
 
     ``HIVEACID_STORE_PASSWORD`` serves every server, ``MYSQL_PWD`` MariaDB; PostgreSQL's driver itself knows
     ``PGPASSWORD``, ``PGPASSFILE`` and ``~/.pgpass``. Raises ConfigError, which does not repeat the text.
@@ -69,12 +69,12 @@ def parse_store_url(text: str | URL, environment: Mapping[str, str]) -> StoreUrl
 
 
 def _has_blank_option(text: str) -> bool:
-    """Tell whether the URL has an option like ``sslmode=``: SQLAlchemy and libpq would pass over it."""
+    """Tell whether the URL has an option without a value, like ``sslmode=``, which SQLAlchemy and libpq would ignore."""
     query = text.rpartition("@")[2].partition("?")[2]
     return any(not value for _, value in parse_qsl(query, keep_blank_values=True))
 
 
 def has_password(text: str) -> bool:
-    """Tell whether a URL carries a password: on a command line everybody on the machine could read it."""
+    """Tell whether a URL contains a password."""
     address = parse_store_url(text, {})
     return bool(address.secrets)

@@ -58,12 +58,12 @@ _ASCENDING = 1
 
 
 def local(location: str | None) -> str:
-    """Return a location as our file systems name it: ``file:/x`` is ``/x``."""
+    """Return a location in the form of hiveacid's file systems: ``file:/x`` becomes ``/x``."""
     return _LOCAL.sub("/", location or "", count=1).rstrip("/") or "/"
 
 
 def sent_location(location: str) -> str:
-    """Return a location as a metastore keeps it, with its scheme."""
+    """Return a location in the form of a metastore, with its scheme."""
     return f"file:{location}" if location.startswith("/") else location
 
 
@@ -92,7 +92,7 @@ def table_of(raw: Any) -> TableDefinition:
 
 
 def view_of(raw: Any) -> ViewDefinition:
-    """Return a view of the metastore: Hive's, whose text names all in full, or Spark's, which says in properties how."""
+    """Convert a view of the metastore: one of Hive, with qualified names, or one of Spark, with properties for names."""
     parameters = dict(raw.parameters or {})
     text = raw.viewExpandedText or raw.viewOriginalText or ""
     wrapped = _NAMED.fullmatch(text)
@@ -112,7 +112,7 @@ def view_of(raw: Any) -> ViewDefinition:
 
 
 def raw_view(view: ViewDefinition, old: Any = None) -> Any:
-    """Return a view as a ``Table`` that Hive reads: its expanded text gives each column by name, whatever comes below.
+    """Convert a view to a ``Table`` that Hive can read; its expanded text names each column.
 
     Raises UnsupportedFeatureError for a query with columns that have no name, or the same one.
     """
@@ -175,7 +175,7 @@ def _shown(parameters: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def raw_table(table: TableDefinition, old: Any = None) -> Any:
-    """Return a definition as a ``Table``; what it does not say stays as it is in ``old``."""
+    """Convert a definition to a ``Table``; other fields are taken from ``old``."""
     made = old if old is not None else protocol.Table(lastAccessTime=0, retention=0, ownerType=1)
     made.dbName, made.tableName = table.name.database, table.name.name
     made.owner, made.createTime = table.owner or made.owner, table.created_at
@@ -270,7 +270,7 @@ def raw_database(database: DatabaseDefinition, owner: str) -> Any:
 
 
 QUIET: Mapping[str, str] = MappingProxyType({"DO_NOT_UPDATE_STATS": "true"})
-"""Environment of changes that say nothing about the number of rows."""
+"""Environment of changes that do not affect the number of rows."""
 CASCADE: Mapping[str, str] = MappingProxyType({**QUIET, "CASCADE": "true"})
 """The same, and columns change in all partitions as well: Hive reads each partition by its own columns."""
 

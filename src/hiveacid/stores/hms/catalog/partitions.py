@@ -28,7 +28,7 @@ def fetch_partitions(client: MetastoreClient, name: TableName) -> list[Any]:
 
 
 def fetch_partitions_by_name(client: MetastoreClient, name: TableName, names: Sequence[str]) -> Iterator[Any]:
-    """Return those of Hive's names that are there."""
+    """Return the existing partitions among those with Hive's ``names``."""
     for start in range(0, len(names), _MOST_NAMES):
         some = list(names[start : start + _MOST_NAMES])
         yield from client.call("get_partitions_by_names", name.database, name.name, some) or ()
@@ -61,7 +61,7 @@ def add_missing_partitions(
 
 
 def _add_all_or_none(client: MetastoreClient, table: Any, partitions: Sequence[Partition], now: int) -> bool:
-    """Add all, or none where one of them is there by now."""
+    """Add all partitions; return False and add none if one of them exists meanwhile."""
     try:
         client.call("add_partitions", [definitions.raw_partition(table, one, now) for one in partitions])
     except AlreadyExistsError:

@@ -92,7 +92,7 @@ class MetastoreCatalog:
         return definitions.database_of(raw, self._managed(raw))
 
     def _managed(self, raw: Any) -> str | None:
-        """Return where transactional tables go that a metastore of Hive 4 keeps apart from external ones."""
+        """Return the directory of transactional tables if a Hive 4 metastore separates them from external ones."""
         if not self.capabilities.requests or raw.managedLocationUri:
             return None
         external = local(self._setting("metastore.warehouse.external.dir"))
@@ -186,7 +186,7 @@ class MetastoreCatalog:
         return tuple(sorted(self._names(database, MANAGED) + self._names(database, EXTERNAL)))
 
     def get_view(self, name: TableName) -> ViewDefinition | None:
-        """Return a view; of a materialized one its text, too: that is right, if slower."""
+        """Return a view. A materialized view is read by its query, too, which is correct but slower."""
         plain_table(name)
         raw = self._raw(name)
         if raw is None or raw.tableType not in _VIEWS:
@@ -273,7 +273,7 @@ class MetastoreCatalog:
         add_missing_partitions(self.client, self._require_raw(name), partitions, self.clock.now())
 
     def add_written_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Add those that do not exist yet, with rows in them; WriteConflictError where one came to be elsewhere."""
+        """Add missing partitions that hold rows. Raises WriteConflictError if one exists at another location meanwhile."""
         plain_table(name)
         checks.partitions(partitions)
         there = add_missing_partitions(self.client, self._require_raw(name), partitions, self.clock.now())
@@ -309,10 +309,10 @@ class MetastoreCatalog:
         partitions: Sequence[str] | None,
         write_id: Callable[[], WriteId] | None = None,
     ) -> None:
-        """Take back that counts are exact, where rows are about to be added or removed.
+        """Remove row counts, from which Hive answers ``count(*)``, before rows are added or removed.
 
-        Hive answers ``count(*)`` from them otherwise. ``partitions``: Hive's names of those written to; None: all.
-        ``write_id``: the writer's, for a transactional table; it is asked for where a metastore keeps it (Hive 4).
+        ``partitions``: Hive's names of the written partitions; None: all. ``write_id``: returns the writer's id for a
+        transactional table; it is called only if the metastore keeps that id (Hive 4).
         """
         raw = self._raw(name)
         if raw is None:
@@ -407,7 +407,7 @@ def _constrained_column(raw: Any) -> str | None:
 
 
 def _retry_once(change: Callable[[], None]) -> None:
-    """Make a change; a second time if the first answer was lost: it says the same twice."""
+    """Make an idempotent change; repeat it once if the first answer was lost."""
     try:
         change()
     except CommitStateUnknownError:

@@ -39,13 +39,15 @@ class MetastoreCompactionQueue:
 
     owner: str
     get_table: Callable[[TableName], TableDefinition | None]
-    _running_jobs: dict[TxnId, Compaction]  # at work in this process; the queue decides who owns them
+    _running_jobs: dict[
+        TxnId, Compaction
+    ]  # running in this process; the queue decides which worker owns a job
     _claimed: dict[
         int, CompactionRequest
     ]  # as the queue gave them, which shows neither buckets nor properties
 
     def maintained_by_hiveacid(self) -> bool:
-        """Tell that Hive's initiator and cleaner look after the tables."""
+        """Return False: Hive's initiator and cleaner maintain the tables."""
         return False
 
     def require_claimable_jobs(self) -> None:
@@ -56,7 +58,7 @@ class MetastoreCompactionQueue:
             )
 
     def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
-        """Return nothing: the metastore's own initiator looks."""
+        """Return nothing: the metastore has its own initiator."""
         del since
         return ()
 
@@ -72,7 +74,7 @@ class MetastoreCompactionQueue:
     def claim_compaction(
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
     ) -> Compaction | None:
-        """Take the next job of a pool; a certain one only from a pool that holds no other (``PRIVATE_POOL_PREFIX``).
+        """Claim the next job of a pool; a given job only from a pool that holds no other (``PRIVATE_POOL_PREFIX``).
 
         None with a metastore of Hive 3: its jobs are its own workers'. There are no priorities.
         """
@@ -132,7 +134,7 @@ class MetastoreCompactionQueue:
         """Do nothing: the queue has no place for it."""
 
     def release_compaction(self, compaction_id: int, worker: str) -> None:
-        """Queue the same job anew; no call gives one back, so that this one counts as failed."""
+        """Queue the same job again. No call of the metastore returns a job, so this one counts as failed."""
         job = self._job_of_worker(compaction_id, worker)
         asked = self._claimed.pop(compaction_id, job.request)
         queue.mark_job(
@@ -165,7 +167,7 @@ class MetastoreCompactionQueue:
         queue.mark_job(self.client, calls[state], queue.job_struct(job), error)
 
     def ready_to_clean(self, delay: float = 0.0) -> tuple[Compaction, ...]:
-        """Return nothing: the metastore's own cleaner looks."""
+        """Return nothing: the metastore has its own cleaner."""
         del delay
         return ()
 
@@ -197,7 +199,7 @@ def _hive_services_only(compaction_id: int) -> UnsupportedFeatureError:
 
 
 def owner_of(table: TableDefinition | None) -> str | None:
-    """Return who cleans a table: the owner of its directory, else the table's (Hive's ``TxnUtils.findUserToRunAs``)."""
+    """Return the user that cleans a table: its directory's owner, else its own (Hive's ``TxnUtils.findUserToRunAs``)."""
     if table is None:
         return None
     try:

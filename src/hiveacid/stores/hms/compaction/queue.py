@@ -29,7 +29,7 @@ _LENGTH = re.compile(r"(\d+):")
 _LONGEST_ERROR = 500  # characters
 _LOST = "the answer that gave it to a worker was lost, and with it buckets and properties: ask for it again"
 _JOB_OF_OURS = "hiveacid"
-"""What SHOW COMPACTIONS says in place of a Hadoop job."""
+"""Text in SHOW COMPACTIONS in place of a Hadoop job id."""
 
 
 def enqueue_job(
@@ -91,7 +91,7 @@ def find_job(client: MetastoreClient, compaction_id: int) -> Compaction | None:
 
 
 def abort_job(client: MetastoreClient, compaction_id: int) -> None:
-    """End a job that waits; TransactionStateError if it does not."""
+    """Abort a waiting job. Raises TransactionStateError if it is not waiting."""
     answer = client.call(
         "abort_Compactions", queue_protocol.AbortCompactionRequest(compactionIds=[compaction_id])
     )
@@ -101,7 +101,7 @@ def abort_job(client: MetastoreClient, compaction_id: int) -> None:
 
 
 def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | None:
-    """Take the next job of a pool: initiated -> working."""
+    """Claim the next job of a pool, whose state becomes working."""
     request = queue_protocol.FindNextCompactRequest(
         workerId=worker, workerVersion=_JOB_OF_OURS, poolName=None if pool == DEFAULT_POOL else pool
     )
@@ -144,7 +144,7 @@ def _fail_lost_job(client: MetastoreClient, worker: str) -> None:
 def start_job(
     client: MetastoreClient, job: Compaction, txn_id: TxnId, high_watermark: WriteId, user: str
 ) -> None:
-    """Record, before a file is written, the transaction whose directories the cleaner has to look after.
+    """Record a job's transaction before it writes a file, so that the cleaner knows its directories.
 
     The cleaner deletes as ``user``; without one it fails at every turn (``CompactorUtil.runJobAsSelf`` of 4.0.1).
     """
@@ -155,7 +155,7 @@ def start_job(
 
 
 def mark_job(client: MetastoreClient, call: str, info: Any, error: str | None = None) -> None:
-    """End a job; one whose end was told before, and whose answer was lost, is no error."""
+    """End a job; a repeated call after a lost answer is no error."""
     info.errorMessage = None if error is None else error[:_LONGEST_ERROR]
     before = find_job(client, info.id)
     try:

@@ -135,7 +135,7 @@ class MetastoreClient:
         return answer
 
     def _borrow(self) -> ThriftConnection:
-        """Return a connection that is alive: an idle one, else a new one to the first server that is there."""
+        """Return a live connection: an idle one, or a new one to the first server that accepts it."""
         while (idle := self._take_idle()) is not None:
             if idle.process == os.getpid() and idle.alive():
                 return idle

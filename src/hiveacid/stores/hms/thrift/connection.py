@@ -57,7 +57,7 @@ class LostAnswer(Exception):  # noqa: N818 - likewise
 
 
 def require_library() -> None:
-    """Raise ConfigError where the package ``thrift`` is not installed."""
+    """Raise ConfigError if the package ``thrift`` is not installed."""
     try:
         import thrift  # noqa: PLC0415 - only who talks to a metastore needs it
     except ImportError as error:
@@ -146,7 +146,7 @@ class ThriftConnection:
         return False
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._transport.close()
 
     def _send(self, method: str, arguments: ThriftStruct) -> None:
@@ -203,7 +203,7 @@ def _connected(server: tuple[str, int], address: MetastoreAddress) -> socket.soc
 
 
 def _keep_alive(plain: socket.socket) -> None:
-    """Let the system find out that a host has gone without a word, and firewalls see that the connection is used."""
+    """Enable TCP keep-alive, which detects a dead host and keeps firewalls from dropping an idle connection."""
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _PROBES.items():
         if hasattr(socket, option):  # not everywhere

@@ -74,7 +74,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "get_config_value": _call(
             name=TEXT, defaultValue=TEXT, answer=TEXT, errors=("ConfigValSecurityException",)
         ),
-        # A lost answer to open_txns leaves transactions that time out; asking again is safe.
+        # A lost answer to open_txns leaves transactions that time out; a repeated call is safe.
         "open_txns": _call(rqst=protocol.OpenTxnRequest, answer=protocol.OpenTxnsResponse),
         "abort_txn": _call(rqst=protocol.AbortTxnRequest, errors=(_NO_TXN,)),
         "commit_txn": _call(rqst=protocol.CommitTxnRequest, errors=(_NO_TXN, _ABORTED), retryable=False),
@@ -126,7 +126,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "abort_Compactions": _call(
             rqst=queue_protocol.AbortCompactionRequest, answer=queue_protocol.AbortCompactResponse
         ),
-        # Files that are told twice are the same files.
+        # Files that are sent twice count once.
         "fire_listener_event": _call(rqst=protocol.FireEventRequest, answer=protocol.FireEventResponse),
         "add_write_notification_log": _call(
             rqst=protocol.WriteNotificationLogRequest, answer=protocol.WriteNotificationLogResponse

@@ -28,7 +28,7 @@ _OUR_BUFFER = 0xFFFFFF  # the largest that the negotiation can name
 
 
 class NotSentError(OSError):
-    """Nothing went out: the security context takes no more (its ticket has expired, say)."""
+    """Nothing was sent, because the security context failed (an expired ticket, for example)."""
 
 
 def _gssapi() -> Any:
@@ -44,7 +44,7 @@ def _gssapi() -> Any:
 
 
 class SaslTransport:
-    """A socket whose other end knows who we are; what Thrift's buffered transport lies upon.
+    """Authenticated transport over a socket, below Thrift's buffered transport.
 
     ``principal``: the metastore's, ``hive/_HOST@REALM`` with the host filled in. Making one raises StoreError where
     Kerberos or the metastore refuses. Everything raises OSError and EOFError as sockets do. ``layer``: 1 plain, 2 signed, 4 encrypted; the server's
@@ -67,7 +67,7 @@ class SaslTransport:
             ) from error
 
     def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
-        """Tell whether it was not closed."""
+        """Tell whether the transport is open."""
         return self._socket.fileno() >= 0
 
     def read(self, size: int) -> bytes:
@@ -82,7 +82,7 @@ class SaslTransport:
         return given
 
     def write(self, data: bytes) -> None:
-        """Keep until :meth:`flush`."""
+        """Keep ``data`` until :meth:`flush`."""
         self._out.append(data)
 
     def flush(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Kind:
-    """A type: its number in the protocol, and what the encoder wants to know beside it."""
+    """A type: its number in the protocol, and the encoder's further arguments."""
 
     code: int
     arguments: Any = None
@@ -51,7 +51,7 @@ def map_of(key: Kind, value: Kind) -> Kind:
 
 
 class ThriftStruct:
-    """A value on the wire: an attribute a field, None where it is absent. Its fields are those of the subclass."""
+    """A value on the wire, with an attribute per field (None: absent). Subclasses declare the fields."""
 
     thrift_spec: ClassVar[tuple[Any, ...]] = ()
     required: ClassVar[tuple[str, ...]] = ()
@@ -143,7 +143,7 @@ def kind_of(declared: Kind | type[ThriftStruct]) -> Kind:
 class Method:
     """A call: its arguments, its answer, and the errors that it may raise by their number in the answer.
 
-    ``retryable``: it does no harm to ask once more if the answer was lost.
+    ``retryable``: the call can be repeated safely if its answer was lost.
     """
 
     arguments: type[ThriftStruct]

@@ -41,7 +41,7 @@ class Requests:
     find: FindTable
 
     def component(self, one: LockComponent) -> Any:
-        """Return a component as the metastore takes it."""
+        """Convert a component to the metastore's struct."""
         plain_database(one.database)
         if one.table is None:
             return protocol.LockComponent(
@@ -68,7 +68,7 @@ class Requests:
         return made
 
     def _writing(self, made: Any, one: LockComponent, table: TableDefinition | None) -> None:
-        # A table that is not there yet is about to be made (CREATE TABLE AS): transactional, or it would not say so.
+        # A missing table is being created (CREATE TABLE AS); only transactional ones announce an operation.
         if table is not None and table.kind is TableKind.PLAIN:
             return
         made.isTransactional = True
@@ -77,7 +77,7 @@ class Requests:
         if partitioned and one.partition is None:
             if self.capabilities.dynamic_rows:
                 made.isDynamicPartitionWrite = True
-            else:  # a record that conflicts with none; those of the partitions come before the commit
+            else:  # a record without conflicts; the records of the partitions follow before the commit
                 made.operationType = OPERATIONS["i"]
         if self.capabilities.shared_inserts and one.operation == "i" and one.type is LockType.SHARED_WRITE:
             made.type = self.capabilities.locks[LockType.SHARED_READ]

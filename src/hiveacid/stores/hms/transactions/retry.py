@@ -1,4 +1,4 @@
-"""Retries of steps before a commit whose answer may be lost: nothing is committed yet, so that they are repeatable."""
+"""Retries of steps before a commit after a lost answer: they can be repeated, because nothing is committed yet."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def retry_lost_answer(step: Callable[[], object]) -> None:
 
 
 def create_table(catalog: MetastoreCatalog, table: TableDefinition, made: list[TableDefinition]) -> None:
-    """Create a table whose name is locked; one that is there after a lost answer is the same table.
+    """Create a table whose name is locked. A table that exists after a lost answer is therefore the same one.
 
-    ``made`` gets it as soon as it may exist: for :func:`drop_created_tables`.
+    The table is added to ``made`` as soon as it may exist, for :func:`drop_created_tables`.
     """
 
     def create() -> None:
@@ -55,7 +55,7 @@ def drop_created_tables(catalog: MetastoreCatalog, tables: list[TableDefinition]
     for table in tables:
         try:
             retry_lost_answer(partial(_drop, catalog, table))
-        except HiveAcidError:  # what went wrong before is what there is to say
+        except HiveAcidError:  # the caller reports the error before this one
             logger.warning("%s may be left without rows: drop it", table.name, exc_info=True)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hiveacid.stores.hms.thrift.client import MetastoreClient
 
 MOST_SINGLY = 20_000
-"""So many write ids are given out one by one, from the lowest aborted one up."""
+"""Most write ids, from the lowest aborted one on, that can be allocated one by one."""
 _BATCH = 500
 _TURNS, _PAUSE = 40, 0.25  # ten seconds until skipped ids count as ended
 

@@ -1,4 +1,4 @@
-"""Conversion of the metastore's snapshots: lists of ids with one bit each for the aborted ones."""
+"""Conversion of the metastore's snapshots: lists of ids with a bit per id that marks aborted ones."""
 
 from __future__ import annotations
 

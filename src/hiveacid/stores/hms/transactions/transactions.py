@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hiveacid.stores.hms.thrift.client import MetastoreClient
     from hiveacid.stores.limits import Limits
 
-# TxnType. Not READ_ONLY (2): ``get_open_txns`` leaves those out, and a reader has to be able to ask for itself.
+# TxnType. READ_ONLY (2) is not used: ``get_open_txns`` leaves those out, so a reader could not ask for its own state.
 _TYPES = {TxnKind.COMPACTION: 3}
 _STATES = {2: "ABORTED", 3: "OPEN"}  # TxnState
 _MOST_TABLES = 500  # of one request
@@ -43,7 +43,7 @@ class MetastoreTransactions:
     _txn_client: Client  # of the transactions that were opened last
 
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
-        """Open transactions; a metastore of Hive 3 does not hear what they are for."""
+        """Open transactions. Their kind is sent to Hive 4 only, because Hive 3 has no field for it."""
         who = checks.client(client)
         if not self.capabilities.txn_types:
             who = without_quotes(who)
@@ -58,11 +58,11 @@ class MetastoreTransactions:
         return tuple(TxnId(checked_id(one)) for one in sorted(answer.txn_ids))
 
     def valid_txns(self) -> ValidTxnList:
-        """Return who is committed now."""
+        """Return the current snapshot."""
         return txn_list(self.client.call("get_open_txns"))
 
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
-        """Return who is committed now as seen by an open transaction; conflicts count from its opening, not from here."""
+        """Return the current snapshot as seen by an open transaction; conflicts count from its opening, not from here."""
         txns = self.valid_txns()
         state = _state(txns, txn_id)
         if state != TransactionState.OPEN:
@@ -112,7 +112,7 @@ class MetastoreTransactions:
         self.client.call("add_write_ids_to_min_history", txn_id, lowest)
 
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
-        """Give each open transaction its write id, the same one if asked again."""
+        """Allocate each open transaction its write id; a repeated call returns the same one."""
         plain_table(table)
         if not txn_ids:
             return ()
@@ -251,7 +251,7 @@ def commit_txn(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
 
 
 def abort_txns(client: MetastoreClient, txn_ids: Sequence[TxnId]) -> tuple[TxnId, ...]:
-    """Abort those that are open; return them. One by one: an answer about many would not say which."""
+    """Abort the open transactions and return them, one call each, because an answer about many does not name them."""
     running = set(txn_list(client.call("get_open_txns")).open)
     ended = []
     for txn_id in sorted(set(txn_ids) & running):

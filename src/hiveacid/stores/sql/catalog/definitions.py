@@ -1,4 +1,4 @@
-"""Catalog values as JSON texts: ASCII only, so that any character survives any database."""
+"""Catalog values as JSON texts in ASCII, so that every database keeps every character."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from hiveacid.core.model import (
 
 
 def to_text(value: DatabaseDefinition | TableDefinition | Partition | ViewDefinition) -> str:
-    """Return a definition as text."""
+    """Format a definition as JSON."""
     return json.dumps(asdict(value), separators=(",", ":"))
 
 
 def database_of(text: str) -> DatabaseDefinition:
-    """Read a database."""
+    """Parse a database definition."""
     fields: dict[str, Any] = json.loads(text)
     return DatabaseDefinition(**{**fields, "properties": _pairs(fields["properties"])})
 
 
 def table_of(text: str) -> TableDefinition:
-    """Read a table."""
+    """Parse a table definition."""
     fields: dict[str, Any] = json.loads(text)
     storage = fields["storage"]
     bucketing = fields["bucketing"]
@@ -48,7 +48,7 @@ def table_of(text: str) -> TableDefinition:
 
 
 def view_of(text: str) -> ViewDefinition:
-    """Read a view."""
+    """Parse a view definition."""
     fields: dict[str, Any] = json.loads(text)
     made = {
         "name": TableName(**fields["name"]),
@@ -60,7 +60,7 @@ def view_of(text: str) -> ViewDefinition:
 
 
 def partition_of(text: str) -> Partition:
-    """Read a partition."""
+    """Parse a partition."""
     fields: dict[str, Any] = json.loads(text)
     return Partition(tuple(fields["values"]), fields["location"], _pairs(fields["properties"]))
 

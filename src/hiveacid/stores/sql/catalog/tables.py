@@ -113,7 +113,7 @@ class SqlCatalog(SqlBase):
         )
 
     def drop_table(self, name: TableName) -> None:
-        """Drop a table with its partitions and all that transactions know about it."""
+        """Drop a table with its partitions and its transaction state."""
         checks.table_name(name)
 
         def work(connection: Connection) -> None:
@@ -134,7 +134,7 @@ class SqlCatalog(SqlBase):
         return self._list_names(tables, database)
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
-        """Replace a definition; a new name goes everywhere the old one stood."""
+        """Replace a definition; a new name is written to all rows with the old name."""
         checks.table_name(name)
         checks.table(table)
         new = table.name
@@ -150,7 +150,7 @@ class SqlCatalog(SqlBase):
         write_exactly_once(self._database, work)
 
     def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Add those that are not there."""
+        """Add the partitions that do not exist yet."""
         checks.table_name(name)
         checks.partitions(partitions)
 
@@ -162,7 +162,7 @@ class SqlCatalog(SqlBase):
         write_exactly_once(self._database, work)
 
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Drop by values; those that are not there are passed over."""
+        """Drop partitions by values; missing ones are ignored."""
         checks.table_name(name)
         checks.partitions(partitions)
 
@@ -262,7 +262,7 @@ def _update_definition(
 
 
 def _create_table(database: Database, connection: Connection, definition: TableDefinition) -> None:
-    """Create a table where no other one is: two that are created at once would not see each other's place."""
+    """Create a table under a lock, so that of two concurrent tables the second one sees the first one's location."""
     _require_free_name(database, connection, definition.name)
     for text in connection.scalars(_ALL_TABLES):
         other = table_of(text)
@@ -344,7 +344,7 @@ ExistingPartitions = Mapping[TableName, Mapping[str, Partition]]
 
 
 def existing_partitions(connection: Connection, changes: CatalogChanges) -> ExistingPartitions:
-    """Return which of the new partitions others have made by now, by table and digest."""
+    """Return those of the new partitions that other clients have created meanwhile, by table and digest."""
     return {
         name: _read_partitions(connection, name, _by_digest(ones))
         for name, ones in _by_table(changes).items()
@@ -352,7 +352,7 @@ def existing_partitions(connection: Connection, changes: CatalogChanges) -> Exis
 
 
 def misplaced_partition(changes: CatalogChanges, there: ExistingPartitions) -> str | None:
-    """Return why one of the new partitions cannot be where its rows are, None if all can."""
+    """Return the reason why a new partition conflicts with an existing one at another location, None if there is none."""
     for name, ones in _by_table(changes).items():
         known = {**_by_digest(ones), **there[name]}
         for one in ones:
@@ -365,9 +365,10 @@ def misplaced_partition(changes: CatalogChanges, there: ExistingPartitions) -> s
 def apply_changes(
     database: Database, connection: Connection, changes: CatalogChanges, there: ExistingPartitions
 ) -> None:
-    """Let tables and partitions appear; partitions of tables dropped in the meantime are passed over.
+    """Insert new tables and partitions; partitions of tables that were dropped meanwhile are ignored.
 
-    ``there``: what :func:`existing_partitions` found; what others make after it stops the commit, which looks again.
+    ``there``: the result of :func:`existing_partitions`. If another client creates one of the partitions after that call,
+    the commit fails and is repeated.
     """
     for definition in changes.tables:
         _create_table(database, connection, definition)
@@ -398,13 +399,13 @@ def _require_view(connection: Connection, name: TableName) -> None:
 
 
 def _require_database(connection: Connection, name: str) -> None:
-    """Raise NoSuchDatabaseError unless there is such a database."""
+    """Raise NoSuchDatabaseError unless the database exists."""
     if connection.scalar(_DATABASE, {"name": name}) is None:
         raise refusals.no_database(name)
 
 
 def _require_free_name(database: Database, connection: Connection, name: TableName) -> None:
-    """Raise unless the name is free for a table or view; it stays free until this database transaction ends."""
+    """Raise AlreadyExistsError if a table or view has the name; reserve the name until the database transaction ends."""
     database.dialect.serialise(connection, {"locations": True})
     _require_database(connection, name.database)
     if connection.scalar(_TABLE, _place(name)) is not None:

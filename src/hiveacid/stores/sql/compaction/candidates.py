@@ -52,7 +52,7 @@ _ABORTS = (
 
 
 class ChangedPartitions(SqlBase):
-    """Verb that lists the partitions that may need a compaction."""
+    """Method of the queue port that lists partitions which may need a compaction."""
 
     def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
         """Return the changed tables and partitions, sorted by name."""
@@ -74,7 +74,7 @@ class ChangedPartitions(SqlBase):
 def keep_changed_partitions(
     connection: Connection, gone: ColumnElement[bool], parameters: Mapping[str, object]
 ) -> None:
-    """Keep the last commit of each partition with rows of ``written`` that fulfil ``gone``: the caller drops these next."""
+    """Save the last commit of each partition before the caller drops the rows of ``written`` that fulfil ``gone``."""
     rows = (
         select(*_PLACE, _LAST)
         .join(txns, txns.c.id == written.c.txn_id)

@@ -1,4 +1,4 @@
-"""Rows of the compaction queue: reading, locking and updating one."""
+"""Rows of the compaction queue: read, lock and update a job."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def requeued_columns(one: Compaction) -> dict[str, object]:
 
 
 def compaction_from_row(row: Mapping[Any, Any]) -> Compaction:
-    """Return a row as a value."""
+    """Convert a row of the queue to a `Compaction`."""
     values = dict(row)
     request = CompactionRequest(
         TableName(values.pop("database_name"), values.pop("table_name")),
@@ -60,7 +60,7 @@ def compaction_from_row(row: Mapping[Any, Any]) -> Compaction:
 
 
 def request_columns(request: CompactionRequest) -> dict[str, object]:
-    """Return a request's columns."""
+    """Convert a request to columns of its row."""
     return {
         "database_name": request.table.database,
         "table_name": request.table.name,

@@ -18,7 +18,7 @@ from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open
 
 
 def finish_committed_job(connection: Connection, txn_id: TxnId, now: int | None) -> None:
-    """Make the job of a committing transaction ready for cleaning, once readers that began earlier have ended."""
+    """Make the job of a committing transaction ready for cleaning, which waits for readers that began earlier."""
     for row in connection.execute(_OF_TXNS, {"ids": [txn_id]}).mappings().all():
         values = {
             "state": fire(COMPACTION, row["state"], "finish"),
@@ -49,7 +49,7 @@ _OF_TXNS = ALL.where(
 
 
 def requeue_abandoned_jobs(connection: Connection, limits: Limits, now: int | None) -> None:
-    """Queue jobs again whose worker has been silent for too long.
+    """Put jobs of workers that have been silent for too long back into the queue.
 
     The limit is ``hive.compactor.worker.timeout``, or ``hive.txn.timeout`` while the job has no transaction yet.
     """
@@ -75,7 +75,7 @@ _ABANDONED = ALL.where(
 
 
 def prune_history(connection: Connection, limits: Limits, now: int | None) -> None:
-    """Keep the newest ended jobs of each table or partition and state, failures only until they are outlived."""
+    """Drop old ended jobs: keep the newest of each table or partition and state, failures only until a later success."""
     oldest = int(connection.scalar(select(NOW), {"now": now}) or 0) - int(limits.history_timeout * 1000)
     rows = connection.execute(_ENDED, {"states": list(limits.history)}).mappings()
     surplus = list_surplus_jobs(map(compaction_from_row, rows), limits.history, oldest)

@@ -30,10 +30,10 @@ from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open, lock_open_tx
 
 
 class CompactionQueue(SqlBase):
-    """Verbs of :class:`hiveacid.ports.compaction_queue.CompactionQueuePort` about jobs."""
+    """Methods of :class:`hiveacid.ports.compaction_queue.CompactionQueuePort` for jobs."""
 
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
-        """Queue a job, unless one for the same place is queued or at work, or has just done the same."""
+        """Queue a job, unless a job of the same table or partition is queued or working, or has just done the same."""
         checks.compaction(request)
         checks.require_storable("the name of the initiator", initiator)
 
@@ -56,7 +56,7 @@ class CompactionQueue(SqlBase):
         return write_exactly_once(self._database, work)
 
     def decline_compaction(self, request: CompactionRequest, initiator: str, error: str) -> Compaction:
-        """Note a job that was not queued."""
+        """Record in the history that a job was not queued."""
         checks.compaction(request)
         checks.require_storable("the name of the initiator", initiator)
         state = fire(COMPACTION, COMPACTION.start, "give up")
@@ -68,7 +68,7 @@ class CompactionQueue(SqlBase):
     def claim_compaction(
         self, worker: str, compaction_id: int | None = None, pool: str = DEFAULT_POOL
     ) -> Compaction | None:
-        """Take the next job that waits in the pool, or that one."""
+        """Claim the next waiting job of the pool, or the job ``compaction_id``."""
         checks.require_storable("the name of the worker", worker)
         checks.pool_name(pool)
         now = self._database.now()
@@ -79,7 +79,7 @@ class CompactionQueue(SqlBase):
                 if compaction_id is not None
                 else _candidates(connection, self._limits, pool, now)
             )
-            # One by one: MariaDB locks all rows that a locking query sorts, and other workers would find none.
+            # One row per query: MariaDB locks all rows that a locking query sorts, so other workers would find none.
             number = next((one for one in wanted if connection.scalar(_THAT, {"id": one}) is not None), None)
             if number is None:
                 return None
@@ -97,7 +97,7 @@ class CompactionQueue(SqlBase):
     def start_compaction(
         self, compaction_id: int, txn_id: TxnId, high_watermark: WriteId, worker: str | None = None
     ) -> None:
-        """Record the job's transaction. If it is aborted, the record stays until the cleaner has removed what it wrote."""
+        """Record the job's transaction. If it aborts, the record stays until the cleaner has removed its files."""
 
         def work(connection: Connection) -> None:
             one = lock_job(connection, compaction_id, worker)
@@ -127,7 +127,7 @@ class CompactionQueue(SqlBase):
         self._database.write(work)
 
     def release_compaction(self, compaction_id: int, worker: str) -> None:
-        """Queue a job again."""
+        """Put a job back into the queue."""
 
         def work(connection: Connection) -> None:
             one = lock_job(connection, compaction_id, worker)
@@ -210,7 +210,7 @@ _IN_QUEUE = ALL.where(compactions.c.state.in_((*UNDER_WAY, CompactionState.READY
 
 
 def _compactor_high_watermark(connection: Connection, place: dict[str, str]) -> int:
-    """Return the write id below which all are ended (``TxnUtils.createValidCompactWriteIdList``)."""
+    """Return the highest write id below all open ones (``TxnUtils.createValidCompactWriteIdList``)."""
     top = int(connection.scalar(_NEXT_WRITE_ID, place) or 1) - 1
     lowest = connection.scalar(_LOWEST_OPEN_WRITE_ID, place)
     return top if lowest is None else min(top, int(lowest) - 1)
@@ -228,7 +228,7 @@ _LOWEST_OPEN_WRITE_ID = select(func.min(write_ids.c.write_id)).where(
 
 
 def _candidates(connection: Connection, limits: Limits, pool: str, now: int | None) -> Sequence[int]:
-    """List what waits in a pool, the next one first."""
+    """List the ids of the jobs that wait in a pool, the next one first."""
     if pool != DEFAULT_POOL:
         return connection.scalars(_NEXT, {"pool": pool}).all()
     parameters = {"pool": pool, "timeout": int(limits.pool_timeout * 1000), "now": now}

@@ -21,7 +21,7 @@ from hiveacid.core.model import TableName
 
 
 class Durability(Enum):
-    """Durability of a commit: which committed writes survive a power cut.
+    """Durability of a commit: the writes that a power cut may lose.
 
     FULL: nothing. WITH_CLIENT: work of a client that would have died with the store (an embedded store lives
     on its clients' machine; a server does not, so there it is FULL). HARMLESS: no reader relies on it.
@@ -33,11 +33,11 @@ class Durability(Enum):
 
 
 class ErrorKind(Enum):
-    """Class of a driver's error: it decides whether the statement is tried again."""
+    """Class of a driver's error, which decides whether the statement is repeated."""
 
     BUSY = auto()  # deadlock, serialisation, locked: the database rolled it back; try again
     LOST = auto()  # the connection broke
-    UNAVAILABLE = auto()  # disk full, read-only, no such file: trying again at once is no use
+    UNAVAILABLE = auto()  # disk full, read-only, no such file: an immediate retry is useless
     DENIED = auto()  # the role lacks a privilege
     OTHER = auto()
 
@@ -50,7 +50,7 @@ class database_now(FunctionElement[int]):  # noqa: N801 - reads like a SQL funct
 
 
 class joined_ids(FunctionElement[str]):  # noqa: N801 - reads like a SQL function
-    """All values of a group in one text, with commas between: a hundred thousand rows cost one."""
+    """All values of a group in one text, separated by commas, because one row is far cheaper than 100,000."""
 
     type = Text()
     inherit_cache = True
@@ -82,14 +82,14 @@ def _string_agg(element: joined_ids, compiler: SQLCompiler, **kw: Any) -> str:
 
 
 class Dialect(ABC):
-    """A database: engine, transactions, locks by key, ids, schema words, and classification of errors."""
+    """A database product: engine, transactions, locks by key, ids, words of the schema, classification of errors."""
 
     ids_may_gap = True
-    """Whether a transaction id can be given whose row others do not see yet."""
+    """Whether a transaction id can be assigned before other clients see its row."""
     pipelines = False
     """Whether :meth:`pipeline` sends several statements in one round trip."""
     counts_ids = False
-    """Whether transaction ids are taken with :meth:`take_txn_ids`; otherwise the table's serial gives them."""
+    """Whether transaction ids come from :meth:`take_txn_ids`; otherwise from the table's serial column."""
     server_time = True
     """Whether times come from the database (a server) or from the client's clock (embedded)."""
     words: Mapping[str, str] = MappingProxyType(
@@ -102,7 +102,7 @@ class Dialect(ABC):
             "counters": "",
         }
     )
-    """What the schema's texts leave open (``migrations``): these for databases with partial indexes."""
+    """Values for the placeholders in the schema's texts (``migrations``); these are for databases with partial indexes."""
 
     @abstractmethod
     def engine(self, url: URL) -> Engine:
@@ -113,7 +113,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def begin(self, connection: Connection, durability: Durability) -> None:
-        """Begin a transaction that writes; each of its statements sees what was committed before it."""
+        """Begin a transaction that writes; each of its statements sees all earlier commits."""
 
     def run(self, connection: Connection, statement: str) -> None:
         """Run a statement without parameters or rows, such as COMMIT."""
@@ -124,23 +124,23 @@ class Dialect(ABC):
     ) -> list[list[Any]]:
         """Run statements of the driver's own syntax in one transaction and one round trip; return the rows of each.
 
-        Only where the database :attr:`pipelines`.
+        Only for a database with :attr:`pipelines`.
         """
         raise NotImplementedError
 
     @abstractmethod
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
-        """Wait for other transactions that named one of these keys, and make later ones wait until the commit.
+        """Lock keys until the commit, after waiting for other transactions that hold one of them.
 
-        True excludes everybody who names the key, False only those who gave True.
+        True locks a key exclusively, False shares it with other transactions that gave False.
         """
 
     def lock_exclusively(self, connection: Connection, key: str) -> None:
-        """Hold the lock of this name until the commit, DDL included."""
+        """Hold the exclusive lock ``key`` until the commit, even across DDL."""
         self.serialise(connection, {key: True})
 
     def release_exclusive_lock(self, connection: Connection, key: str) -> None:  # noqa: B027 - most need nothing
-        """Release the lock, where the commit does not do it."""
+        """Release the exclusive lock ``key`` if the commit does not do it."""
 
     def is_already_applied(self, error: DBAPIError) -> bool:  # noqa: ARG002 - for those where DDL cannot be rolled back
         """Tell whether a schema step failed because an interrupted migration had applied it."""
@@ -148,11 +148,11 @@ class Dialect(ABC):
 
     @abstractmethod
     def block_opens(self, connection: Connection) -> None:
-        """Wait until no transaction is being opened, and let none be opened before the commit."""
+        """Wait until no transaction is being opened, and block opening until the commit."""
 
     @abstractmethod
     def raise_serial(self, connection: Connection, high_watermark: int) -> None:
-        """Make later transaction ids higher than this one, whose row exists already."""
+        """Make later transaction ids higher than ``high_watermark``, whose row exists already."""
 
     @abstractmethod
     def classify_error(self, error: DBAPIError) -> ErrorKind:
@@ -169,7 +169,7 @@ class Dialect(ABC):
     def insert_ids(
         self, connection: Connection, insert: Insert, parameters: Mapping[str, object]
     ) -> list[int]:
-        """Run an INSERT into a table with a serial ``id`` and return the ids given, ascending."""
+        """Run an INSERT into a table with a serial ``id``; return the assigned ids in ascending order."""
         return sorted(connection.scalars(_returning_ids(insert), parameters).all())
 
     def take_write_ids(self, connection: Connection, table: TableName, count: int) -> int:
@@ -190,7 +190,7 @@ _TAKE = text(
 
 @cache
 def _returning_ids(insert: Insert) -> ReturningInsert[Any]:
-    """Return the statement with its ids; made once, for the few statements there are."""
+    """Add RETURNING id to a statement; the result is cached, because there are only few statements."""
     return insert.returning(insert.table.c["id"])
 
 
@@ -198,5 +198,5 @@ _COUNT = text("UPDATE hiveacid_counters SET value = value + 1 WHERE name = :name
 
 
 def key_number(key: str) -> int:
-    """Return a stable 31-bit number for a key, with this project's own high half beside it."""
+    """Return a stable number for a key: 31 bits of the key below a constant high half of this project."""
     return 0x6869_7665 << 31 | zlib.crc32(key.encode()) >> 1

@@ -74,7 +74,7 @@ class MariadbDialect(Dialect):
         self.run(connection, "START TRANSACTION")
 
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
-        """Lock rows of the counters that stand for the keys, in one order for all."""
+        """Lock a counter row for each key, always in the same order."""
         numbered: dict[str, bool] = {}
         for key, exclusive in keys.items():
             name = f"key {key_number(key) % _KEYS}"
@@ -86,15 +86,15 @@ class MariadbDialect(Dialect):
                 connection.scalar(statement, {"name": name})
 
     def lock_exclusively(self, connection: Connection, key: str) -> None:
-        """Take a lock by name: it is the session's, whatever DDL commits in between."""
+        """Take a named lock, which belongs to the session and survives the commits of DDL."""
         connection.execute(_GET_LOCK, {"key": f"hiveacid {key}"})
 
     def release_exclusive_lock(self, connection: Connection, key: str) -> None:
-        """Give the lock back."""
+        """Release the named lock."""
         connection.execute(_RELEASE_LOCK, {"key": f"hiveacid {key}"})
 
     def is_already_applied(self, error: DBAPIError) -> bool:
-        """DDL commits by itself here: a process that died in a step has left its first statements."""
+        """Tell by the error number. DDL commits by itself, so an interrupted step has left its first statements."""
         return _code(error) in _DONE_BEFORE
 
     def block_opens(self, connection: Connection) -> None:
@@ -102,7 +102,7 @@ class MariadbDialect(Dialect):
         connection.scalar(_HOLD, {"name": "transaction id"})
 
     def raise_serial(self, connection: Connection, high_watermark: int) -> None:
-        """Set the counter on."""
+        """Raise the counter."""
         connection.execute(_SET_IDS, {"top": high_watermark})
 
     def classify_error(self, error: DBAPIError) -> ErrorKind:
@@ -121,11 +121,11 @@ class MariadbDialect(Dialect):
         return int(connection.execute(_TAKE_IDS, {"count": count}).lastrowid) - count + 1
 
     def increment_counter(self, connection: Connection, counter: str) -> int:
-        """Count with the counter's row locked."""
+        """Increment the counter while its row is locked."""
         return int(connection.execute(_COUNT, {"name": counter}).lastrowid)
 
     def take_write_ids(self, connection: Connection, table: TableName, count: int) -> int:
-        """Take them with the counter's row locked."""
+        """Take the ids while the counter's row is locked."""
         place = {"database": table.database, "name": table.name, "count": count}
         return int(connection.execute(_TAKE, place).lastrowid) - count
 
@@ -154,9 +154,9 @@ def _code(error: DBAPIError) -> int | None:
 
 
 def _check_options(url: URL) -> None:
-    """Refuse what PyMySQL would answer with a TypeError when it connects."""
+    """Refuse options for which PyMySQL would raise a TypeError when it connects."""
     if url.get_driver_name() != "pymysql":
-        raise ConfigError("a store on MariaDB is spoken to by PyMySQL: its URL begins with mysql+pymysql://")
+        raise ConfigError("a store on MariaDB needs the driver PyMySQL: its URL begins with mysql+pymysql://")
     try:
         from pymysql.connections import Connection as Driver  # noqa: PLC0415 - it may not be installed
     except ImportError:
@@ -171,7 +171,7 @@ def _check_options(url: URL) -> None:
 
 
 def _require_tls(connection: Any, _record: object) -> None:
-    """Refuse a connection in plain text: PyMySQL before 1.2 goes on without TLS where the server has none."""
+    """Refuse a connection in plain text: PyMySQL before 1.2 continues without TLS if the server has none."""
     if not getattr(connection, "_secure", False):
         connection.close()
         raise ConfigError("the store's server offers no TLS, and its URL asks for it (ssl…=)")

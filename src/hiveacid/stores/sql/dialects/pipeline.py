@@ -27,7 +27,7 @@ Step = tuple[str, Mapping[str, Any]]
 
 
 class Pipeline:
-    """One connection, idle and in autocommit mode, and the statements that are prepared on it."""
+    """A connection, idle and in autocommit mode, with its prepared statements."""
 
     def __init__(self, driver: Any) -> None:
         """``driver``: psycopg's connection."""
@@ -63,11 +63,11 @@ class Pipeline:
         if failed is not None:
             raise self._error(failed)
         self._prepared |= fresh
-        last = itertools.accumulate(counts)  # a statement's rows come after the answer to its preparation
+        last = itertools.accumulate(counts)  # the rows of a statement follow the answer to its preparation
         return [self._rows(results[place - 1]) for place in last]
 
     def _send(self, text: str, values: Mapping[str, Any], fresh: dict[str, bytes]) -> int:
-        """Queue a statement, prepared before if need be; return how many results it has."""
+        """Queue a statement, preceded by its preparation if needed; return the number of its results."""
         statement, names = _numbered(text)
         name, results = self._prepared.get(text) or fresh.get(text), 1
         if name is None:
@@ -137,7 +137,7 @@ class Pipeline:
 
 @cache
 def _numbered(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return a statement as the server takes it, ``$1`` for the first of the names, and the names."""
+    """Replace named placeholders by ``$1``, ``$2``, …; return the text for the server and the names in order."""
     names: list[str] = []
 
     def number(found: re.Match[str]) -> str:

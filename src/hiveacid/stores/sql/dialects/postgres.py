@@ -27,7 +27,7 @@ class PostgresDialect(Dialect):
     }
 
     def engine(self, url: URL) -> Engine:
-        """Make the engine. Raises ConfigError for TLS options that would not be obeyed."""
+        """Make the engine. Raises ConfigError for TLS options that would have no effect."""
         check_postgres(url, os.environ)
         patience = {} if "connect_timeout" in url.query else {"connect_timeout": 10}  # seconds
         engine = create_engine(
@@ -38,14 +38,14 @@ class PostgresDialect(Dialect):
         return engine
 
     def begin(self, connection: Connection, durability: Durability) -> None:
-        """Read committed: after a wait for a lock, the next statement sees what the other one did."""
+        """Begin with read committed: after a wait for a lock, the next statement sees the other transaction's changes."""
         relaxed = "; SET LOCAL synchronous_commit TO off" if durability is Durability.HARMLESS else ""
         self.run(connection, f"BEGIN ISOLATION LEVEL READ COMMITTED{relaxed}")
 
     def pipeline(
         self, connection: Connection, steps: Sequence[tuple[str, Mapping[str, Any]]]
     ) -> list[list[Any]]:
-        """Run statements between two syncs: they are one transaction without BEGIN and COMMIT."""
+        """Run statements between two syncs, which makes them one transaction without BEGIN and COMMIT."""
         from psycopg import Error  # noqa: PLC0415 - the driver may not be installed
 
         from hiveacid.stores.sql.dialects.pipeline import Pipeline  # noqa: PLC0415 - it imports the driver
@@ -65,7 +65,7 @@ class PostgresDialect(Dialect):
         return rows
 
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
-        """Take advisory locks, in one order for all."""
+        """Take advisory locks, always in the same order."""
         numbered = sorted({key_number(key): exclusive for key, exclusive in sorted(keys.items())}.items())
         calls = ", ".join(
             f"pg_advisory_xact_lock{'' if exclusive else '_shared'}(:key{place})"
@@ -76,11 +76,11 @@ class PostgresDialect(Dialect):
         )
 
     def block_opens(self, connection: Connection) -> None:
-        """Wait for every INSERT into the table, and let none begin."""
+        """Wait for every running INSERT into the table, and block new ones."""
         self.run(connection, "LOCK TABLE hiveacid_txns IN SHARE ROW EXCLUSIVE MODE")
 
     def raise_serial(self, connection: Connection, high_watermark: int) -> None:
-        """Set the sequence on."""
+        """Raise the sequence."""
         connection.execute(
             text("SELECT setval(pg_get_serial_sequence('hiveacid_txns', 'id'), :top)"),
             {"top": high_watermark},

@@ -30,7 +30,7 @@ class SqliteDialect(Dialect):
     }
 
     def engine(self, url: URL) -> Engine:
-        """Make the engine, and the file with its directory, for their owner alone. Raises ConfigError without a file."""
+        """Make the engine, and the file and its directory with access for the owner only. Raises ConfigError without a file."""
         if not url.database or url.database == ":memory:":
             msg = "a SQLite store needs a file: sqlite:///path/to/store.db"
             raise ConfigError(msg)
@@ -48,7 +48,7 @@ class SqliteDialect(Dialect):
         return engine
 
     def prepare(self, connection: Connection, durability: Durability) -> None:
-        """Choose whether the commit waits for the disk."""
+        """Set whether the commit waits for the disk."""
         wanted = "FULL" if durability is Durability.FULL else "NORMAL"
         if connection.info.get("synchronous") != wanted:
             self.run(connection, f"PRAGMA synchronous = {wanted}")
@@ -60,7 +60,7 @@ class SqliteDialect(Dialect):
         self.run(connection, "BEGIN IMMEDIATE")
 
     def run(self, connection: Connection, statement: str) -> None:
-        """Hand it to the driver itself: these are half of all statements."""
+        """Pass the statement directly to the driver, because these are half of all statements."""
         driver: Any = connection.connection.driver_connection
         try:
             driver.execute(statement)
@@ -68,13 +68,13 @@ class SqliteDialect(Dialect):
             raise OperationalError(statement, None, error) from error
 
     def serialise(self, connection: Connection, keys: Mapping[str, bool]) -> None:
-        """Nothing to do: there is one writer at a time."""
+        """Do nothing: there is only one writer at a time."""
 
     def block_opens(self, connection: Connection) -> None:
-        """Nothing to do: there is one writer at a time."""
+        """Do nothing: there is only one writer at a time."""
 
     def raise_serial(self, connection: Connection, high_watermark: int) -> None:
-        """Nothing to do: AUTOINCREMENT goes on from the highest id there ever was."""
+        """Do nothing: AUTOINCREMENT continues from the highest id that was ever assigned."""
 
     def classify_error(self, error: DBAPIError) -> ErrorKind:
         """Classify by SQLite's primary result code."""

@@ -22,9 +22,9 @@ _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def check_postgres(url: URL, environment: Mapping[str, str]) -> None:
-    """Raise ConfigError if libpq would not verify the server, or not encrypt, although the URL's options ask for it.
+    """Raise ConfigError if libpq would not verify the server, or not encrypt, although the URL's options request it.
 
-    Options that libpq does not know are refused by libpq itself. ``PGSSLMODE`` counts where the URL has no ``sslmode``.
+    libpq itself refuses unknown options. ``PGSSLMODE`` counts if the URL has no ``sslmode``.
     """
     given = _single(url)
     mode = given.get("sslmode", environment.get("PGSSLMODE"))
@@ -85,7 +85,7 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 
 
 def _single(url: URL) -> dict[str, str]:
-    """Return the options that begin with ``ssl``, and the service. Raises ConfigError for one that is given twice."""
+    """Return the options that begin with ``ssl``, and ``service``. Raises ConfigError for an option given twice."""
     found = {}
     for name, value in url.query.items():
         if not isinstance(value, str):

@@ -36,10 +36,10 @@ _SILENT = select(txns.c.id, txns.c.timeout).where(_IS_SILENT).order_by(txns.c.id
 
 
 class AbortTxns(SqlBase):
-    """Verbs for heartbeats, aborts, and what aborted transactions left."""
+    """Methods for heartbeats, aborts, and remains of aborted transactions."""
 
     def heartbeat(self, txn_ids: Sequence[TxnId]) -> HeartbeatAnswer:
-        """Record the time; return which of the transactions are no longer open."""
+        """Record the time of the heartbeat; return the transactions that are no longer open."""
         database, sent = self._database, self._clock.now()
         aborted: list[TxnId] = []
         missing: list[TxnId] = []
@@ -54,7 +54,7 @@ class AbortTxns(SqlBase):
         return HeartbeatAnswer(tuple(aborted), tuple(missing))
 
     def abort_txns(self, txn_ids: Sequence[TxnId], reason: str) -> tuple[TxnId, ...]:
-        """Abort those that are open and return them."""
+        """Abort the open transactions among ``txn_ids`` and return them."""
 
         def work(connection: Connection) -> tuple[TxnId, ...]:
             found: list[TxnId] = []
@@ -68,9 +68,10 @@ class AbortTxns(SqlBase):
         return aborted
 
     def abort_timed_out(self) -> tuple[TxnId, ...]:
-        """Abort transactions without a recent heartbeat and return them; their compactions are queued again, or have failed.
+        """Abort transactions without a recent heartbeat and return them; their compactions are queued again or fail.
 
-        Each transaction expires by the timeout of the client that opened it. A role that may not abort does nothing.
+        Each transaction has the timeout of the client that opened it. With a database role that may not abort, nothing
+        happens.
         """
         now = self._database.now()
         parameters = {"now": now}
@@ -103,7 +104,7 @@ class AbortTxns(SqlBase):
         )
 
     def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
-        """Note that what aborted transactions left in a partition, or (None) in the table, is removed.
+        """Record that the files of aborted transactions in a partition, or (None) in the table, are removed.
 
         A write id stays while other partitions it was recorded for are not cleaned, and, where nothing was
         recorded for it, until the whole table is.

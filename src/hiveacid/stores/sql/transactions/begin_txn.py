@@ -25,12 +25,12 @@ from hiveacid.stores.sql.transactions.write_ids import assign_write_ids, write_i
 
 
 class BeginTxn(SqlBase):
-    """Verb that opens a transaction with all that its first statement needs."""
+    """Method that opens a transaction and carries out the requests of its first statement."""
 
     def begin_txn(
         self, client: Client, start: Start = SNAPSHOT_ONLY, kind: TxnKind = TxnKind.DEFAULT
     ) -> Begun:
-        """Open a transaction and take what its first statement needs."""
+        """Open a transaction and carry out the requests of its first statement."""
         checks.start(start, kind)
         database, sent, limits = self._database, self._clock.now(), self._limits
         parameters = open_parameters(database, limits, client, 1, kind)

@@ -32,7 +32,7 @@ from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 
 def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[TableOperation]) -> None:
-    """Note the commit of a transaction that has just ended: a row for each of its write ids."""
+    """Record the commit of a transaction that has just ended, with a row for each of its write ids."""
     deed: ColumnElement[Any] = null()
     if operations:
         whens = [
@@ -91,10 +91,10 @@ _BEGIN = insert(commits).values(
 
 
 class CommitRecords(SqlBase):
-    """Verb that lists commit records."""
+    """Method that lists commit records."""
 
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:
-        """Return the earliest commit that is known and those later than ``after``."""
+        """Return the earliest known commit and all commits later than ``after``."""
         checks.table_name(table)
         place: dict[str, object] = {"database": table.database, "name": table.name}
         if after is not None:
@@ -128,7 +128,7 @@ def _commit(row: Any) -> CommitRecord:
 
 
 def prune_commits(connection: Connection, limits: Limits, now: int | None) -> None:
-    """Forget old commits of each table but for the last, which stands for those before it."""
+    """Drop old commits of each table, except the last of them, which represents the earlier ones."""
     keep = int(limits.commits_retention * 1000)
     for row in connection.execute(_OLD, {"now": now, "keep": keep}).all():
         place = {"database": row.database_name, "name": row.table_name, "last": row.last}

@@ -40,7 +40,7 @@ from hiveacid.stores.sql.transactions.txn_rows import (
 
 
 class CommitTxn(SqlBase):
-    """Verbs that record writes and commit."""
+    """Methods that record writes and commit."""
 
     def add_written(self, txn_id: TxnId, written: Sequence[Written]) -> None:
         """Record what a transaction wrote, before it commits."""

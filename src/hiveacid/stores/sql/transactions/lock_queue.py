@@ -30,7 +30,7 @@ from hiveacid.stores.sql.schema import lock_components, lock_requests, txns, wri
 from hiveacid.stores.sql.transactions.txn_rows import NOW, lock_open_txns
 
 _MUTUAL = frozenset({LockType.SHARED_READ, LockType.SHARED_WRITE})
-"""Types that never wait for each other."""
+"""Lock types that never wait for each other."""
 
 
 class LockQueue(SqlBase):
@@ -50,7 +50,7 @@ class LockQueue(SqlBase):
         return write_exactly_once(self._database, work, Durability.WITH_CLIENT)
 
     def check_lock(self, lock_id: LockId) -> LockAnswer:
-        """Check a waiting request again. Only smaller ids can hold it up, and no new ones of those can come."""
+        """Check a waiting request again. Only requests with smaller ids can block it, and no new ones can appear."""
         rows = self._database.read(
             lambda connection: connection.execute(_REQUEST, {"lock_id": lock_id}).all()
         )
@@ -76,7 +76,7 @@ class LockQueue(SqlBase):
         return LockAnswer(lock_id, LockState(state), None if found is None else str(found))
 
     def unlock(self, lock_id: LockId) -> None:
-        """Withdraw a request; one that is gone is no error."""
+        """Withdraw a request; a missing one is no error."""
         self._database.write(lambda connection: _unlock(connection, lock_id), Durability.WITH_CLIENT)
 
     def show_locks(self) -> tuple[LockRow, ...]:
@@ -127,7 +127,7 @@ def enqueue(
     *,
     zero_wait: bool = False,
 ) -> LockAnswer:
-    """Enqueue a request of an open transaction; :func:`keys_of` it are held off from others."""
+    """Enqueue a request of an open transaction. The caller must hold the keys of :func:`keys_of`."""
     found = _blocker(connection, txn_id, wanted, None)
     if found is not None and zero_wait:
         fire(LOCK, LOCK.start, "deny")
@@ -168,10 +168,10 @@ _ENQUEUE_GRANTED = _ENQUEUE.values(acquired_at=NOW)
 
 
 def keys_of(wanted: Sequence[LockComponent]) -> Mapping[str, bool]:
-    """Return what requests that may have to wait for each other have in common, for ``Dialect.serialise``.
+    """Return keys for ``Dialect.serialise``: two requests that may have to wait for each other have one in common.
 
-    A lock on a database meets all in it; one on a table or partition only those of the table. Types that go
-    together anyway share the key.
+    A lock on a database can conflict with all locks in it, a lock on a table or partition only with those of the table.
+    Compatible types share the key.
     """
     keys: dict[str, bool] = {}
     for one in wanted:
@@ -226,7 +226,7 @@ _OWNER = (
 def _blocker(
     connection: Connection, txn_id: TxnId, wanted: Sequence[LockComponent], before: LockId | None
 ) -> HeldLock | None:
-    """Ask for the locks that may be in the way, as few as possible, and let the rule decide."""
+    """Read the locks that may block the request, as few as possible, and apply the lock rule to them."""
     whole_database = any(one.on_database for one in wanted)
     parameters = {
         "txn_id": txn_id,

@@ -32,7 +32,7 @@ from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 
 def counter_value(name: str) -> ColumnElement[int]:
-    """Return a counter's value, as part of a statement."""
+    """Return the SQL expression for a counter's value."""
     return select(counters.c.value).where(counters.c.name == name).scalar_subquery()
 
 
@@ -41,12 +41,12 @@ TOP: ColumnElement[int] = select(func.coalesce(func.max(txns.c.id), 0)).scalar_s
 
 
 class OpenTxns(SqlBase):
-    """Verbs that open transactions and raise their ids."""
+    """Methods that open transactions and raise their ids."""
 
     def open_txns(self, client: Client, count: int = 1, kind: TxnKind = TxnKind.DEFAULT) -> tuple[TxnId, ...]:
         """Open transactions.
 
-        Each notes the commit sequence and the lowest id that was open; housekeeping keeps what they may need.
+        Each transaction records the commit sequence and the lowest open id, by which housekeeping knows the rows it needs.
         """
         database, sent, limits = self._database, self._clock.now(), self._limits
         parameters = open_parameters(database, limits, client, count, kind)
@@ -60,7 +60,7 @@ class OpenTxns(SqlBase):
         return opened
 
     def seed_txns(self, high_watermark: TxnId) -> None:
-        """Make later ids higher than this one; those in between count as committed."""
+        """Make later ids higher than ``high_watermark``; the skipped ids count as committed."""
         checks.seedable(high_watermark)
         self._database.write(lambda connection: _seed(self._database, connection, high_watermark))
 
@@ -101,7 +101,7 @@ def insert_txns(
 
 @cache
 def _insert_open_txns(*, gaps: bool, counted: bool = False) -> Insert:
-    """Return the INSERT. Where rows of assigned ids may not be visible yet, ids above SETTLED may be open.
+    """Return the INSERT statement. ``gaps``: rows of assigned ids may not be visible yet, so ids above SETTLED may be open.
 
     ``counted``: ids follow each other from the parameter ``first`` on.
     """
@@ -133,7 +133,7 @@ def _insert_open_txns(*, gaps: bool, counted: bool = False) -> Insert:
 
 
 def _numbers() -> CTE:
-    """Return as many rows as the parameter ``count`` says."""
+    """Return a query of the numbers from 1 to the parameter ``count``."""
     first = select(literal(1).label("n")).cte("numbers", recursive=True)
     more = select(first.c.n + 1).where(first.c.n < bindparam("count", type_=BigInteger))
     return first.union_all(more)

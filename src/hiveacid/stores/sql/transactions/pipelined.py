@@ -1,4 +1,4 @@
-"""Begin and commit in one round trip each, where the database accepts several statements at once (PostgreSQL).
+"""Begin and commit in one round trip each, on a database that accepts several statements at once (PostgreSQL).
 
 They cover the usual case only: one table, a free lock, no conflict, no change of the catalog. Each statement checks
 this itself. If the case is not the usual one, nothing has happened, and the caller takes the general way
@@ -39,7 +39,7 @@ _CONFLICTING = ", ".join(f"'{operation}'" for operation in CONFLICTING_OPERATION
 
 
 def can_begin(start: Start) -> bool:
-    """Tell whether a start is a usual one: one lock on a table or partition, and that table only."""
+    """Tell whether a start fits the pipeline: one lock on a table or partition, and no other table."""
     (lock, *more) = start.locks or (None,)
     names = {*start.tables, *start.writes}
     return not more and (lock is None or lock.table is not None) and len(names) <= 1
@@ -48,7 +48,10 @@ def can_begin(start: Start) -> bool:
 def begin(
     connection: Connection, dialect: Dialect, start: Start, parameters: Mapping[str, Any]
 ) -> tuple[Begun, Any] | None:
-    """Open, lock, take the snapshot and allocate. Return None, with nothing done, if a lock is held or the limit is reached."""
+    """Open, lock, take the snapshot and allocate in one round trip.
+
+    Returns None and changes nothing if a lock must be waited for or the limit of open transactions is reached.
+    """
     lock = start.locks[0] if start.locks else None
     steps: list[tuple[str, Mapping[str, Any]]] = []
     if lock is None:
@@ -94,7 +97,7 @@ def _numbered(keys: Sequence[tuple[int, bool]]) -> dict[str, int]:
 
 @cache
 def _hold(exclusive: tuple[bool, ...]) -> str:
-    """Return the statement that waits for the keys of a lock, as ``Dialect.serialise`` does."""
+    """Return the statement that acquires the keys of a lock, as ``Dialect.serialise`` does."""
     calls = (
         f"pg_advisory_xact_lock{'' if one else '_shared'}(%(key{place})s::bigint) AS key{place}"
         for place, one in enumerate(exclusive)
@@ -150,7 +153,7 @@ def _own_doubtful() -> Executable:
 
 @cache
 def _prepared(statement: Executable, compiler: Compiler) -> tuple[str, Mapping[str, Any]]:
-    """Return a statement as the driver takes it, and the constants in it."""
+    """Compile a statement for the driver; return its text and its constants."""
     compiled = statement.compile(dialect=compiler)  # type: ignore[attr-defined]
     return str(compiled), compiled.params
 
@@ -163,7 +166,10 @@ def commit(
     operations: Sequence[TableOperation],
     now: int | None,
 ) -> bool:
-    """Commit. Return False, with nothing done, if the transaction is not open or a conflicting change was committed first."""
+    """Commit in one round trip.
+
+    Returns False and changes nothing if the transaction is not open or a conflicting change was committed first.
+    """
     parameters = {
         "txn_id": txn_id,
         "to": fire(TRANSACTION, TRANSACTION.start, "commit"),
@@ -188,7 +194,7 @@ _BROUGHT = """unnest(%(databases)s::text[], %(tables)s::text[], %(partitions)s::
 _RELEASED = (
     "released AS (DELETE FROM hiveacid_lock_requests request USING done WHERE request.txn_id = done.id)"
 )
-# A row of each write id that the transaction has, whether or not anything is told of it (``commits.record``).
+# A row for each write id of the transaction, with or without an operation summary (``commits.record``).
 _RETURNED = "RETURNING id, ended, user_name, host, agent"
 _NOTED = """noted AS (
     INSERT INTO hiveacid_commits
@@ -209,7 +215,7 @@ _COMMIT = f"""WITH done AS (
     INSERT INTO hiveacid_written (txn_id, database_name, table_name, partition_name, operation)
     SELECT done.id, brought.* FROM done, {_BROUGHT}), {_RELEASED}, {_NOTED}
 SELECT id FROM done"""
-# The next committer waits here, and sees in its next statement what was committed before.
+# The next committer waits here; its next statement then sees the earlier commits.
 _HOLD_SEQUENCE = f"SELECT value FROM hiveacid_counters WHERE name = '{COMMIT_SEQUENCE}' FOR UPDATE"
 _COMMIT_CHANGES = f"""WITH mine AS (
     SELECT * FROM {_BROUGHT} WHERE operation IN ({_CONFLICTING})

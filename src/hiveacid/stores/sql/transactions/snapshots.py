@@ -45,11 +45,11 @@ from hiveacid.stores.sql.schema import (
 from hiveacid.stores.sql.transactions.open_txns import LOWEST_OPEN, TOP, counter_value
 
 _FAR_BEHIND = 256
-"""So many ids above SETTLED, and a snapshot moves it on; every snapshot looks at all ids above it."""
+"""Number of ids above SETTLED from which on a snapshot raises SETTLED; every snapshot reads all ids above it."""
 
 
 class Snapshots(SqlBase):
-    """Verbs that tell which transactions are open, committed and aborted."""
+    """Methods that return open, committed and aborted transactions."""
 
     def take_snapshot(self, txn_id: TxnId) -> ValidTxnList:
         """Return the snapshot of an open transaction, and record its moment.
@@ -115,7 +115,7 @@ _STATE = select(txns.c.state).where(txns.c.id == bindparam("txn_id"))
 
 
 def read_snapshot_row(database: Database, connection: Connection, txn_id: TxnId) -> Any:
-    """Return one row with all that a snapshot needs; :func:`txn_list` and :func:`settle_and_list` read it."""
+    """Return the row from which :func:`txn_list` and :func:`settle_and_list` make a snapshot."""
     return connection.execute(_snapshot_query(gaps=database.dialect.ids_may_gap), {"txn_id": txn_id}).one()
 
 
@@ -125,7 +125,7 @@ def _snapshot_query(*, gaps: bool) -> Executable:
 
 
 def snapshot_query(txn_id: ColumnElement[int], *, gaps: bool) -> Executable:
-    """Return everything a snapshot needs as one row of one statement, that is as of one instant."""
+    """Return the statement that reads everything for a snapshot in one row, and therefore at one instant."""
     nobody = select(literal(1).label("one")).subquery("nobody")
     has_written = select(written.c.txn_id).where(
         written.c.txn_id == txns.c.id, written.c.operation.in_(CONFLICTING)
@@ -178,7 +178,7 @@ def _lowest(*, gaps: bool) -> Executable:
 
 
 def settle_and_list(database: Database, row: Any) -> ValidTxnList:
-    """Return the snapshot of a row of :func:`read_snapshot_row`; raise SETTLED if the row shows that it is far behind."""
+    """Convert a row of :func:`read_snapshot_row` to a snapshot; raise the counter SETTLED if it is far behind."""
     if database.dialect.ids_may_gap:
         up_to = min((before for before, _ in _gaps_of(row)), default=int(row.top))
         if up_to > row.settled + _FAR_BEHIND:
@@ -189,13 +189,13 @@ def settle_and_list(database: Database, row: Any) -> ValidTxnList:
 
 
 def txn_list(row: Any) -> ValidTxnList:
-    """Return the list of a row of :func:`read_snapshot_row`; ids in its gaps are open."""
+    """Convert a row of :func:`read_snapshot_row` to a snapshot; ids in its gaps count as open."""
     between = tuple(TxnId(one) for before, after in _gaps_of(row) for one in range(before + 1, after))
     return ValidTxnList(TxnId(int(row.top)), _ids(row.open_ids) + between, _ids(row.aborted_ids))
 
 
 def _gaps_of(row: Any) -> list[tuple[int, int]]:
-    """Return the ids around each gap; a database without gaps has no such column."""
+    """Return the ids around each gap; only databases that can have gaps have this column."""
     found = getattr(row, "gaps", None)
     if not found:
         return []

@@ -36,7 +36,7 @@ class Streams(SqlBase):
     def register_stream(
         self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
     ) -> StreamProgress:
-        """Let a writer begin. Doing it twice is doing it once, so that a lost answer is asked for again."""
+        """Register a writer. The call can be repeated without effect, so it is repeated if its answer was lost."""
         checks.stream(stream, writer, checkpoint)
         place = _parameters(stream)
 
@@ -57,7 +57,7 @@ class Streams(SqlBase):
         return self._database.write(work, repeatable=True)
 
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
-        """Return how far a stream has come."""
+        """Return the progress of a stream."""
         checks.stream(stream)
         return self._database.read(lambda connection: _read_progress(connection, stream))
 
@@ -65,7 +65,7 @@ class Streams(SqlBase):
 def batch_refusal(
     connection: Connection, batch: StreamBatch
 ) -> StreamFencedError | StreamReplayedError | None:
-    """Return why a batch may not be committed, None if it may; the stream's row is locked until the end of the transaction."""
+    """Return the error that forbids a batch to commit, None if it may; lock the stream's row until the transaction ends."""
     return refusal(_read_progress(connection, batch.stream, hold=True), batch)
 
 

@@ -17,7 +17,7 @@ from hiveacid.stores.sql.dialects import database_now
 from hiveacid.stores.sql.schema import OPEN, lock_requests, txns
 
 NOW: ColumnElement[int] = func.coalesce(bindparam("now", type_=BigInteger), database_now())
-"""The store's time: the parameter ``now``, or the database's own where that is none."""
+"""The store's time: the parameter ``now``, or the database's own time if that is NULL."""
 
 _STATE = select(txns.c.id, txns.c.state, txns.c.kind, txns.c.reason, txns.c.code).with_for_update()
 _ONE = _STATE.where(txns.c.id == bindparam("txn_id"))
@@ -25,7 +25,7 @@ _SOME = _STATE.where(txns.c.id.in_(bindparam("ids", expanding=True))).order_by(t
 
 
 def lock_open_txns(connection: Connection, txn_ids: Sequence[TxnId]) -> Sequence[Any]:
-    """Return transactions that must be open, with their rows locked so that they cannot end first; or raise."""
+    """Lock and return the rows of transactions that must be open, so that they cannot end; raise if one is not open."""
     if len(txn_ids) == 1:
         return _require_open(txn_ids, connection.execute(_ONE, {"txn_id": txn_ids[0]}).all())
     rows: list[Any] = []
@@ -69,7 +69,7 @@ def end_txns(
     reason: str | None = None,
     code: str | None = None,
 ) -> None:
-    """End open transactions that are held, by an event of ``core.transactions.states``; their locks go with them."""
+    """End open transactions whose rows are locked, by an event of ``core.transactions.states``, and release their locks."""
     state = fire(TRANSACTION, TRANSACTION.start, event)
     how: dict[str, object] = {"to": state, "now": now, "why": reason, "why_code": code}
     if len(txn_ids) == 1:
@@ -82,17 +82,17 @@ def end_txns(
 
 
 def is_open(alias_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """Return the condition that the transaction of this id is open."""
+    """Return the SQL condition that the transaction of this id is open."""
     return select(txns.c.id).where(txns.c.id == alias_id, txns.c.state == OPEN).exists()
 
 
 def is_one_of_tables(
     database: ColumnElement[str], name: ColumnElement[str], parameter: str = "places"
 ) -> ColumnElement[bool]:
-    """Return the condition that a row is about one of the tables in an expanding parameter."""
+    """Return the SQL condition that a row belongs to one of the tables in an expanding parameter."""
     return tuple_(database, name).in_(bindparam(parameter, expanding=True))
 
 
 def table_pairs(tables: Iterable[TableName]) -> list[tuple[str, str]]:
-    """Return tables as the parameter of :func:`is_one_of_tables`."""
+    """Convert tables to the parameter of :func:`is_one_of_tables`."""
     return [(table.database, table.name) for table in tables]

@@ -39,10 +39,10 @@ _GIVEN = select(write_ids.c.txn_id, write_ids.c.write_id).where(
 
 
 class WriteIds(SqlBase):
-    """Verbs that allocate write ids and list the valid ones."""
+    """Methods that allocate write ids and list the valid ones."""
 
     def allocate_write_ids(self, txn_ids: Sequence[TxnId], table: TableName) -> tuple[WriteId, ...]:
-        """Give each open transaction its write id; consecutive, in the order of the transactions' ids."""
+        """Allocate consecutive write ids to open transactions, in the order of the transactions' ids."""
         checks.table_name(table)
         if not txn_ids:
             return ()
@@ -52,7 +52,7 @@ class WriteIds(SqlBase):
         return tuple(given[txn_id] for txn_id in txn_ids)
 
     def seed_write_ids(self, table: TableName, high_watermark: WriteId, aborted: Sequence[WriteId]) -> None:
-        """Begin where another engine stopped; its aborted ids belong to no transaction."""
+        """Continue the write ids of another engine; its aborted ids belong to no transaction."""
         checks.table_name(table)
         ids = checks.seed(high_watermark, aborted)
         write_exactly_once(
@@ -62,7 +62,7 @@ class WriteIds(SqlBase):
     def valid_write_ids(
         self, txns: ValidTxnList, tables: Sequence[TableName]
     ) -> dict[TableName, ValidWriteIdList]:
-        """Translate a snapshot; the one in hand decides, whatever happened since."""
+        """Translate a snapshot into write-id lists; commits after the snapshot do not count."""
         for table in tables:
             checks.table_name(table)
         return self._database.read(lambda connection: write_id_lists(connection, txns, tables))
@@ -130,13 +130,13 @@ def write_id_lists(
     return {table: found.get(table) or ValidWriteIdList(table, WriteId(0)) for table in tables}
 
 
-# Ids below the lowest one open in the snapshot were ended then and are so for ever: the store may be asked.
+# Transactions below the lowest one open in the snapshot had ended then, so their current state in the store is valid.
 _ABORTED_FOR_EVER = select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txns.c.state == ABORTED).exists()
 _PAIR = cast(write_ids.c.write_id, Text) + "," + cast(func.coalesce(write_ids.c.txn_id, 0), Text)
 
 
 def _doubtful_ids(first: ColumnElement[int]) -> Select[Any]:
-    """Return the statement: counters of tables, each with the ids that may not be valid."""
+    """Return the statement that reads the counter of each table and the write ids that may not be valid."""
     joined = (
         select(joined_ids(_PAIR))
         .where(
@@ -179,7 +179,7 @@ def _pairs(joined: str | None) -> Sequence[tuple[int, int]]:
 def write_id_list(
     table: TableName, top: int, joined: str | None, txns_seen: ValidTxnList
 ) -> ValidWriteIdList:
-    """Sort doubtful ids into open and aborted ones; what later transactions took at the top is cut off."""
+    """Divide doubtful ids into open and aborted ones, and cut off the highest ids if later transactions hold them."""
     doubtful = _pairs(joined)
     later = {write_id for write_id, txn_id in doubtful if txn_id > txns_seen.high_watermark}
     while top in later:
