@@ -9,7 +9,6 @@ before the commit and removes the old names after it, so readers see either the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,11 @@ from hiveacid.core.format.names import DeltaName, parse_original_file
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.transactions.commits import OperationSummary
-from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import CatalogError, UnsupportedFeatureError
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.storage.locations import id_property, list_layout, plain_files
-from hiveacid.table.definition import check_definition
+from hiveacid.table.definition import check_definition, exclusive_table
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.scan import list_visible
 
@@ -78,10 +76,7 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
 
     Raises CatalogError for a table that cannot be converted, before anything is changed.
     """
-    with context.transactions.scope(context.settings) as txn:
-        context.require(name)
-        txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
-        table = context.require(name)
+    with exclusive_table(context, name) as (table, txn):
         kind = target_kind(table, changes)
         _require_one_step(context, table, kind)
         made = _converted(table, kind, changes)
@@ -121,14 +116,13 @@ def _require_one_step(context: Context, table: TableDefinition, kind: TableKind)
 
 
 def _converted(table: TableDefinition, kind: TableKind, changes: Mapping[str, str]) -> TableDefinition:
-    gone = {*_WORDS, CONVERSION.name} if table.kind is TableKind.PLAIN else {*_WORDS}
-    kept = [(key, value) for key, value in table.properties if key.lower() not in gone]
+    replaced = (*_WORDS, CONVERSION.name) if table.kind is TableKind.PLAIN else _WORDS
     others = {key: value for key, value in changes.items() if key.lower() not in _WORDS}
     words = {
         TRANSACTIONAL.name: "true",
         TRANSACTIONAL_PROPERTIES.name: "insert_only" if kind is TableKind.INSERT_ONLY else "default",
     }
-    return replace(table, properties=tuple(kept)).with_properties(others | words)
+    return table.without_properties(*replaced).with_properties(others | words)
 
 
 def _roots(context: Context, table: TableDefinition, txn: Transaction) -> list[str]:
@@ -175,9 +169,8 @@ def _has_bucket_in_name(file: DataFile) -> bool:
 
 
 def _is_joined(directory: AcidDirectory) -> bool:
-    name = directory.name
-    joined = isinstance(name, DeltaName) and name.min_write_id != name.max_write_id
-    return joined or bool(name.visibility_txn_id)
+    low, high = directory.name.span
+    return low != high or bool(directory.name.visibility_txn_id)
 
 
 def _bad_name(table: TableDefinition, path: str) -> CatalogError:

@@ -37,6 +37,7 @@ from hiveacid.core.model import (
     TxnId,
     WriteId,
 )
+from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
@@ -62,8 +63,13 @@ from hiveacid.table.cleaning.removal import (
     require_listable,
 )
 from hiveacid.table.context import all_tables
-from hiveacid.table.definition import alter, check_definition, exclusively
-from hiveacid.table.partitions import partition_name, partitions_of, partitions_on_disk, static_values
+from hiveacid.table.definition import alter, check_definition, exclusive_name, exclusive_table
+from hiveacid.table.partitions import (
+    partition_name,
+    partitions_of,
+    partitions_on_disk,
+    static_values,
+)
 from hiveacid.table.write.insert import InsertOptions, write_rows
 
 if TYPE_CHECKING:
@@ -171,8 +177,7 @@ def create_table(context: Context, table: TableDefinition, *, if_not_exists: boo
     """
     if if_not_exists and _is_taken(context, table.name):
         return
-    with context.transactions.scope(context.settings) as txn:
-        txn.lock([LockComponent(LockType.EXCLUSIVE, table.name.database, table.name.name)])
+    with exclusive_name(context, table.name):
         if if_not_exists and _is_taken(context, table.name):
             return
         made = prepare_table(context, table)
@@ -192,15 +197,12 @@ def drop_table(context: Context, name: TableName, *, if_exists: bool = False) ->
         if if_exists:
             return
         raise NoSuchTableError(f"table {name} does not exist")
-
-    def run(table: TableDefinition, _: Transaction) -> None:
+    with exclusive_table(context, name) as (table, _):
         partitions = partitions_of(context, table) or ()
         _require_removable(context, table, partitions)
         context.catalog.drop_table(name)
         if not table.external:
             remove_table(context, table, partitions)
-
-    exclusively(context, name, run)
 
 
 def _require_removable(context: Context, table: TableDefinition, partitions: Sequence[Partition]) -> None:
@@ -244,8 +246,7 @@ def unset_properties(
             for key in names
         ):
             raise CatalogError(f"{name}: properties that decide how files are read cannot be unset")
-        gone = {key.lower() for key in names}
-        return replace(table, properties=tuple(p for p in table.properties if p[0].lower() not in gone))
+        return table.without_properties(*map(str.lower, names))
 
     alter(context, name, edit)
 
@@ -310,8 +311,7 @@ def drop_partitions(
     if_exists: bool,
 ) -> None:
     """Drop the chosen partitions and their files."""
-
-    def run(table: TableDefinition, txn: Transaction) -> None:
+    with exclusive_table(context, name) as (table, txn):
         chosen = choose(partitions_of(context, table) or ())
         if not chosen and not if_exists:
             raise NoSuchPartitionError(f"{name} has no such partition: see SHOW PARTITIONS {name}")
@@ -324,8 +324,6 @@ def drop_partitions(
         if not table.external:
             for partition in chosen:
                 remove_location(context, partition.location, table.kind)
-
-    exclusively(context, name, run)
 
 
 def truncate(
@@ -348,16 +346,12 @@ def truncate(
         if not table.partition_columns:
             write_rows(context, table, nothing, {}, options, txn)
             return
-        names = [c.name for c in table.partition_columns]
-        chosen = [
-            (partition, values)
-            for partition in partitions_of(context, table, txn) or ()
-            for values in [dict(zip(names, partition.values, strict=True))]
-            if all(values[key] == value for key, value in static.items())
-        ]
+        chosen = matching_partitions(table, partitions_of(context, table, txn) or (), static)
         if table.kind is TableKind.PLAIN:
-            require_listable(context, [partition.location for partition, _ in chosen])
-        for _, values in chosen:
+            require_listable(context, [partition.location for partition in chosen])
+        names = [c.name for c in table.partition_columns]
+        for partition in chosen:
+            values = dict(zip(names, partition.values, strict=True))
             write_rows(context, table, nothing, values, options, txn)
 
 
@@ -385,9 +379,7 @@ def adopt(
     check_name("a table called", table.name.name)
     if context.catalog.get_database(table.name.database) is None:
         create_database(context, DatabaseDefinition(table.name.database, ""), if_not_exists=True)
-    with context.transactions.scope(context.settings) as txn:
-        # No writer may take a write id before the write-id list is seeded.
-        txn.lock([LockComponent(LockType.EXCLUSIVE, table.name.database, table.name.name)])
+    with exclusive_name(context, table.name):  # no writer may take a write id before the list is seeded
         _adopt(context, table, write_ids, txns)
 
 
@@ -445,8 +437,7 @@ def _ids_on_disk(context: Context, roots: Sequence[str]) -> tuple[int, int, set[
                     f"a table with ids above {LAST_SEED} cannot be taken over: too few ids would remain for new writes",
                     path=f"{root}/{directory.path}",
                 )
-            top = name.write_id if isinstance(name, BaseName) else name.max_write_id
-            write_id = max(write_id, int(top))
+            write_id = max(write_id, int(name.span[1]))
             base = max(base, int(name.write_id)) if isinstance(name, BaseName) else base
             if name.visibility_txn_id:
                 visible.add(int(name.visibility_txn_id))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.catalog.opening import create_database_if_missing
@@ -66,18 +66,7 @@ class MigrationStore:
 
 @dataclass(frozen=True)
 class MigratedTable:
-    """A table that was moved, or that could be moved (``dry_run``)."""
-
-    table: TableName
-    kind: TableKind
-    high_watermark: WriteId
-    aborted: int
-    partitions: int
-
-
-@dataclass(frozen=True)
-class _TableState:
-    """State of a table that a move must preserve."""
+    """A table that was moved, or that could be moved (``dry_run``), with the state that a move must preserve."""
 
     table: TableDefinition
     partitions: tuple[Partition, ...]
@@ -86,12 +75,6 @@ class _TableState:
     visible: tuple[int, ...] = ()  # visibility transaction ids of directories that compactions made
     invalid: tuple[int, ...] = ()  # those of them that did not commit
     newest_base: int = 0
-
-    @property
-    def moved(self) -> MigratedTable:
-        return MigratedTable(
-            self.table.name, self.table.kind, self.high_watermark, len(self.aborted), len(self.partitions)
-        )
 
 
 @dataclass(frozen=True)
@@ -135,7 +118,7 @@ class Migration:
             self._check(state)
             if not dry_run:
                 self._carry_over(state, begun=new is not None)
-            return state.moved
+            return state
 
     def move_view(self, name: TableName) -> None:
         """Move a view; the tables that it reads must already be in the target.
@@ -167,7 +150,7 @@ class Migration:
             return
         self._require_ours(new)
         if not dry_run:
-            self.target.store.alter_table(name, _unmarked(new))
+            self.target.store.alter_table(name, new.without_properties(MIGRATION.name))
 
     def _require_ours(self, there: TableDefinition) -> None:
         """Refuse a table of the target that was not created by an earlier call of this migration."""
@@ -206,21 +189,21 @@ class Migration:
             )
 
     # --- state of the source ---------------------------------------------------------------------
-    def _state(self, name: TableName) -> _TableState:
+    def _state(self, name: TableName) -> MigratedTable:
         store = self.source.store
         table = store.get_table(name)
         if table is None:
             raise NoSuchTableError(f"table {name} was dropped meanwhile")
         partitions = store.list_partitions(name) if table.partition_columns else ()
         if table.kind is TableKind.PLAIN:
-            return _TableState(table, partitions)
+            return MigratedTable(table, partitions)
         txns = store.valid_txns()
         ids = store.valid_write_ids(txns, [name])[name]
         if ids.open:
             raise TransactionStateError(f"write ids {ids.open[:_SHOWN]} of {name} are open")
         visible, base = self._on_disk([p.location for p in partitions] or [table.location])
         invalid = tuple(sorted(one for one in visible if not _was_committed(table, txns, one)))
-        return _TableState(
+        return MigratedTable(
             table, partitions, ids.high_watermark, ids.aborted, tuple(sorted(visible)), invalid, base
         )
 
@@ -243,7 +226,7 @@ class Migration:
                     visible.add(int(name.visibility_txn_id))
         return visible, base
 
-    def _check(self, state: _TableState) -> None:
+    def _check(self, state: MigratedTable) -> None:
         """Refuse a table that the target cannot hold, before anything is changed."""
         table = state.table
         if CONVERSION.of(table) is not None:
@@ -267,7 +250,7 @@ class Migration:
             )
 
     # --- changes of both stores ------------------------------------------------------------------
-    def _carry_over(self, state: _TableState, *, begun: bool) -> None:
+    def _carry_over(self, state: MigratedTable, *, begun: bool) -> None:
         name, source, target = state.table.name, self.source.store, self.target.store
         if begun:  # an earlier call was interrupted; its table in the target cannot have been used
             self._require_unused(state)
@@ -285,7 +268,7 @@ class Migration:
             source.alter_table(name, state.table)
             raise
         source.drop_table(name)
-        target.alter_table(name, _unmarked(definition))
+        target.alter_table(name, definition.without_properties(MIGRATION.name))
 
     def _drop_ours(self, name: TableName) -> None:
         """Drop the table that this migration created in the target, if it has the migration's mark.
@@ -296,7 +279,7 @@ class Migration:
         if made is not None and MIGRATION.of(made) == self.source.name:
             self.target.store.drop_table(name)
 
-    def _require_unused(self, state: _TableState) -> None:
+    def _require_unused(self, state: MigratedTable) -> None:
         name, store = state.table.name, self.target.store
         there = store.get_table(name)
         if state.table.kind is TableKind.PLAIN or there is None or is_stand_in(there):
@@ -313,7 +296,7 @@ class Migration:
             found = self.source.store.get_database(name) or DatabaseDefinition(name, "")
             create_database_if_missing(self.target.store, found)
 
-    def _translated(self, state: _TableState) -> TableDefinition:
+    def _translated(self, state: MigratedTable) -> TableDefinition:
         """Return the definition for the target, with the migration's mark."""
         changed = {MIGRATION.name: self.source.name}
         if not self.source.store.maintained_by_hiveacid() and state.newest_base:
@@ -324,11 +307,10 @@ class Migration:
             changed[ADOPTED_TXN.name] = str(state.visible[-1])
             if state.invalid:
                 changed[ADOPTED_INVALID.name] = ",".join(map(str, state.invalid))
-        return _without(state.table, ADOPTED_TXN.name, ADOPTED_INVALID.name, MIGRATION.name).with_properties(
-            changed
-        )
+        unmarked = state.table.without_properties(ADOPTED_TXN.name, ADOPTED_INVALID.name, MIGRATION.name)
+        return unmarked.with_properties(changed)
 
-    def _fill(self, state: _TableState) -> None:
+    def _fill(self, state: MigratedTable) -> None:
         name, target = state.table.name, self.target.store
         if state.partitions:
             target.add_partitions(name, state.partitions)
@@ -341,7 +323,7 @@ class Migration:
         if state.high_watermark:
             target.seed_write_ids(name, state.high_watermark, state.aborted)
 
-    def _require_committed_in_target(self, state: _TableState) -> None:
+    def _require_committed_in_target(self, state: MigratedTable) -> None:
         txns = self.target.store.valid_txns()
         lost = [one for one in state.visible if not txns.is_valid(TxnId(one))]
         if lost:
@@ -356,11 +338,3 @@ def _was_committed(table: TableDefinition, txns: ValidTxnList, one: int) -> bool
     if one <= adopted:
         return str(one) not in (ADOPTED_INVALID.of(table) or "").split(",")
     return txns.is_valid(TxnId(one))
-
-
-def _unmarked(table: TableDefinition) -> TableDefinition:
-    return _without(table, MIGRATION.name)
-
-
-def _without(table: TableDefinition, *keys: str) -> TableDefinition:
-    return replace(table, properties=tuple(pair for pair in table.properties if pair[0].lower() not in keys))

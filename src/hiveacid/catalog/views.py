@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.catalog.checks import check_name
-from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
+from hiveacid.table.definition import exclusive_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hiveacid.core.model import TableName, ViewDefinition
     from hiveacid.table.context import Context
 
@@ -47,7 +44,7 @@ def create_view(context: Context, view: ViewDefinition, *, replaces: bool = Fals
         owner=view.owner or context.transactions.client.user,
         properties=tuple(sorted(view.properties)),
     )
-    with _exclusive_name(context, view.name):
+    with exclusive_name(context, view.name):
         require_free_view_name(context, view.name, replaces=replaces)
         if context.catalog.get_view(view.name) is None:
             context.catalog.create_view(made)
@@ -57,7 +54,7 @@ def create_view(context: Context, view: ViewDefinition, *, replaces: bool = Fals
 
 def alter_view(context: Context, name: TableName, edit: Callable[[ViewDefinition], ViewDefinition]) -> None:
     """Replace a view by an edited one; a new name renames it."""
-    with _exclusive_name(context, name):
+    with exclusive_name(context, name):
         edited = edit(require_view(context, name))
         if edited.name != name:
             require_free_view_name(context, edited.name)
@@ -88,14 +85,6 @@ def unset_properties(context: Context, name: TableName, keys: Sequence[str], *, 
 
 def drop_view(context: Context, name: TableName) -> None:
     """Drop a view; the tables that it reads stay."""
-    with _exclusive_name(context, name):
+    with exclusive_name(context, name):
         require_view(context, name)
         context.catalog.drop_view(name)
-
-
-@contextmanager
-def _exclusive_name(context: Context, name: TableName) -> Iterator[None]:
-    """Lock a name: statements that create, change or drop a table or view of that name wait."""
-    with context.transactions.scope(context.settings) as txn:
-        txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
-        yield

@@ -70,11 +70,11 @@ def migrate(
             click.echo(json.dumps({"view": item}, ensure_ascii=False))
             continue
         row = {
-            "table": str(item.table),
-            "kind": item.kind.value,
+            "table": str(item.table.name),
+            "kind": item.table.kind.value,
             "high_watermark": int(item.high_watermark),
-            "aborted": item.aborted,
-            "partitions": item.partitions,
+            "aborted": len(item.aborted),
+            "partitions": len(item.partitions),
         }
         click.echo(json.dumps(row, ensure_ascii=False))
     if failed:
@@ -111,7 +111,7 @@ def _move(
                 continue
             if item is not None:
                 moved.append(item)
-        there = {item.table for item in moved if not isinstance(item, str)}
+        there = {item.table.name for item in moved if not isinstance(item, str)}
         moved += _move_views(work, work.views(_databases(work, names)), there, dry_run=dry_run)
     return moved, failed
 

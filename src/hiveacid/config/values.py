@@ -68,11 +68,6 @@ def parse_float(text: str) -> float:
         raise ConfigError(f"expected a number, got {text!r}") from error
 
 
-def parse_text(text: str) -> str:
-    """Take the text as it is."""
-    return text
-
-
 def parse_duration(text: str, bare_unit: str = "s") -> float:
     """Read a duration in Hive's spelling (``300s``, ``5min``, ``12h``); seconds.
 
@@ -132,7 +127,7 @@ def size(name: str, default: str, doc: str, hive: str | None = None) -> Setting[
 
 def text(name: str, default: str, doc: str, hive: str | None = None) -> Setting[str]:
     """Make a setting that is any text."""
-    return Setting(name, default, doc, "text", parse_text, hive)
+    return Setting(name, default, doc, "text", str, hive)
 
 
 def choice(name: str, choices: tuple[str, ...], doc: str, hive: str | None = None) -> Setting[str]:

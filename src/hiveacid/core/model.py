@@ -106,6 +106,11 @@ class TableDefinition:
         return TableKind.FULL_ACID
 
     @property
+    def column_names(self) -> list[str]:
+        """Return the names of all columns, those of partition columns last."""
+        return [column.name for column in (*self.columns, *self.partition_columns)]
+
+    @property
     def bucketing_version(self) -> int:
         """Return 2 where the property says so, else 1 (absent means a table older than Hive 3)."""
         return 2 if self.property(BUCKETING_VERSION) == "2" else 1
@@ -114,6 +119,11 @@ class TableDefinition:
         """Return a copy with properties set."""
         merged = dict(self.properties) | changes
         return replace(self, properties=tuple(sorted(merged.items())))
+
+    def without_properties(self, *keys: str) -> TableDefinition:
+        """Return a copy without the properties of these keys, given in lower case."""
+        left = tuple(pair for pair in self.properties if pair[0].lower() not in keys)
+        return replace(self, properties=left)
 
     def property(self, key: str, default: str | None = None) -> str | None:
         """Return a table property, its key compared without case as Hive does.

@@ -170,7 +170,7 @@ def require_fit(address: TableAddress, schema: StructType) -> TableDefinition:
     """Return the table. Raises SchemaMismatchError if the rows do not have its columns, in any order."""
     with Connection(address.table, warehouse=address.warehouse, store=address.store) as connection:
         table = connection.definition
-    wanted = [column.name for column in (*table.columns, *table.partition_columns)]
+    wanted = table.column_names
     require_columns(table.name, [name.lower() for name in schema.fieldNames()], wanted, wanted)
     return table
 

@@ -21,7 +21,7 @@ from hiveacid.storage.staging import new_staging_directory
 from hiveacid.streaming.bucket_rows import Values, split_by_bucket
 from hiveacid.streaming.growing_file import GrowingFile
 from hiveacid.streaming.stream_target import StreamTarget, codec_of, is_overwritten
-from hiveacid.table.write.locking import appending_lock, overwriting_lock
+from hiveacid.table.write.locking import insert_lock_type
 from hiveacid.transactions.transaction import Transaction, Transactions
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class TransactionBatch:
             self._files = {}
         try:
             settings, name = self.context.settings, table.name
-            kind = overwriting_lock(settings) if self.overwrite else appending_lock(settings)
+            kind = insert_lock_type(settings, overwrite=self.overwrite)
             lock = LockComponent(kind, name.database, name.name, self.target.fixed, self._operation)
             self.txn.lock([lock])
             self._constraints = self.context.catalog.enabled_constraints(name)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
 from hiveacid.core.model import WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.stream_progress import StreamKey
@@ -15,13 +14,12 @@ from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
 from hiveacid.spark.read.scan_source import ROW_ID
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.plan_lease import PlanWatch
 from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.table.compaction.compact import CompactionOptions, compact
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.read.change_feed import Changes
-from hiveacid.table.read.scan import read_snapshot
+from hiveacid.table.read.scan import extend_lease, list_snapshot, reading_transaction
 from hiveacid.table.read.time_travel import Instant, PointInTime
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
@@ -61,47 +59,29 @@ class Scan:
     hint_alias: str | None = None
     counted: bool = False
 
-    def to_df(self) -> DataFrame:
-        """Return the rows of the present snapshot (of the transaction's, inside one)."""
-        return scan_frame(self)
+    def to_df(self, shared: Transaction | None = None) -> DataFrame:
+        """Return the rows of the present snapshot (of the transaction's, inside one).
 
+        The DataFrame keeps its files from the cleaner as long as it can run. ``shared`` as in `reading_transaction`.
+        """
+        context = self.context
+        where, alias = (self.where, None) if self.where else (self.hint, self.hint_alias)
+        with reading_transaction(context, self.joined, shared) as reader:
+            table = context.require(self.name)
+            with translate_errors():
+                txn = self.joined or reader
+                snapshot = list_snapshot(context, table, txn, where=where, alias=alias, as_of=self.as_of)
+                frame = snapshot.scan(counted=self.counted)
+                extend_lease(context, reader, frame)
+                rows = filter_rows(frame, self.where, self.name.name)
+                chosen = selected(rows, self._columns(table))
+                return analyse(context.facts, chosen) if self.where or self.columns else chosen
 
-def scan_frame(request: Scan, shared: Transaction | None = None) -> DataFrame:
-    """Return a snapshot as a DataFrame, whose files the cleaner keeps as long as its plan can run.
-
-    ``shared``: a read transaction of the caller, for reading several tables in one snapshot.
-    """
-    context = request.context
-    joined = request.joined
-    if shared is None and joined is not None and (not joined.explicit or context.read_leases.holds(joined)):
-        shared = joined  # a statement's own transaction outlives its plans
-    if shared is not None:
-        return _frame(request, shared, request.joined or shared)
-    with context.read_leases.acquire(context.settings) as reader:
-        return _frame(request, reader, request.joined or reader)
-
-
-def _frame(request: Scan, reader: Transaction, txn: Transaction) -> DataFrame:
-    context = request.context
-    table = context.require(request.name)
-    with translate_errors():
-        where, alias = (request.where, None) if request.where else (request.hint, request.hint_alias)
-        frame = read_snapshot(
-            context, table, txn, where=where, alias=alias, as_of=request.as_of, counted=request.counted
-        )
-        if context.read_leases.holds(reader):
-            lease = context.settings.get(keys.SNAPSHOT_LEASE)
-            context.read_leases.hold(reader, PlanWatch(context.facts, frame, lease))
-        rows = filter_rows(frame, request.where, request.name.name)
-        found = selected(rows, _columns(request, table))
-        return analyse(context.facts, found) if request.where or request.columns else found
-
-
-def _columns(request: Scan, table: TableDefinition) -> list[str]:
-    names = [c.name for c in (*table.columns, *table.partition_columns)]
-    wanted = names if request.columns is None else list(request.columns)
-    hidden = [ROW_ID] if request.row_ids else []
-    return [quote_name(name) if name.lower() in names else name for name in (*hidden, *wanted)]
+    def _columns(self, table: TableDefinition) -> list[str]:
+        names = table.column_names
+        wanted = names if self.columns is None else self.columns
+        hidden = [ROW_ID] if self.row_ids else []
+        return [quote_name(name) if name.lower() in names else name for name in (*hidden, *wanted)]
 
 
 @dataclass(frozen=True)
@@ -318,4 +298,4 @@ def _require_frame(what: str, frame: object) -> None:
         )
 
 
-__all__ = ["AcidTable", "Changes", "Scan", "scan_frame"]
+__all__ = ["AcidTable", "Changes", "Scan"]

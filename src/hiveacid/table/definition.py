@@ -5,7 +5,8 @@ Rules: Hive's ``TransactionalValidationListener``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hiveacid.config.table_properties import HISTORY_RETENTION
@@ -107,24 +108,27 @@ def history_retention(table: TableDefinition | None) -> float:
     return seconds
 
 
-def exclusively(
-    context: Context, name: TableName, run: Callable[[TableDefinition, Transaction], None]
-) -> None:
-    """Change a table's definition under an exclusive lock."""
+@contextmanager
+def exclusive_name(context: Context, name: TableName) -> Iterator[Transaction]:
+    """Lock a name: statements that create, change or drop a table or view of that name wait."""
     with context.transactions.scope(context.settings) as txn:
-        context.require(name)
         txn.lock([LockComponent(LockType.EXCLUSIVE, name.database, name.name)])
-        run(context.require(name), txn)
+        yield txn
+
+
+@contextmanager
+def exclusive_table(context: Context, name: TableName) -> Iterator[tuple[TableDefinition, Transaction]]:
+    """Lock a table exclusively, and yield its definition as of then with the transaction. Raises NoSuchTableError."""
+    context.require(name)  # nobody waits for a lock on nothing
+    with exclusive_name(context, name) as txn:
+        yield context.require(name), txn
 
 
 def alter(context: Context, name: TableName, edit: Callable[[TableDefinition], TableDefinition]) -> None:
     """Replace a table's definition by an edited one, after checking it."""
-
-    def run(table: TableDefinition, _: Transaction) -> None:
+    with exclusive_table(context, name) as (table, _):
         edited = edit(table)
         check_definition(edited)
         if edited.name != name and context.catalog.get_table(edited.name) is not None:
             raise AlreadyExistsError(f"table {edited.name} exists already")
         context.catalog.alter_table(name, edited)
-
-    exclusively(context, name, run)

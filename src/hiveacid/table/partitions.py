@@ -37,6 +37,12 @@ def partition_name(table: TableDefinition, values: PartitionValues) -> str | Non
     return format_partition([c.name for c in table.partition_columns], values) if values else None
 
 
+def find_partition(context: Context, table: TableDefinition, name: str | None) -> Partition | None:
+    """Return the partition of a name ``p=1/q=2``, None without one."""
+    partitions = partitions_of(context, table) or ()
+    return next((one for one in partitions if partition_name(table, one.values) == name), None)
+
+
 def partitions_on_disk(context: Context, table: TableDefinition) -> list[Partition]:
     """Find partitions by their directories ``p=1/q=2`` below the table."""
     depth = len(table.partition_columns)

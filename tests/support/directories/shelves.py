@@ -15,7 +15,7 @@ from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.memory.store import MemoryStore
-from hiveacid.table.read.inventory import TableInventory, inventory_of
+from hiveacid.table.read.inventory import StandaloneAccess, TableInventory, inventory_of
 from support.corpus.golden_tables import Golden, unpack
 
 ADOPTED = 1_000_000
@@ -52,7 +52,8 @@ class MemoryShelf:
         table = self.store.get_table(name)
         assert table is not None
         partitions = self.store.list_partitions(name) if table.partition_columns else None
-        return inventory_of(self, table, partitions)
+        access = StandaloneAccess(self.fs, self.store, self.store)
+        return inventory_of(access, table, partitions)
 
 
 def definition(create_table: str, location: str) -> TableDefinition:

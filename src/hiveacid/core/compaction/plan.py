@@ -148,7 +148,7 @@ def _result_high_watermark(state: AcidState, write_ids: ValidCompactorWriteIdLis
 
 
 def _highest(state: AcidState) -> int:
-    base = 0 if state.base is None or not isinstance(state.base.name, BaseName) else state.base.name.write_id
+    base = 0 if state.base is None else state.base.name.span[1]
     return max((base, *(name.max_write_id for name in _delta_names(state))))
 
 

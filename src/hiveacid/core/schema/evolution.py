@@ -194,9 +194,7 @@ def _is_convertible(have: str, want: str) -> bool:
     Rules: ``ConvertTreeReaderFactory.canConvert``. Hive 3 and 4 convert between numbers and timestamps differently
     (in the zone of the reader, or in UTC).
     """
-    if have == want or want in _TEXT:
-        return True
-    if have in _TEXT:
+    if have == want or want in _TEXT or have in _TEXT:
         return True
     if have in _NUMBER:
         return want in _NUMBER

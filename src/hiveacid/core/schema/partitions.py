@@ -1,4 +1,4 @@
-"""Names of partitions as Hive spells them: ``p=a%2Fb/q=1``.
+"""Names of partitions as Hive spells them: ``p=a%2Fb/q=1``; the partitions that a spec names.
 
 Rules: Hive's ``FileUtils.escapePathName``, ``unescapePathName`` and ``makePartName``, the same in 3.1 and 4.x.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from hiveacid.core.model import DEFAULT_PARTITION
+from hiveacid.core.model import DEFAULT_PARTITION, Partition, TableDefinition
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP
-from hiveacid.errors import BadDirectoryNameError, ConfigError
+from hiveacid.errors import BadDirectoryNameError, ConfigError, NoSuchPartitionError
 
 _ESCAPED = {
     code: f"%{code:02X}" for code in (*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F)
@@ -68,6 +68,28 @@ def parse_partition_values(columns: Sequence[str], name: str) -> tuple[str | Non
     if [column for column, _ in pairs] != [column.lower() for column in columns]:
         raise BadDirectoryNameError(f"not a partition by ({', '.join(columns)})", path=name)
     return tuple(value for _, value in pairs)
+
+
+def matching_partitions(
+    table: TableDefinition, partitions: Iterable[Partition], static: Mapping[str, str | None]
+) -> list[Partition]:
+    """Return the partitions that have the values of a (partial) spec, given as canonical texts."""
+    names = [c.name for c in table.partition_columns]
+    return [
+        partition
+        for partition in partitions
+        if static.items() <= dict(zip(names, partition.values, strict=True)).items()
+    ]
+
+
+def require_partitions(
+    table: TableDefinition, partitions: Iterable[Partition], static: Mapping[str, str | None]
+) -> list[Partition]:
+    """Return what `matching_partitions` returns. Raises NoSuchPartitionError where a spec matches none."""
+    matches = matching_partitions(table, partitions, static)
+    if static and not matches:
+        raise NoSuchPartitionError(f"{table.name} has no such partition: see SHOW PARTITIONS {table.name}")
+    return matches
 
 
 def is_canonical(value: str, hive: str) -> bool:

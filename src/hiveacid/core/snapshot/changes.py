@@ -162,9 +162,9 @@ def select_changes(
             left_out.add(directory.path)
     kept = [entry for entry in entries if entry.path.partition("/")[0] not in left_out]
     state = select(kept, span.until, txns, metadata, adopted_txn_id=adopted_txn_id)
-    overwrites.sort(key=_write_id)
+    overwrites.sort(key=lambda directory: directory.name.span)
     if not row_ids and overwrites:
-        _require_below(state, _write_id(overwrites[0]))
+        _require_below(state, overwrites[0].name.span[0])
     return _changed(state, span, overwrites)
 
 
@@ -174,7 +174,7 @@ def _changed(state: AcidState, span: ChangeSpan, overwrites: Sequence[ListedDire
         added = tuple(directory for directory in state.deltas if may_be_new(directory, span))
         return ChangedState(AcidState(None, added, (), ()))
     bases = [read_directory(directory, RangeResponse.ALL, compacted=False) for directory in overwrites]
-    ids = {_write_id(directory) for directory in overwrites}
+    ids = {directory.name.span[0] for directory in overwrites}
     # rows that a transaction writes and then overwrites are never visible; the overwrite also removes the rows that
     # its delete events hit
     deltas, delete_deltas = (
@@ -189,8 +189,8 @@ def _changed(state: AcidState, span: ChangeSpan, overwrites: Sequence[ListedDire
 
 
 def _is_single_of(directory: AcidDirectory, ids: AbstractSet[int]) -> bool:
-    name = directory.name
-    return isinstance(name, DeltaName) and name.min_write_id == name.max_write_id and name.min_write_id in ids
+    low, high = directory.name.span
+    return low == high and low in ids
 
 
 def prune_unaffected(changed: ChangedState, span: ChangeSpan, low: int, high: int) -> ChangedState:
@@ -207,18 +207,13 @@ def prune_unaffected(changed: ChangedState, span: ChangeSpan, low: int, high: in
 
 
 def _overlaps(directory: AcidDirectory, low: int, high: int) -> bool:
-    name = directory.name
-    return not isinstance(name, DeltaName) or (name.min_write_id <= high and low <= name.max_write_id)
+    lowest, highest = directory.name.span
+    return lowest <= high and low <= highest
 
 
 def may_be_new(directory: AcidDirectory, span: ChangeSpan) -> bool:
     """Tell whether the range in a directory's name contains a new write id."""
     return span.any_new(*directory.name.span)
-
-
-def _write_id(directory: ListedDirectory) -> WriteId:
-    name = directory.name
-    return name.write_id if isinstance(name, BaseName) else name.min_write_id
 
 
 def _is_joined(name: DeltaName) -> bool:

@@ -138,12 +138,7 @@ class FindingKind(Enum):
         "write-id-of-row", _W, "inserted rows carry another original write id than the one that wrote them", _REWRITE,
     )  # fmt: skip
     # information
-    OLD_DELETE = (
-        "old-delete",
-        _N,
-        "delete events of rows that a compaction has removed already",
-        "nothing",
-    )
+    OLD_DELETE = ("old-delete", _N, "delete events of rows that a compaction has removed already", "nothing")
     DOUBLE_DELETE = (
         "double-delete",
         _N,

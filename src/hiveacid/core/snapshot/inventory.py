@@ -375,11 +375,8 @@ def _why_obsolete(name: BaseName | DeltaName, state: AcidState) -> str:
 
 
 def _ids(name: BaseName | DeltaName, one: str = "is", many: str = "are") -> str:
-    if isinstance(name, BaseName):
-        return f"write id {name.write_id} {one}"
-    if name.min_write_id == name.max_write_id:
-        return f"write id {name.min_write_id} {one}"
-    return f"write ids {name.min_write_id} to {name.max_write_id} {many}"
+    low, high = name.span
+    return f"write id {low} {one}" if low == high else f"write ids {low} to {high} {many}"
 
 
 def _not_committed(name: BaseName | DeltaName) -> str:

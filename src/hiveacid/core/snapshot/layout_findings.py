@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
-from hiveacid.core.format.names import (
-    FLUSH_LENGTH_SUFFIX,
-    BaseName,
-    DeltaName,
-    parse_original_file,
-)
+from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX, parse_original_file
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableKind
 from hiveacid.core.snapshot.findings import Finding, FindingKind
 from hiveacid.core.snapshot.inventory import ROOT, DirectoryItem, Inventory, ItemState
+from hiveacid.core.snapshot.listing import last_flush_length
 from hiveacid.errors import BadDirectoryNameError, NotEnoughHistoryError
 
 _LENGTH = 8  # bytes of a number in a _flush_length file
@@ -52,12 +47,8 @@ def check_layout(
 def _left(item: DirectoryItem, write_ids: ValidWriteIdList) -> FindingKind | None:
     if item.state is not ItemState.OPEN:
         return _LEFT.get(item.state)
-    low = item.name.write_id if isinstance(item.name, BaseName) else _lowest(item.name)
+    low = 0 if item.name is None else item.name.span[0]
     return FindingKind.BEYOND if low > write_ids.high_watermark else FindingKind.OPEN
-
-
-def _lowest(name: BaseName | DeltaName | None) -> int:
-    return int(name.min_write_id) if isinstance(name, DeltaName) else 0
 
 
 def _files(found: Inventory, kind: TableKind, root: str, partition: str | None) -> Iterator[Finding]:
@@ -89,14 +80,13 @@ def check_version_files(
 
 def check_flush_length(path: str, size: int, side: bytes, partition: str | None) -> Iterator[Finding]:
     """Compare a streamed file of ``size`` bytes with its side file: big-endian numbers, the last whole one counts."""
-    whole = len(side) // _LENGTH * _LENGTH
-    if len(side) != whole:
+    if len(side) % _LENGTH:
         message = f"{path}{FLUSH_LENGTH_SUFFIX} has {len(side)} bytes, not a multiple of {_LENGTH}"
         yield Finding(FindingKind.TORN_FLUSH_LENGTH, path, message, partition)
-    length = int(struct.unpack(">q", side[whole - _LENGTH : whole])[0]) if whole else 0
+    length = last_flush_length(side)
     if length > size:
         message = f"{length} bytes were written, {size} are there"
         yield Finding(FindingKind.SHORT_FILE, path, message, partition)
     elif length < size:
-        message = f"of {size} bytes only {max(length, 0)} are read"
+        message = f"of {size} bytes only {length} are read"
         yield Finding(FindingKind.TORN_FLUSH_LENGTH, path, message, partition)

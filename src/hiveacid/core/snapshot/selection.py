@@ -148,9 +148,9 @@ def select(
         elif txns.is_aborted(txn_id):
             aborted.append(directory.path)
     bases = _choose_base(visible, write_ids, metadata or {}, history_kept=history_kept)
-    deltas = _live_deltas(visible, write_ids)
-    kept, covered = _drop_covered(deltas.live, bases.chosen)
-    aborted.extend((*bases.aborted, *deltas.aborted))
+    deltas, aborted_deltas = _live_deltas(visible, write_ids)
+    kept, covered = _drop_covered(deltas, bases.chosen)
+    aborted.extend((*bases.aborted, *aborted_deltas))
     obsolete = [*bases.obsolete, *covered]
     if bases.chosen is not None:
         obsolete.extend(listing.original_paths)
@@ -209,12 +209,6 @@ class _Bases:
         return read_directory(self.chosen, RangeResponse.ALL, compacted=self.chosen_compacted)
 
 
-@dataclass(frozen=True)
-class _Deltas:
-    live: tuple[ListedDirectory, ...]
-    aborted: tuple[str, ...]
-
-
 def _choose_base(
     visible: Iterable[ListedDirectory],
     write_ids: ValidWriteIdList,
@@ -266,7 +260,9 @@ def _refuse_lost_history(too_new: list[int], write_ids: ValidWriteIdList) -> Non
     raise NotEnoughHistoryError(msg)
 
 
-def _live_deltas(visible: Iterable[ListedDirectory], write_ids: ValidWriteIdList) -> _Deltas:
+def _live_deltas(
+    visible: Iterable[ListedDirectory], write_ids: ValidWriteIdList
+) -> tuple[list[ListedDirectory], list[str]]:
     live: list[ListedDirectory] = []
     aborted: list[str] = []
     for directory in visible:
@@ -278,7 +274,7 @@ def _live_deltas(visible: Iterable[ListedDirectory], write_ids: ValidWriteIdList
             aborted.append(directory.path)
         elif write_ids.range_response(*span) is not RangeResponse.NONE:
             live.append(directory)
-    return _Deltas(tuple(sorted(live, key=_delta_order)), tuple(aborted))
+    return sorted(live, key=_delta_order), aborted
 
 
 def _delta_order(directory: ListedDirectory) -> tuple[int, int, int, int, str]:

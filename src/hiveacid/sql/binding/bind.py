@@ -45,7 +45,7 @@ from hiveacid.sql.binding.virtual_columns import (
     without_virtual_columns,
 )
 from hiveacid.sql.statements.values import Slice, table_ref
-from hiveacid.table.acid_table import Scan, scan_frame
+from hiveacid.table.acid_table import Scan
 from hiveacid.table.read.time_travel import PointInTime
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class Binder:
             if view.virtual_columns
             else []
         )
-        columns = [c.name for c in (*table.columns, *table.partition_columns)]
+        columns = table.column_names
         scan = Scan(
             self.context,
             view.table,
@@ -222,7 +222,7 @@ class Binder:
         )
         if view.predicate is not None:
             scan = replace(scan, hint=view.predicate.condition, hint_alias=view.predicate.alias)
-        frame = scan_frame(scan, self.reader)
+        frame = scan.to_df(self.reader)
         if not view.virtual_columns:
             return frame
         return frame.selectExpr("*", f"CAST(NULL AS TINYINT) AS {MARKER}{len(more)}")

@@ -180,7 +180,7 @@ def _with_clause(verb: TableMerge, clause: MergeClause, texts: Texts, table: Tab
 def _insert_values(clause: MergeClause, texts: Texts, table: TableDefinition) -> Mapping[str, str] | None:
     if clause.star:
         return None
-    columns = clause.columns or tuple(c.name for c in (*table.columns, *table.partition_columns))
+    columns = clause.columns or tuple(table.column_names)
     if len(columns) != len(clause.values):
         raise StatementError(
             f"{table.name} has {len(columns)} columns ({', '.join(columns)}), but there are {len(clause.values)} values",

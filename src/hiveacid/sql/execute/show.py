@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config.keys import REGISTRY
 from hiveacid.core.model import TableDefinition
+from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.schema.show_create import show_create_table, show_create_view
 from hiveacid.errors import ConfigError, NoSuchPartitionError
 from hiveacid.sql.binding.view_text import find_hiveacid_view
@@ -43,13 +44,9 @@ def partitions(execution: ExecutionContext, statement: queries.ShowPartitions) -
     if not table.partition_columns:
         raise NoSuchPartitionError(f"table {table.name} is not partitioned")
     static = static_values(context, table, partition_values(execution, statement.partition))
-    columns = [c.name for c in table.partition_columns]
-    matches = [
-        partition.values
-        for partition in partitions_of(context, table, execution.joined) or ()
-        if static.items() <= dict(zip(columns, partition.values, strict=True)).items()
-    ]
-    rows = sorted((partition_name(table, values),) for values in matches)
+    partitions = partitions_of(context, table, execution.joined) or ()
+    matches = matching_partitions(table, partitions, static)
+    rows = sorted((partition_name(table, partition.values),) for partition in matches)
     return string_rows(context.facts, ("partition",), rows)
 
 

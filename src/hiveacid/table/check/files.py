@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from hiveacid.core.format.names import ACID_VERSION_FILE, parse_bucket_file
 from hiveacid.core.model import Partition, TableDefinition, TableKind
+from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.event_findings import EventFile, check_events
 from hiveacid.core.snapshot.findings import Finding, FindingKind, sorted_findings
@@ -16,7 +17,7 @@ from hiveacid.core.snapshot.inventory import FileItem, ItemState
 from hiveacid.core.snapshot.layout_findings import check_flush_length, check_layout, check_version_files
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
-from hiveacid.errors import FormatError, NoSuchPartitionError, StorageError, UnsupportedFeatureError
+from hiveacid.errors import FormatError, StorageError, UnsupportedFeatureError
 from hiveacid.orc.footer_findings import check_footer, event_facts_of_footer, has_acid_columns
 from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.storage.growing_files import read_flush_length
@@ -104,13 +105,7 @@ def inventory_of_partitions(
     """Return the inventory of all partitions, or of those of a (partial) spec. Raises NoSuchPartitionError."""
     if not wanted:
         return inventory_of(access, table, partitions)
-    names = [c.name for c in table.partition_columns]
-    found = [
-        one for one in partitions or () if wanted.items() <= dict(zip(names, one.values, strict=True)).items()
-    ]
-    if not found:
-        raise NoSuchPartitionError(f"{table.name} has no such partition: see SHOW PARTITIONS {table.name}")
-    return inventory_of(access, table, found, whole=False)
+    return inventory_of(access, table, require_partitions(table, partitions or (), wanted), whole=False)
 
 
 _UNREADABLE = (
@@ -234,14 +229,3 @@ _SCHEME = re.compile(r"^file:/+")
 def plain_path(uri: str) -> str:
     """Return the path as in `UsedFile` from a URI of Spark whose escapes are already decoded."""
     return _SCHEME.sub("/", uri)
-
-
-__all__ = [
-    "FileChecks",
-    "UsedFile",
-    "check_files",
-    "check_quick",
-    "inventory_of_partitions",
-    "plain_path",
-    "read_files",
-]

@@ -29,7 +29,6 @@ from hiveacid.table.cleaning.location import (
     cleaner_lock,
     cleaning_delay,
     delete_planned,
-    find_location,
     is_cleanup_disabled,
     plan_location_cleaning,
     ready_jobs,
@@ -38,7 +37,7 @@ from hiveacid.table.cleaning.location import (
 from hiveacid.table.cleaning.overwritten import clean_overwritten
 from hiveacid.table.cleaning.removal import remove_entries
 from hiveacid.table.definition import history_retention
-from hiveacid.table.partitions import partitions_of, partitions_on_disk
+from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
 from hiveacid.table.read.flushed_files import delete_copies
 
 if TYPE_CHECKING:
@@ -113,11 +112,12 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list
     if job.id not in {one.id for one in ready}:  # dropped with its table, or cleaned by another client
         return []
     table = context.catalog.get_table(job.request.table)
-    found = find_location(context, table, job.request.partition) if table is not None else None
-    if table is None or found is None:
+    wanted = job.request.partition
+    partition = find_partition(context, table, wanted) if table is not None and wanted is not None else None
+    if table is None or (wanted is not None and partition is None):
         _succeed(context, job, "the table or partition is gone")
         return []
-    root, partition = found
+    root = table.location if partition is None else partition.location
     if is_cleanup_disabled(context, table, partition):
         return []
     unsettled = unsettled_txns(ready, min_open)

@@ -17,7 +17,6 @@ from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import StorageError
 from hiveacid.storage.locations import adopted_txn_id, id_property, list_adopted, read_metadata
 from hiveacid.storage.staging import staging_txn_id
-from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:
     from hiveacid.core.compaction.queue import Compaction
@@ -78,18 +77,6 @@ def is_cleanup_disabled(context: Context, table: TableDefinition, partition: Par
     )
     set_ones = [text for some in groups for key, text in some if key.lower() == NO_CLEANUP.name]
     return any(text.strip().lower() == "true" for text in set_ones)
-
-
-def find_location(
-    context: Context, table: TableDefinition, partition: str | None
-) -> tuple[str, Partition | None] | None:
-    """Return the location of a table or of its partition with a name; None if there is no such partition."""
-    if partition is None:
-        return table.location, None
-    for known in partitions_of(context, table) or ():
-        if partition_name(table, known.values) == partition:
-            return known.location, known
-    return None
 
 
 def plan_location_cleaning(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -17,12 +17,12 @@ from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue import DEFAULT_POOL, PRIVATE_POOL_PREFIX, CompactionRequest
 from hiveacid.core.compaction.sort_order import sort_columns
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
+from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.transactions.states import UNDER_WAY, CompactionState, TransactionState
 from hiveacid.errors import (
     CompactionError,
     CompactionRefusedError,
     ConfigError,
-    NoSuchPartitionError,
     NotTransactionalError,
     StatementCancelledError,
     TransactionStateError,
@@ -88,7 +88,7 @@ def compact(
     targets = _targets(context, table, spec)
     requests = [_request(context, table, partition, wanted, options) for partition in targets]
     reports, silent = _run_requests(context, requests, wait=wait)
-    reports = [replace(report, removed=removed) for report, removed in clean_after(context, reports)]
+    reports = _clean_after(context, reports)
     refused = [report for report in reports if report.state == CompactionState.REFUSED]
     if len(targets) == 1 and refused:
         raise CompactionRefusedError(f"{name}: {refused[0].reason}")
@@ -126,15 +126,7 @@ def _targets(
     partitions = partitions_of(context, table)
     if partitions is None:
         return [None]
-    names = [c.name for c in table.partition_columns]
-    chosen = [
-        p
-        for p in partitions
-        if all(dict(zip(names, p.values, strict=True))[key] == value for key, value in static.items())
-    ]
-    if static and not chosen:
-        raise NoSuchPartitionError(f"{table.name} has no such partition: see SHOW PARTITIONS {table.name}")
-    return chosen
+    return require_partitions(table, partitions, static)
 
 
 def _request(
@@ -432,17 +424,11 @@ def _report_of(job: Compaction) -> CompactionReport:
     return CompactionReport(job.id, job.request.kind, job.request.partition, job.state, reason)
 
 
-def clean_after(
-    context: Context, reports: Sequence[CompactionReport]
-) -> Iterator[tuple[CompactionReport, tuple[str, ...]]]:
-    """Clean after finished jobs; yield each report with the removed paths."""
-    if any(report.state == CompactionState.READY_FOR_CLEANING for report in reports):
+def _clean_after(context: Context, reports: Sequence[CompactionReport]) -> list[CompactionReport]:
+    """Clean after finished jobs; return the reports with the removed paths."""
+    ready = [report for report in reports if report.state == CompactionState.READY_FOR_CLEANING]
+    if ready:
         context.transactions.heartbeats.beat()
         release_unused_plans(context.facts, context.read_leases.sweep)
-    for report in reports:
-        yield (
-            report,
-            tuple(clean_job(context, report.id))
-            if report.state == CompactionState.READY_FOR_CLEANING
-            else (),
-        )
+    removed = {report.id: tuple(clean_job(context, report.id)) for report in ready}
+    return [replace(report, removed=removed.get(report.id, ())) for report in reports]

@@ -37,7 +37,7 @@ from hiveacid.table.compaction.write import (
     rewrite,
     spark_writer,
 )
-from hiveacid.table.partitions import partition_name, partitions_of
+from hiveacid.table.partitions import find_partition
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import ACID_V1_EVENTS
 
@@ -229,12 +229,11 @@ def _start(work: _Job, write_ids: ValidCompactorWriteIdList) -> None:
 def _partition(context: Context, table: TableDefinition, place: str | None) -> Partition | None:
     if place is None and not table.partition_columns:
         return None
-    for known in partitions_of(context, table) or ():
-        if partition_name(table, known.values) == place:
-            return known
-    raise _RefusedError(
-        f"Unable to find partition {table.name}.{place}, assuming it was dropped and moving on."
-    )
+    partition = find_partition(context, table, place)
+    if partition is None:
+        reason = f"Unable to find partition {table.name}.{place}, assuming it was dropped and moving on."
+        raise _RefusedError(reason)
+    return partition
 
 
 def _plan(work: _Job, location: Location, write_ids: ValidCompactorWriteIdList) -> CompactionPlan:

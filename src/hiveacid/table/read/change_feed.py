@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
 from hiveacid.config.table_properties import HISTORY_FROM
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
@@ -32,7 +31,6 @@ from hiveacid.spark.predicates.predicate_columns import with_char_metadata
 from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_updates
 from hiveacid.spark.read.scan_source import ROW_ID, ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.session.plan_lease import PlanWatch
 from hiveacid.storage.locations import (
     Location,
     adopted_txn_id,
@@ -44,7 +42,7 @@ from hiveacid.storage.locations import (
 )
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.footers import read_footers
-from hiveacid.table.read.scan import ACID_V1_EVENTS
+from hiveacid.table.read.scan import ACID_V1_EVENTS, extend_lease, reading_transaction
 from hiveacid.table.read.time_travel import Instant, write_ids_at_instant
 
 if TYPE_CHECKING:
@@ -82,22 +80,14 @@ class Changes:
         Without ``until`` the span ends at the present. Raises NotEnoughHistoryError, with the earliest write id that is
         possible as ``after``, if changes may be missing.
         """
-        context, joined = self.context, self.joined
-        if joined is not None and (not joined.explicit or context.read_leases.holds(joined)):
-            return self._frame(joined, joined)
-        with context.read_leases.acquire(context.settings) as reader:
-            return self._frame(reader, joined or reader)
-
-    def _frame(self, reader: Transaction, txn: Transaction) -> DataFrame:
         context = self.context
-        table = context.require(self.name)
-        _check(table, self)
-        with translate_errors():
-            frame = read_changes(context, table, txn, self)
-            if context.read_leases.holds(reader):
-                lease = context.settings.get(keys.SNAPSHOT_LEASE)
-                context.read_leases.hold(reader, PlanWatch(context.facts, frame, lease))
-        columns = [quote_name(c.name) for c in (*table.columns, *table.partition_columns)]
+        with reading_transaction(context, self.joined) as reader:
+            table = context.require(self.name)
+            _check(table, self)
+            with translate_errors():
+                frame = read_changes(context, table, self.joined or reader, self)
+                extend_lease(context, reader, frame)
+        columns = map(quote_name, table.column_names)
         return frame.select(*([ROW_ID] if self.row_ids else []), *columns, CHANGE_TYPE, WRITE_ID)
 
 
@@ -110,7 +100,7 @@ def _check(table: TableDefinition, request: Changes) -> None:
         raise UnsupportedFeatureError(
             f"changes of {table.name}: the rows of an insert-only table have no ids"
         )
-    names = [c.name for c in (*table.columns, *table.partition_columns)]
+    names = table.column_names
     taken = {CHANGE_TYPE, WRITE_ID}.intersection(names)
     if taken:
         raise UnsupportedFeatureError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from hiveacid.core.format.names import BaseName, DeltaName, is_hidden
 from hiveacid.core.model import Partition, TableDefinition, TableName
@@ -25,23 +25,7 @@ from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.store import TransactionStore
 from hiveacid.storage.locations import adopted_txn_id, uncommitted_txn_ids
 from hiveacid.storage.staging import staging_txn_id
-from hiveacid.table.context import require_table
-
-
-class TableAccess(Protocol):
-    """Access to files, store and catalog: enough to inspect tables without Spark."""
-
-    @property
-    def fs(self) -> FileSystem:
-        """Return the file system."""
-
-    @property
-    def store(self) -> TransactionStore:
-        """Return the transaction store."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """Return the catalog."""
+from hiveacid.table.context import Context, require_table
 
 
 @dataclass(frozen=True)
@@ -61,6 +45,10 @@ class StandaloneAccess:
         full = TableName((database if dot else "default").lower(), short.lower())
         table = require_table(self.catalog, full)
         return table, self.catalog.list_partitions(full) if table.partition_columns else None
+
+
+TableAccess: TypeAlias = Context | StandaloneAccess
+"""Files, store and catalog: enough to inspect tables without Spark."""
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hiveacid.config import keys
 from hiveacid.config.table_properties import ADOPTED_TXN
 from hiveacid.core.format.names import DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
@@ -25,6 +26,7 @@ from hiveacid.spark.predicates.predicate_columns import with_char_metadata
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
+from hiveacid.spark.session.plan_lease import PlanWatch
 from hiveacid.storage.locations import Location, list_locations
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.delete_bitmap import load_delete_bitmap
@@ -43,10 +45,38 @@ logger = logging.getLogger(__name__)
 _SHOWN = 5  # foreign paths in one warning
 
 
+@contextmanager
+def reading_transaction(
+    context: Context, joined: Transaction | None, shared: Transaction | None = None
+) -> Iterator[Transaction]:
+    """Yield a transaction that keeps the files of a plan from the cleaner: the caller's, or one with a read lease.
+
+    ``shared``: a read transaction taken by the caller, so that several tables are read at one point.
+    """
+    leases = context.read_leases
+    if shared is None and joined is not None and (not joined.explicit or leases.holds(joined)):
+        shared = joined  # a statement's own transaction outlives its plans
+    if shared is not None:
+        yield shared
+        return
+    with leases.acquire(context.settings) as reader:
+        yield reader
+
+
+def extend_lease(context: Context, reader: Transaction, frame: DataFrame) -> None:
+    """Let a read lease last as long as the plan of a DataFrame can run."""
+    if context.read_leases.holds(reader):
+        lease = context.settings.get(keys.SNAPSHOT_LEASE)
+        context.read_leases.hold(reader, PlanWatch(context.facts, frame, lease))
+
+
 @dataclass(frozen=True)
 class TableSnapshot:
     """Locations of a table, listed for one snapshot, and the search argument that skips rows of their files."""
 
+    context: Context
+    table: TableDefinition
+    txn: Transaction
     locations: tuple[Location, ...]
     write_ids: ValidWriteIdList
     argument: SearchArgument | None
@@ -56,50 +86,24 @@ class TableSnapshot:
         """Return the size in bytes of all files with rows."""
         return sum(file.size for location in self.locations for file in files_without_acid_columns(location))
 
+    def scan(self, *, changing: bool = False, counted: bool = False) -> DataFrame:
+        """Return the rows, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
 
-def read_snapshot(
-    context: Context,
-    table: TableDefinition,
-    txn: Transaction,
-    *,
-    where: str | None = None,
-    alias: str | None = None,
-    as_of: PointInTime | None = None,
-    counted: bool = False,
-) -> DataFrame:
-    """Return the rows that ``txn`` sees, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
-
-    ``where``, ``alias`` and ``as_of`` as in `list_snapshot`, ``counted`` as in `spark.read.scan.scan`.
-    """
-    snapshot = list_snapshot(context, table, txn, where=where, alias=alias, as_of=as_of)
-    return scan_snapshot(context, table, txn, snapshot, counted=counted)
-
-
-def scan_snapshot(
-    context: Context,
-    table: TableDefinition,
-    txn: Transaction,
-    snapshot: TableSnapshot,
-    *,
-    changing: bool = False,
-    counted: bool = False,
-) -> DataFrame:
-    """Return the rows of a listed snapshot.
-
-    ``changing``: the caller changes some of the rows; raises UnsupportedFeatureError if files hold update events of
-    ACID v1.
-    """
-    frame = scan_locations(
-        context,
-        table,
-        snapshot.locations,
-        snapshot.write_ids,
-        txn,
-        argument=snapshot.argument,
-        changing=changing,
-        counted=counted,
-    )
-    return with_char_metadata(table, frame)
+        ``changing``: the caller changes some of the rows; raises UnsupportedFeatureError if files hold update events of
+        ACID v1.
+        ``counted`` as in `spark.read.scan.scan`.
+        """
+        frame = scan_locations(
+            self.context,
+            self.table,
+            self.locations,
+            self.write_ids,
+            self.txn,
+            argument=self.argument,
+            changing=changing,
+            counted=counted,
+        )
+        return with_char_metadata(self.table, frame)
 
 
 def list_snapshot(
@@ -138,7 +142,7 @@ def list_snapshot(
         ):
             _require_sources(table, locations, as_of)
     warn_of_foreign_files(table, locations, txn)
-    return TableSnapshot(locations, write_ids, argument)
+    return TableSnapshot(context, table, txn, locations, write_ids, argument)
 
 
 def _require_sources(table: TableDefinition, locations: Sequence[Location], as_of: WriteId) -> None:
@@ -192,7 +196,7 @@ def scan_locations(
     changing: bool = False,
     counted: bool = False,
 ) -> DataFrame:
-    """Return the live rows of listed locations (``spark.read.scan``); ``changing`` as in `scan_snapshot`."""
+    """Return the live rows of listed locations (``spark.read.scan``); ``changing`` as in `TableSnapshot.scan`."""
     context.facts.require_plain_names()
     footers = read_footers(context, table, locations, txn)
     if changing and footers.has_acid_v1_events:

@@ -5,10 +5,11 @@ Call these functions under the table's lock: a constraint may be added without a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hiveacid.core.schema.constraints import (
+    Constraint,
     ConstraintKind,
     not_null_columns,
     null_violation,
@@ -38,11 +39,9 @@ def constrain_insert(
     ``static``: values of partition columns that the rows don't have. ``left_out``: columns that take their default.
     Raises ConstraintViolationError (a static value), UnsupportedFeatureError (a CHECK, a DEFAULT that is needed).
     """
-    constraints = context.catalog.enabled_constraints(table.name)
+    constraints = _enabled_constraints(context, table, left_out)
     if not constraints:
         return rows
-    require_no_check(table.name, constraints)
-    require_no_default(table.name, constraints, left_out)
     for column, constraint in not_null_columns(constraints).items():
         if column in static and static[column] is None:
             raise ConstraintViolationError(null_violation(table.name, constraint))
@@ -56,12 +55,18 @@ def constrain_changes(
 
     Raises UnsupportedFeatureError (a CHECK, a DEFAULT that is needed).
     """
+    constraints = _enabled_constraints(context, table, left_out)
+    return check_not_null_changed_rows(table, changes, constraints) if constraints else changes
+
+
+def _enabled_constraints(
+    context: Context, table: TableDefinition, left_out: Collection[str]
+) -> Sequence[Constraint]:
+    """Return the constraints, none of which is a CHECK or a DEFAULT of a column that is left out."""
     constraints = context.catalog.enabled_constraints(table.name)
-    if not constraints:
-        return changes
     require_no_check(table.name, constraints)
     require_no_default(table.name, constraints, left_out)
-    return check_not_null_changed_rows(table, changes, constraints)
+    return constraints
 
 
 def columns_set_to_default(values: Mapping[str, Expression]) -> set[str]:

@@ -10,7 +10,6 @@ from hiveacid.config import Settings, keys
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
-from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Start, Written
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import add_static_partition_columns, fit_columns
@@ -28,7 +27,7 @@ from hiveacid.table.cleaning.removal import delete_plain_files, require_listable
 from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write.constraints import constrain_insert
-from hiveacid.table.write.locking import appending_lock, overwriting_lock
+from hiveacid.table.write.locking import insert_lock_type
 from hiveacid.table.write.output_directories import (
     OutputDirectories,
     PlainFileNames,
@@ -74,8 +73,7 @@ class InsertOptions:
         }
         if self.columns is None and not self.defaults:
             return ()
-        names = [column.name for column in (*table.columns, *table.partition_columns)]
-        return tuple(name for name in names if self.defaults or name not in given)
+        return tuple(name for name in table.column_names if self.defaults or name not in given)
 
     @property
     def verb(self) -> str:
@@ -139,14 +137,11 @@ def insert_lock(
     context: Context, table: TableDefinition, static: Mapping[str, str | None], *, overwrite: bool
 ) -> LockComponent:
     """Return the lock that an INSERT takes: on the partition if it names one, else on the table."""
-    settings = context.settings
     if table.kind is TableKind.PLAIN:
         # file names are numbered, so only one writer may choose the next ones
         kind = LockType.EXCLUSIVE if overwrite else LockType.EXCL_WRITE
-    elif overwrite:
-        kind = overwriting_lock(settings)
     else:
-        kind = appending_lock(settings)
+        kind = insert_lock_type(context.settings, overwrite=overwrite)
     partition = None
     if table.partition_columns and len(static) == len(table.partition_columns):
         partition = partition_name(table, tuple(static[c.name] for c in table.partition_columns))
@@ -185,20 +180,11 @@ def write_rows(
         )
         if counted is not None:
             reported.require_rows(counted)
-        published = _publish(context, table, files, reported, outputs, fixed, overwrite=options.overwrite)
+        published = _publish(outputs, files, reported, fixed)
     if options.overwrite and not dynamic and table.kind is not TableKind.PLAIN and not published.directories:
-        published = _publish_empty(context, target, outputs, fixed, txn)
-    record_written(table, published, outputs, txn, overwrite=options.overwrite)
+        published = _publish_empty(outputs, target, fixed)
     inserted = published.total(StagedKind.INSERTED) if counted is None else counted
-    report = WriteReport(
-        inserted=inserted,
-        write_id=outputs.write_id or None,
-        files=published.files,
-        bytes=published.bytes,
-    )
-    if report.write_id is not None:
-        txn.add_summary(table.name, report.summary(options.verb, context.statement))
-    return report
+    return record_written(outputs, published, inserted, options.verb)
 
 
 def new_output_directories(
@@ -238,29 +224,24 @@ def require_writable(
 
 
 def _publish(
-    context: Context,
-    table: TableDefinition,
+    outputs: OutputDirectories,
     files: Sequence[StagedFile],
     reported: TaskReport,
-    outputs: OutputDirectories,
     fixed: tuple[str | None, ...],
-    *,
-    overwrite: bool,
 ) -> PublishedFiles:
+    """Move staged files to their places; ``fixed``: values of the partition of a statement that names one."""
+    context, table = outputs.context, outputs.table
+
+    def directory(kind: StagedKind, values: tuple[str | None, ...]) -> str:
+        return outputs.directory(kind, values or fixed)
+
     if table.kind is TableKind.FULL_ACID:
-        return publish_acid(
-            context.fs, table, files, lambda kind, values: outputs.directory(kind, values or fixed), reported
-        )
+        return publish_acid(context.fs, table, files, directory, reported)
     if table.kind is TableKind.INSERT_ONLY:
         return publish_flat(
-            context.fs,
-            table,
-            files,
-            lambda kind, values: outputs.directory(kind, values or fixed),
-            lambda number, _: f"{number:06d}_0",
-            reported,
+            context.fs, table, files, directory, lambda number, _: f"{number:06d}_0", reported
         )
-    if overwrite:
+    if outputs.overwrite:
         targets = {file.values or fixed for file in files}
         if fixed or not table.partition_columns:
             targets.add(fixed)
@@ -278,41 +259,36 @@ def _publish(
 
 
 def _publish_empty(
-    context: Context,
-    target: StagingTarget,
-    outputs: OutputDirectories,
-    fixed: tuple[str | None, ...],
-    txn: Transaction,
+    outputs: OutputDirectories, target: StagingTarget, fixed: tuple[str | None, ...]
 ) -> PublishedFiles:
     """Publish an empty base, which hides the old rows, for an INSERT OVERWRITE without rows."""
+    fs, table = outputs.context.fs, outputs.table
     base = outputs.directory(StagedKind.INSERTED, fixed)
-    if target.table.kind is TableKind.INSERT_ONLY:
-        context.fs.make_directory(base)
-        published = PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
-    else:
-        with staging(context, target.table, txn) as directory:
-            reported = stage_empty(target, directory)
-            files = list_staged_files(context.fs, directory, StagedKind.INSERTED, reported)
-            published = publish_acid(
-                context.fs, target.table, files, lambda *_: base, reported, keep_empty=True
-            )
-    return published
+    if table.kind is TableKind.INSERT_ONLY:
+        fs.make_directory(base)
+        return PublishedFiles({(StagedKind.INSERTED, ()): 0}, (base,))
+    with staging(outputs.context, table, outputs.txn) as directory:
+        reported = stage_empty(target, directory)
+        files = list_staged_files(fs, directory, StagedKind.INSERTED, reported)
+        return publish_acid(fs, table, files, lambda *_: base, reported, keep_empty=True)
 
 
 def record_written(
-    table: TableDefinition,
-    published: PublishedFiles,
-    outputs: OutputDirectories,
-    txn: Transaction,
-    *,
-    overwrite: bool,
-) -> None:
-    """Record in the transaction the written partitions and files, and the new partitions."""
-    partitions: list[NewPartition] = outputs.new_partitions()
+    outputs: OutputDirectories, published: PublishedFiles, inserted: int, verb: str
+) -> WriteReport:
+    """Record in the transaction the written partitions and files, the new partitions, and ``verb`` for the history."""
+    table, txn, overwrite = outputs.table, outputs.txn, outputs.overwrite
+    partitions = outputs.new_partitions()
     files = new_files(table, published, next(iter(outputs.used), ()), replaced=overwrite)
+    report = WriteReport(
+        inserted=inserted,
+        write_id=outputs.write_id or None,
+        files=published.files,
+        bytes=published.bytes,
+    )
     if table.kind is TableKind.PLAIN:
         txn.add_written([], partitions, files=files)
-        return
+        return report
     outputs.require_not_overtaken()
     operation = Operation.UPDATE if overwrite else Operation.INSERT
     fixed = [Written(table.name, partition_name(table, values), operation) for values in outputs.used]
@@ -323,3 +299,5 @@ def record_written(
     )
     if overwrite:
         txn.add_overwritten(table.name, {values for _, values in published.rows} | set(outputs.used))
+    txn.add_summary(table.name, report.summary(verb, outputs.context.statement))
+    return report

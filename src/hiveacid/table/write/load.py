@@ -56,10 +56,10 @@ from hiveacid.table.write.insert import (
     write_rows,
 )
 from hiveacid.table.write.output_directories import existing_names, free_name, known_partitions
-from hiveacid.table.write.report import WriteReport
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
+    from hiveacid.table.write.report import WriteReport
     from hiveacid.transactions.transaction import Transaction
 
 _HEADS = {
@@ -243,16 +243,7 @@ def _load_files(
         sum(f.size for f in files),
         {(): tuple(target for _, target in placed)},
     )
-    record_written(table, published, outputs, txn, overwrite=options.overwrite)
-    report = WriteReport(
-        inserted=rows,
-        write_id=outputs.write_id or None,
-        files=published.files,
-        bytes=published.bytes,
-    )
-    if report.write_id is not None:
-        txn.add_summary(table.name, report.summary("LOAD", context.statement))
-    return report
+    return record_written(outputs, published, rows, "LOAD")
 
 
 def _targets(

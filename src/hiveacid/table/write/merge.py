@@ -14,7 +14,7 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
 from hiveacid.spark.write.staging import Action
-from hiveacid.table.read.scan import list_snapshot, scan_snapshot
+from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.update import check_assignments, run_with_retry, write_changes
 
@@ -101,21 +101,20 @@ class Merge:
     ) -> tuple[DataFrame, DataFrame]:
         """Return target and source for the join; a large target is reduced to rows that the source may match."""
         context = self.context
-        found = list_snapshot(context, table, txn)
-        rows = scan_snapshot(context, table, txn, found, changing=True)
-        if found.size < LARGE or not context.facts.classic or not can_narrow(plan):
+        snapshot = list_snapshot(context, table, txn)
+        rows = snapshot.scan(changing=True)
+        if snapshot.size < LARGE or not context.facts.classic or not can_narrow(plan):
             return rows, self.source
         kept = narrow_source(plan, rows, self.source)
         if kept.where is not None:
-            within = list_snapshot(context, table, txn, where=kept.where)
-            rows = scan_snapshot(context, table, txn, within, changing=True)
+            rows = list_snapshot(context, table, txn, where=kept.where).scan(changing=True)
         if kept.rows <= context.settings.get(keys.BROADCAST_DELETE_EVENTS):
             rows = plan.matching(rows, kept.source)
         return rows, kept.source
 
     def _checked(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
         """Return a clause with its values by lower-case column; refuse columns that cannot be set."""
-        names = [c.name for c in (*table.columns, *table.partition_columns)]
+        names = table.column_names
         if clause.action is Action.DELETE:
             return clause
         if clause.values is None:
@@ -138,7 +137,7 @@ class Merge:
 
 def _defaulted_columns(table: TableDefinition, clauses: Sequence[WhenClause]) -> set[str]:
     """Return the columns that a clause sets to their default: those that an INSERT omits or that have DEFAULT."""
-    names = {column.name for column in (*table.columns, *table.partition_columns)}
+    names = set(table.column_names)
     found: set[str] = set()
     for clause in clauses:
         values = clause.values or {}

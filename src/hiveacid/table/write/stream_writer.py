@@ -89,10 +89,10 @@ class StreamWriter:
             raise UnsupportedFeatureError(
                 f"{self.table} is not transactional: nothing would keep a batch from being written twice"
             )
-        unknown = [key for key in options.merge_on if key not in _names(table)]
+        unknown = [key for key in options.merge_on if key not in table.column_names]
         if unknown:
             raise NoSuchColumnError(
-                f"{self.table} has no column {unknown[0]} to merge on; it has {', '.join(_names(table))}"
+                f"{self.table} has no column {unknown[0]} to merge on; it has {', '.join(table.column_names)}"
             )
         self.context.store.stream_progress(
             self.stream
@@ -168,7 +168,7 @@ class StreamWriter:
         control = self._control()
 
         def edit(table: TableDefinition) -> TableDefinition:
-            new = columns_to_add(frame, _names(table), control)
+            new = columns_to_add(frame, table.column_names, control)
             return replace(table, columns=(*table.columns, *new))
 
         table = self.context.require(self.table)
@@ -213,7 +213,7 @@ class StreamWriter:
 
     def _brought(self, table: TableDefinition, frame: DataFrame) -> list[str]:
         """Return the table's columns that the feed has. Raises SchemaMismatchError if the schemas do not match."""
-        have, names = [name.lower() for name in frame.columns], _names(table)
+        have, names = [name.lower() for name in frame.columns], table.column_names
         control = self._control()
         needed = (*self.options.merge_on, *control, *(() if self.options.merge_schema else names))
         advice = "; merge_schema=True adds columns to the table"
@@ -221,13 +221,9 @@ class StreamWriter:
         return [name for name in names if name in have]
 
     def _require_whole(self, table: TableDefinition, brought: list[str]) -> None:
-        missing = [name for name in _names(table) if name not in brought]
+        missing = [name for name in table.column_names if name not in brought]
         if missing:
             raise SchemaMismatchError(
                 f"the feed has no {', '.join(missing)}: rows of {self.table} may move between partitions or buckets, "
                 "and are written as a whole then"
             )
-
-
-def _names(table: TableDefinition) -> list[str]:
-    return [column.name for column in (*table.columns, *table.partition_columns)]

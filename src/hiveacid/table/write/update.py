@@ -24,7 +24,7 @@ from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.spark.write.publish import list_staged_files, publish_acid
 from hiveacid.spark.write.staging import StagedKind, StagingTarget, stage_changed_rows
-from hiveacid.table.read.scan import list_snapshot, scan_snapshot
+from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.output_directories import (
@@ -151,9 +151,9 @@ def _select_rows(
 ) -> tuple[DataFrame, int]:
     """Return the rows that a condition selects, and the size in bytes of the files to read for them."""
     hint = where if isinstance(where, str) else None
-    found = list_snapshot(context, table, txn, where=hint, alias=alias)
-    frame = scan_snapshot(context, table, txn, found, changing=True)
-    return filter_rows(frame, where, alias or table.name.name), found.size
+    snapshot = list_snapshot(context, table, txn, where=hint, alias=alias)
+    frame = snapshot.scan(changing=True)
+    return filter_rows(frame, where, alias or table.name.name), snapshot.size
 
 
 def _may_have_subquery(*expressions: Expression | None) -> bool:
