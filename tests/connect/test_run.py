@@ -14,7 +14,6 @@ CONNECT = "connect/test_connect.py"
 ESSENTIALS = [
     f"{CONNECT}::test_it_is_connect",
     f"{CONNECT}::test_all_verbs",
-    f"{CONNECT}::test_a_temporary_view_holds_its_snapshot",
     f"{CONNECT}::test_several_statements_in_one_transaction",
 ]
 MORE = [

@@ -394,7 +394,7 @@ def test_no_row_is_lost_for_random_conditions(files: Files, wanted: list[str]) -
 def test_no_row_is_lost_where_session_and_jvm_are_in_different_zones(files: Files) -> None:
     before = files.facts.session_time_zone
     try:
-        for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):
+        for zone in sample(("Pacific/Kiritimati", "Pacific/Pago_Pago"), 1):
             files.spark.conf.set("spark.sql.session.timeZone", zone)
             without_loss(
                 files,

@@ -29,7 +29,7 @@ _OTHER_CASE = "another case of the same test stays"
 _OTHER_GOLDEN = "tables of the same engine with the same kinds of files stay"
 _DEATHS = "deaths in INSERT stay; crash/test_crash.py lets other statements and compactions die"
 _LAYOUTS = "the layout with partitions and buckets stays"
-_FEED = "the feed that replays to the table over restarts and compactions stays"
+_FEED = "random histories replay the change feed; queries that are stopped and started again stay"
 _CHANGES = "changes of statements and across compactions stay, and stream_source replays a feed"
 _PLANS = "speed only; the rows are compared by other tests"
 _SCRIPT = "the SQL scripts have the statements"
@@ -63,12 +63,16 @@ EXHAUSTIVE = {
     "spark/test_beside_trino.py::test_an_unbucketed_table_can_be_kept_in_one_bucket[True]": _OTHER_CASE,
     "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[3]": _OTHER_CASE,
     "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[4]": _OTHER_CASE,
+    "spark/test_beside_trino.py::test_files_are_loaded": "LOAD DATA into full ACID stays",
+    "spark/test_beside_trino.py::test_two_clauses": "statements of one transaction at this level stay",
     "spark/test_changes.py::test_a_write_id_that_commits_late": _FEED,
     "spark/test_changes.py::test_an_overwrite": _CHANGES,
     "spark/test_changes.py::test_history_ends": _CHANGES,
     "spark/test_check.py::test_rows_in_the_wrong_bucket": "each spoilt partition has its finding, and stays",
+    "spark/test_codecs.py::test_the_session_says": "sizes only; the codecs stay",
     "spark/test_compaction.py::test_files_have_the_names_that_hive_gives_them[hive-4.0.1": _OTHER_CASE,
     "spark/test_compaction.py::test_insert_only_tables[PARQUET]": _OTHER_CASE,
+    "spark/test_compaction_balance.py::test_delete_events_that_are_not_applied_fail_the_compaction[1]": _OTHER_CASE,
     "spark/test_compaction_balance.py::test_staged_files_that_are_lost_fail_the_compaction[False": _OTHER_CASE,
     **{
         f"spark/test_compaction.py::test_{name}": "compactions that keep rows, ids and open transactions stay"
@@ -84,16 +88,17 @@ EXHAUSTIVE = {
     **{
         f"{_GOLDEN}[{name}]": _OTHER_GOLDEN
         for name in (
-            "hive-3.1.3/insert_only_orc", "hive-3.1.3/iow", "hive-3.1.3/load_data", "hive-3.1.3/merge",
+            "hive-3.1.3/insert_only_orc", "hive-3.1.3/insert_only_textfile", "hive-4.0.1/multi_insert", "trino-476/repeat",
+            "hive-3.1.3/iow", "hive-3.1.3/load_data", "hive-3.1.3/merge",
             "hive-3.1.3/part_bucketed", "hive-4.0.1/all_types", "hive-4.0.1/bucketed", "hive-4.0.1/crud",
             "hive-4.0.1/iow", "hive-4.0.1/minor_major", "trino-476/aborted", "trino-476/bucket",
             "trino-476/crud", "trino-476/part_ctas", "trino-476/types",
         )
     },
     "spark/test_constraints.py::test_rows_that_are_not_written": _SCRIPT,
+    "spark/test_data_source.py::test_a_view_in_sql": "the same options of a DataFrame stay",
     "spark/test_data_source.py::test_after_a_reset": "the source as it is registered stays",
     "spark/test_data_source.py::test_overwriting_a_table_without": "overwritten partitions stay",
-    "spark/test_data_source.py::test_what_would_read_or_write_other_rows": "spark/test_bad_input.py refuses wrong calls",
     "spark/test_evolution.py::test_columns_are_matched_by_position": "columns matched by name stay",
     "spark/test_hwc.py::test_a_job_written": "its statements are those of `acid.sql`",
     "spark/test_layouts.py::test_compaction_leaves_a_clock_time_that_the_session_skips[insert_only": _OTHER_CASE,
@@ -102,7 +107,10 @@ EXHAUSTIVE = {
     "spark/test_layouts.py::test_partitions_of_odd_types": "spark/test_odd_names.py has odd values of partitions",
     **{
         f"spark/test_lease.py::test_{name}": _LEASES
-        for name in ("cached_frame", "join_keeps", "union_of", "view_over_a_view")
+        for name in (
+            "asking_costs", "cached_frame", "client_watch_follows", "frame_without", "join_keeps", "the_end_of",
+            "union_of", "view_over_a_view",
+        )
     },
     "spark/test_load_and_convert.py::test_a_plain_table_becomes_insert_only": "the conversion to full ACID stays",
     "spark/test_load_and_convert.py::test_load_elsewhere": "LOAD DATA into full ACID stays",
@@ -124,12 +132,17 @@ EXHAUSTIVE = {
     },
     "spark/test_overwritten_files.py": "space only; other tests of the cleaner stay",
     "spark/test_partition_lookup.py::test_originals_of_several_partitions[1000": _OTHER_CASE,
+    "spark/test_partition_lookup.py::test_originals_of_several_partitions[3-T": _OTHER_CASE,
+    **{
+        f"spark/test_native_names.py::test_{name}": "views and databases of the other catalog stay"
+        for name in ("hidden_columns", "names_stand", "tables_of")
+    },
     **{
         f"spark/test_native.py::test_{name}": "tests/sql runs scripts by this interface"
         for name in ("databases_are", "errors_are", "explain", "one_current", "sessions_that", "variables")
     },
     "spark/test_past_in_sql.py::test_names_and_places[acid]": "the other SQL interface stays",
-    "spark/test_past_in_sql.py::test_the_past_of_a_table[native]": "the other SQL interface stays",
+    "spark/test_past_in_sql.py::test_the_past_of_a_table": "the script past.test stays",
     **{
         f"spark/test_plans.py::test_{name}": _PLANS
         for name in (
@@ -156,13 +169,14 @@ EXHAUSTIVE = {
     "spark/test_stream_sink.py::test_what_is_refused": "spark/test_data_source.py refuses the same of a batch",
     "spark/test_stream_source.py::test_insert_only_tables": _FEED,
     "spark/test_stream_source.py::test_inserts_only": _FEED,
-    "spark/test_stream_source.py::test_updates_are": _FEED,
+    "spark/test_stream_source.py::test_changes_replay": _FEED,
     "spark/test_stream_writer.py::test_a_feed_that_changes": "changes by key and replays stay",
     **{
         f"spark/test_stream_writer.py::test_changes_by_key_are_those_of_a_model[{name}": _OTHER_CASE
         for name in ("plain", "bucketed", "key is")
     },
     "spark/test_streaming.py::test_streamed_rows_are_read_while": "unit/streaming reads open batches without Spark",
+    "spark/test_time_travel.py::test_a_moment_is_made_of_the_commits_up_to_it[only": _OTHER_CASE,
     "spark/test_views.py::test_in_python": "the script views.test stays",
     "unit/streaming/test_killed.py::test_a_killed_writer_leaves_what_it_committed[50-3": _OTHER_CASE,
 }  # fmt: skip
@@ -172,6 +186,9 @@ _OF_MANY = "the cases differ in one value each"
 
 # Prefixes of test ids, how many of its cases are for one that `make test` keeps, and why that is enough.
 SAMPLED = {
+    "hostile/test_orc_tails.py::test_damaged_tails_are_read_or_refused": (4, _OF_MANY),
+    "hostile/test_sql_text.py::test_huge_statements": (3, _OF_MANY),
+    "spark/test_random_directories.py::test_both_readers": (2, "the directories are random"),
     "contract/test_mariadb.py::TestMariadb::": (
         3,
         "the contract stays whole on PostgreSQL, SQLite and in memory",
