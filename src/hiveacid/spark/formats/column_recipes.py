@@ -33,7 +33,7 @@ def fields(recipe: Recipe, path: str) -> T.StructType:
     if recipe.positional is None:
         asked = [(source.name, source.type) for source in recipe.columns if source.name is not None]
     else:
-        asked = [(f"c{place}", kind) for place, kind in enumerate(recipe.positional)]
+        asked = [(f"c{index}", kind) for index, kind in enumerate(recipe.positional)]
     try:
         return T.StructType([T.StructField(name, spark_type(kind)) for name, kind in asked])
     except UnsupportedFeatureError as error:

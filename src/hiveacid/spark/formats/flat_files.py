@@ -85,12 +85,12 @@ def read(
     if kind is FileKind.AVRO:
         reader = reader.schema(avro.read_schema(table))
         rows = avro.with_avro_source(facts, lambda: analyse(facts, reader.format("avro").load(list(files))))
-        return selected(rows, _values(facts, table, [column.name for column in table.columns]))
+        return selected(rows, _values(facts, table))
     if kind is FileKind.ORC:
         return _read_orc(facts, table, files, reader, recipe or plain_recipe(table.columns))
     types = [T.StructField(c.name, column_type(c)) for c in table.columns]
-    found = reader.schema(T.StructType(types)).options(**_CALENDAR).parquet(*files)
-    return selected(found, _values(facts, table, [column.name for column in table.columns]))
+    rows = reader.schema(T.StructType(types)).options(**_CALENDAR).parquet(*files)
+    return selected(rows, _values(facts, table))
 
 
 def _read_orc(
@@ -99,15 +99,15 @@ def _read_orc(
     wanted = recipes.fields(recipe, files[0])
     if not wanted.fields:  # a reader without any requested column returns no rows
         wanted = wanted.add("__hiveacid_absent", T.IntegerType())
-    found = reader.schema(wanted).options(**recipes.options(recipe)).format(recipes.ORC).load(list(files))
-    return selected(found, recipes.values(facts, recipe, table.columns, "", files[0]))
+    rows = reader.schema(wanted).options(**recipes.options(recipe)).format(recipes.ORC).load(list(files))
+    return selected(rows, recipes.values(facts, recipe, table.columns, "", files[0]))
 
 
-def _values(facts: SparkFacts, table: TableDefinition, names: Sequence[str]) -> list[Expression]:
+def _values(facts: SparkFacts, table: TableDefinition) -> list[Expression]:
     facts = replace(facts, by_driver=True)
-    found = [cast(quote_name(name), column_type(c)) for name, c in zip(names, table.columns, strict=True)]
     return [
-        named(from_file(facts, value, c.type), c.name) for value, c in zip(found, table.columns, strict=True)
+        named(from_file(facts, cast(quote_name(c.name), column_type(c)), c.type), c.name)
+        for c in table.columns
     ]
 
 

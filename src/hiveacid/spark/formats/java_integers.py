@@ -66,8 +66,8 @@ def _reverse_bytes(value: SparkColumn, size: int, byte: SparkColumn) -> SparkCol
 
 def hash_bytes_v1(data: SparkColumn) -> SparkColumn:
     """Return ``31 * code + byte`` folded over all (signed) bytes, from 0."""
-    places = F.filter(F.sequence(F.lit(0), F.octet_length(data)), lambda place: place > 0)
-    return F.aggregate(places, F.lit(0), lambda code, place: combine_hashes(code, _signed_byte(data, place)))
+    indexes = F.filter(F.sequence(F.lit(0), F.octet_length(data)), lambda index: index > 0)
+    return F.aggregate(indexes, F.lit(0), lambda code, index: combine_hashes(code, _signed_byte(data, index)))
 
 
 def murmur_bytes(data: SparkColumn) -> SparkColumn:
@@ -80,9 +80,9 @@ def murmur_bytes(data: SparkColumn) -> SparkColumn:
     return F.call_function("transform", F.array(data), F.expr(f"d -> {_murmur('d')}")).getItem(0)
 
 
-def _signed_byte(data: SparkColumn, place: SparkColumn) -> SparkColumn:
+def _signed_byte(data: SparkColumn, index: SparkColumn) -> SparkColumn:
     """Return a byte (counted from 1) as a number from -128 to 127; 0 after the end."""
-    digits = F.conv(F.hex(data.substr(place, F.lit(1))), 16, 10)
+    digits = F.conv(F.hex(data.substr(index, F.lit(1))), 16, 10)
     return F.coalesce(digits.cast("int"), F.lit(0)).bitwiseXOR(F.lit(0x80)) - F.lit(0x80)
 
 
@@ -125,9 +125,9 @@ def _murmur(data: str) -> str:
     size = f"octet_length({data})"
     whole = f"({size} - {size} % 4)"
 
-    def byte(place: int) -> str:
-        one = f"conv(hex(substr({data}, {whole} + {place}, 1)), 16, 10)"
-        return f"((coalesce(CAST({one} AS INT), 0) ^ 128) - 128)"
+    def byte(index: int) -> str:
+        digits = f"conv(hex(substr({data}, {whole} + {index}, 1)), 16, 10)"
+        return f"((coalesce(CAST({digits} AS INT), 0) ^ 128) - 128)"
 
     state = f"({_unmix(f'hash({_SEED}, substr({data}, 1, {whole}))')} ^ {whole})"
     word = f"({byte(1)} ^ shiftleft({byte(2)}, 8) ^ shiftleft({byte(3)}, 16))"

@@ -16,21 +16,17 @@ if TYPE_CHECKING:
     from hiveacid.core.model import Column
 
 
-def by_field_name(value: SparkColumn, have: T.DataType, want: HiveType) -> tuple[SparkColumn, T.DataType]:
-    """Return a value and its type with struct fields in the column's order, at any depth.
+def assignment_cast(value: SparkColumn, have: T.DataType, column: Column) -> SparkColumn:
+    """Return a value cast to a column's type (`store_cast`), with struct fields matched by name at any depth.
 
     Fields are matched by name only if both structs have the same names. Other structs (``struct(1, 2)`` has ``col1,
     col2``) are matched by position.
     """
-    ordered = _reordered_type(have, want)
-    return (value, have) if ordered == have else (_reordered_value(value, have, want), ordered)
-
-
-def assignment_cast(value: SparkColumn, have: T.DataType, column: Column) -> SparkColumn:
-    """Return a value cast to a column's type (`store_cast`), with struct fields matched by name."""
     want = parse_type(column.type)
-    value, have = by_field_name(value, have, want)
-    return store_cast(value, have, want, column.name)
+    ordered = _reordered_type(have, want)
+    if ordered != have:
+        value = _reordered_value(value, have, want)
+    return store_cast(value, ordered, want, column.name)
 
 
 def _field_pairs(have: T.StructType, want: Struct) -> list[tuple[T.StructField, HiveType]]:

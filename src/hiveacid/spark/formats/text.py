@@ -90,22 +90,22 @@ def text_layout(table: TableDefinition) -> TextLayout:
     Raises UnsupportedFeatureError for unsupported properties that change the meaning of a line (encodings, header lines,
     timestamp formats), and for types with more nesting levels than separators.
     """
-    found = {key.lower(): value for key, value in (*table.properties, *table.storage.serde_properties)}
-    _refuse_unknown(table, found)
+    properties = {key.lower(): value for key, value in (*table.properties, *table.storage.serde_properties)}
+    _refuse_unknown(table, properties)
     separators = [
         _delimiter(
-            found.get(FIELD_DELIMITER.name, found.get(SERIALIZATION_FORMAT.name)),
+            properties.get(FIELD_DELIMITER.name, properties.get(SERIALIZATION_FORMAT.name)),
             "\x01",
         ),
         _delimiter(
-            found.get(COLLECTION_DELIMITER.name, found.get(COLLECTION_DELIMITER_HIVE2.name)),
+            properties.get(COLLECTION_DELIMITER.name, properties.get(COLLECTION_DELIMITER_HIVE2.name)),
             "\x02",
         ),
-        _delimiter(found.get(MAP_KEY_DELIMITER.name), "\x03"),
+        _delimiter(properties.get(MAP_KEY_DELIMITER.name), "\x03"),
         *map(chr, _MORE),
     ]
-    count = _EXTENDED if found.get(NESTING_LEVELS.name, "").lower() == "true" else _LEVELS
-    if found.get(MORE_NESTING_LEVELS.name, "").lower() == "true":
+    count = _EXTENDED if properties.get(NESTING_LEVELS.name, "").lower() == "true" else _LEVELS
+    if properties.get(MORE_NESTING_LEVELS.name, "").lower() == "true":
         count = len(separators)
     needed = max(_depth(parse_type(column.type), 1) for column in table.columns)
     if needed > count:
@@ -113,22 +113,22 @@ def text_layout(table: TableDefinition) -> TextLayout:
             f"table {table.name}: its types are nested {needed - 1} levels deep, LazySimpleSerDe separates "
             f"{count - 1} (SerDe property {NESTING_LEVELS.name} gives more)"
         )
-    used = count if ESCAPE_DELIMITER.name in found else needed
+    used = count if ESCAPE_DELIMITER.name in properties else needed
     return TextLayout(
         tuple(separators[:used]),
-        _delimiter(found[ESCAPE_DELIMITER.name], "\\") if ESCAPE_DELIMITER.name in found else None,
-        found.get(NULL_FORMAT.name, "\\N").encode().decode(BYTES),
-        found.get(LAST_COLUMN_TAKES_REST.name, "").lower() == "true",
+        _delimiter(properties[ESCAPE_DELIMITER.name], "\\") if ESCAPE_DELIMITER.name in properties else None,
+        properties.get(NULL_FORMAT.name, "\\N").encode().decode(BYTES),
+        properties.get(LAST_COLUMN_TAKES_REST.name, "").lower() == "true",
     )
 
 
-def _refuse_unknown(table: TableDefinition, found: dict[str, str]) -> None:
-    refused = [what for key, what in _REFUSED.items() if found.get(key)]
-    if found.get(ENCODING.name, "utf-8").lower() not in ("utf-8", "utf8"):
-        refused.append(f"encoding {found[ENCODING.name]}")
-    if found.get(LINE_DELIMITER.name, "\n") not in ("\n", "10"):
+def _refuse_unknown(table: TableDefinition, properties: dict[str, str]) -> None:
+    refused = [what for key, what in _REFUSED.items() if properties.get(key)]
+    if properties.get(ENCODING.name, "utf-8").lower() not in ("utf-8", "utf8"):
+        refused.append(f"encoding {properties[ENCODING.name]}")
+    if properties.get(LINE_DELIMITER.name, "\n") not in ("\n", "10"):
         refused.append("its own line delimiter")
-    if any(found.get(key.name, "0").strip() not in ("0", "") for key in _SKIPPED):
+    if any(properties.get(key.name, "0").strip() not in ("0", "") for key in _SKIPPED):
         refused.append("header or footer lines")
     if refused:
         raise UnsupportedFeatureError(f"text table {table.name} has {', '.join(refused)}: not supported")
@@ -247,11 +247,11 @@ class _Parser:
             )
 
         def first_of_each(entries: SparkColumn) -> SparkColumn:
-            keys = F.transform(entries, lambda one: one.getField("key"))
+            keys = F.transform(entries, lambda pair: pair.getField("key"))
 
-            def is_first(one: SparkColumn, place: SparkColumn) -> SparkColumn:
-                key = one.getField("key")
-                before = F.slice(keys, F.lit(1), place)
+            def is_first(pair: SparkColumn, index: SparkColumn) -> SparkColumn:
+                key = pair.getField("key")
+                before = F.slice(keys, F.lit(1), index)
                 return key.isNotNull() & ~F.exists(before, lambda other: other.eqNullSafe(key))
 
             return F.filter(entries, is_first)
@@ -347,11 +347,11 @@ class _Writer:
             case Map(key=key, value=item):
                 between = F.lit(separators[level + 1])
 
-                def entry(one: SparkColumn) -> SparkColumn:
+                def entry(pair: SparkColumn) -> SparkColumn:
                     return F.concat(
-                        self.value(one.getField("key"), key, level + 2, column),
+                        self.value(pair.getField("key"), key, level + 2, column),
                         between,
-                        self.value(one.getField("value"), item, level + 2, column),
+                        self.value(pair.getField("value"), item, level + 2, column),
                     )
 
                 return F.array_join(F.transform(F.map_entries(value), entry), separators[level])

@@ -52,12 +52,12 @@ def conjuncts(
     with explain_errors():
         pieces = _split_condition(parser_of(facts), where, patterns.PLAN_EXPRESSION())
         trees = _analyse(facts, schema, [piece.text for piece in pieces], alias) if pieces else []
-    known = []
+    usable = []
     for piece in pieces:
-        mine, trees = trees[: piece.leaves], trees[piece.leaves :]
-        if all(t.deterministic() and not t.containsPattern(patterns.CURRENT_LIKE()) for t in mine):
-            known.append(_conjunct(schema, piece.text, mine))
-    return known
+        own_trees, trees = trees[: piece.leaves], trees[piece.leaves :]
+        if all(t.deterministic() and not t.containsPattern(patterns.CURRENT_LIKE()) for t in own_trees):
+            usable.append(_conjunct(schema, piece.text, own_trees))
+    return usable
 
 
 _COMPARISON_KEYWORDS = frozenset(
@@ -114,9 +114,9 @@ def _split_condition(parser: Any, where: str, subquery: Any) -> list[_ConjunctTe
         parsed = [_split_tree(parser.parseExpression(text)) for text in texts] if len(texts) > 1 else [whole]
     except ParseException:  # cut at an AND that is a name
         parsed = []
-    ours = [leaf for leaves in parsed for leaf in leaves]
-    if len(ours) != len(whole) or not all(
-        _equal_trees(a, b, subquery) for a, b in zip(ours, whole, strict=True)
+    leaves_of_texts = [leaf for leaves in parsed for leaf in leaves]
+    if len(leaves_of_texts) != len(whole) or not all(
+        _equal_trees(a, b, subquery) for a, b in zip(leaves_of_texts, whole, strict=True)
     ):
         texts, parsed = [where], [whole]
     pairs = zip(texts, parsed, strict=True)
@@ -127,9 +127,9 @@ def _split_condition(parser: Any, where: str, subquery: Any) -> list[_ConjunctTe
     ]
 
 
-def _equal_trees(ours: Any, theirs: Any, subquery: Any) -> bool:
+def _equal_trees(tree: Any, other: Any, subquery: Any) -> bool:
     # Two readings of one subquery differ by their ids.
-    return bool(ours.equals(theirs)) or (ours.containsPattern(subquery) and theirs.containsPattern(subquery))
+    return bool(tree.equals(other)) or (tree.containsPattern(subquery) and other.containsPattern(subquery))
 
 
 def _split_tree(tree: Any) -> list[Any]:

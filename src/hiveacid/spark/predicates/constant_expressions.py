@@ -25,14 +25,14 @@ def epoch_millis(facts: SparkFacts, when: date | str) -> int:
     if isinstance(when, datetime) and when.tzinfo is not None:
         return (when - _EPOCH) // timedelta(milliseconds=1)
     text = str(when) if isinstance(when, date) else when
-    found = None
+    millis = None
     if not isinstance(text, str):
         raise ConfigError(f"{when!r} is not a timestamp: write '2026-01-31 12:00:00' or a datetime")
     if not {"'", "\\", "$"} & set(text):  # nothing that ends the literal, or that Spark would replace
-        found = evaluate_millis(facts, f"'{text}'")
-    if found is None:
+        millis = evaluate_millis(facts, f"'{text}'")
+    if millis is None:
         raise ConfigError(f"{text!r} is not a timestamp: write '2026-01-31 12:00:00' or a datetime")
-    return found
+    return millis
 
 
 def evaluate_millis(facts: SparkFacts, expression: str) -> int | None:

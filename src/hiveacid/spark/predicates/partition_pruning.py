@@ -44,8 +44,8 @@ def prune_partitions(
     """
     names = {column.name for column in table.partition_columns}
     schema = visible_columns(table)
-    known = conjuncts(facts, schema, where, alias=alias or table.name.name)
-    usable = [c for c in known if c.columns and c.columns <= names]
+    conditions = conjuncts(facts, schema, where, alias=alias or table.name.name)
+    usable = [c for c in conditions if c.columns and c.columns <= names]
     if not usable or not partitions:
         return tuple(partitions)
     kept = _prune_in_python(table, partitions, usable)
@@ -62,17 +62,17 @@ def _prune_in_spark(
     alias: str,
 ) -> list[int] | None:
     columns = table.partition_columns
-    fields = [T.StructField(f"v{place}", T.StringType()) for place in range(len(columns))]
+    fields = [T.StructField(f"v{index}", T.StringType()) for index in range(len(columns))]
     rows = [(index, *_partition_texts(partition)) for index, partition in enumerate(partitions)]
     frame = facts.spark.createDataFrame(rows, T.StructType([T.StructField(_INDEX, T.IntegerType()), *fields]))
-    typed = [_typed_value(F.col(f"v{place}"), column) for place, column in enumerate(columns)]
+    typed = [_typed_value(F.col(f"v{position}"), column) for position, column in enumerate(columns)]
     # The line break ends a trailing comment.
     condition = " AND ".join(f"({conjunct.text}\n)" for conjunct in usable)
     try:
-        found = frame.select(_INDEX, *typed).alias(alias).where(condition).select(_INDEX).collect()
+        matches = frame.select(_INDEX, *typed).alias(alias).where(condition).select(_INDEX).collect()
     except (Py4JError, PySparkException):
         return None
-    return sorted(row[0] for row in found)
+    return sorted(row[0] for row in matches)
 
 
 def _partition_texts(partition: Partition) -> list[str | None]:
@@ -103,12 +103,12 @@ def _prune_in_python(
         if conjunct.comparison is None:
             return None
         comparison = conjunct.comparison
-        place = next(i for i, c in enumerate(table.partition_columns) if c.name == comparison.column)
-        test = _matcher(comparison, table.partition_columns[place].type)
+        position = next(i for i, c in enumerate(table.partition_columns) if c.name == comparison.column)
+        test = _matcher(comparison, table.partition_columns[position].type)
         if test is None:
             return None
         try:
-            kept = [index for index in kept if test(partitions[index].values[place])]
+            kept = [index for index in kept if test(partitions[index].values[position])]
         except _AmbiguousText:
             return None
     return list(kept)

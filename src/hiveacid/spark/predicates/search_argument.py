@@ -72,8 +72,10 @@ def search_argument(
     if not facts.classic or table.kind is not TableKind.FULL_ACID:
         return SearchArgument(facts, table)
     types = {column.name: column.type for column in table.columns}
-    known = conjuncts(facts, visible_columns(table), where, alias=alias or table.name.name)
-    comparisons = [c.comparison for c in known if c.comparison is not None and c.comparison.column in types]
+    conditions = conjuncts(facts, visible_columns(table), where, alias=alias or table.name.name)
+    comparisons = [
+        c.comparison for c in conditions if c.comparison is not None and c.comparison.column in types
+    ]
     leaves = [leaf for c in comparisons if (leaf := predicate_leaf(c, types[c.column])) is not None]
     return SearchArgument(facts, table, tuple(leaves))
 

@@ -149,8 +149,10 @@ def _read_group(
         partition_key.append(named(partition.number, PARTITION_KEY.number))
     file_key: list[Expression] = [f"{_path_tail(table, group)} AS __hiveacid_tail"]
     if row_facts is not None:
-        index = [] if len(group.files) == 1 else [_file_index(facts, table, group, frame)]
-        file_key = [named(column, "__hiveacid_nth") for column in index]
+        file_key = []
+        if len(group.files) > 1:
+            indexes = index_by_spark_path(facts, table, group, frame)
+            file_key = [named(map_lookup(facts, indexes, F.col(FILE_PATH), "int"), "__hiveacid_nth")]
     rows = selected(
         frame,
         [
@@ -166,10 +168,6 @@ def _read_group(
     count = len(table.columns) + len(table.partition_columns)
     rows = rows.toDF(*map(original_column, range(count)), *rows.columns[count:])
     return rows if row_facts is None else _add_row_facts(facts, rows, row_facts)
-
-
-def _file_index(facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame) -> Column:
-    return map_lookup(facts, index_by_spark_path(facts, table, group, frame), F.col(FILE_PATH), "int")
 
 
 def _add_row_facts(facts: SparkFacts, rows: DataFrame, row_facts: _RowFacts) -> DataFrame:

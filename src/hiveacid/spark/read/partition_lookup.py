@@ -120,26 +120,18 @@ def partition_lookup(
         return PartitionLookup(facts, table, group, lambda value, kind: F.lit(value(own)).cast(kind))
     if not table.partition_columns or not can_look_up(facts, group):
         return PartitionLookup(facts, table, group, None)
-    locations: list[
-        tuple[str, Location]
-    ] = []  # filled by the first lookup: asking Spark for its files costs time
+    # Filled by the first lookup: asking Spark for its files costs time.
+    locations: dict[str, Location] = {}
 
     def by_path(value: LocationValue, kind: str) -> Expression:
         if not locations:
-            locations.extend(_locations_by_path(facts, table, group, frame))
-        return map_lookup(
-            facts, {path: value(location) for path, location in locations}, F.col(FILE_PATH), kind
-        )
+            indexes = index_by_spark_path(facts, table, group, frame)
+            for path, index in indexes.items():
+                locations[path] = group.locations[group.numbers[index]]
+        values = {path: value(location) for path, location in locations.items()}
+        return map_lookup(facts, values, F.col(FILE_PATH), kind)
 
     return PartitionLookup(facts, table, group, by_path)
-
-
-def _locations_by_path(
-    facts: SparkFacts, table: TableDefinition, group: FileGroup, frame: DataFrame
-) -> list[tuple[str, Location]]:
-    """Return the path of each file, spelled as in ``_metadata``, with its location."""
-    indexes = index_by_spark_path(facts, table, group, frame)
-    return [(path, group.locations[group.numbers[index]]) for path, index in indexes.items()]
 
 
 def index_by_spark_path(

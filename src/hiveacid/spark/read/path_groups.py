@@ -135,14 +135,14 @@ def row_file_name(group: FileGroup) -> Expression:
 
 def decoded_path(path: str = FILE_PATH) -> str:
     """Return a path as it is on disk: ``_metadata`` has URIs, with ``%20`` for a blank."""
-    return _url_decode(path)
+    return f"url_decode(replace({path}, '+', '%2B'))"
 
 
 def partition_key_from_path(table: TableDefinition, group: FileGroup) -> str:
     """Return a row's `partition_key`, cut out of the path of its file."""
     count = len(table.partition_columns)
     name = f"substring_index({_last_components(group.depth + count)}, '/', {count})"
-    return _url_decode(name) if group.decode else name
+    return decoded_path(name) if group.decode else name
 
 
 def top_directory(group: FileGroup) -> str:
@@ -169,10 +169,6 @@ def partition_value_from_path(group: FileGroup, from_end: int) -> str:
     value = f"substr({segment}, instr({segment}, '=') + 1)"
     if group.decode:
         # once for the URI in which Spark names files, once for Hive's own escaping of directory names
-        value = _url_decode(_url_decode(value))
+        value = decoded_path(decoded_path(value))
     # not nullif, which Spark 4 evaluates in a projection below that needs all columns of the row
     return f"if({value} = '{DEFAULT_PARTITION}', NULL, {value})"
-
-
-def _url_decode(value: str) -> str:
-    return f"url_decode(replace({value}, '+', '%2B'))"

@@ -231,17 +231,17 @@ def count_misplaced_rows(
     def hashed(version: int) -> SparkColumn:
         return bucket_number(facts, columns, types, version, bucketing.count).bitwiseAND(MAX_BUCKET)
 
-    theirs = hashed(table.bucketing_version)
+    wanted = hashed(table.bucketing_version)
     try:
-        others = hashed(_BOTH_VERSIONS - table.bucketing_version)
+        other_version = hashed(_BOTH_VERSIONS - table.bucketing_version)
     except UnsupportedFeatureError:
-        others = theirs
+        other_version = wanted
     if ROW_ID in frame.columns:
         held = _decode_bucket(F.col(ROW_ID).getField("bucketid"))
     else:
         held = F.regexp_extract(FILE_NAME, r"/0*([0-9]+)_[^/]*$", 1).cast("int").bitwiseAND(MAX_BUCKET)
-    wrong = frame.where(theirs != held).groupBy(FILE_NAME)
-    counted = wrong.agg(F.count("*"), F.count_if(others == held))
+    wrong = frame.where(wanted != held).groupBy(FILE_NAME)
+    counted = wrong.agg(F.count("*"), F.count_if(other_version == held))
     return {row[0]: MisplacedRows(row[1], row[2]) for row in counted.collect()}
 
 

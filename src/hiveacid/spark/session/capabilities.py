@@ -32,8 +32,8 @@ def configure(builder: Any) -> Any:
     ORC reads stays unchanged if the builder sets it.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    said = getattr(builder, "_options", {})
-    faster = {key: value for key, value in _PERFORMANCE_SETTINGS.items() if key not in said}
+    given = getattr(builder, "_options", {})
+    faster = {key: value for key, value in _PERFORMANCE_SETTINGS.items() if key not in given}
     for key, value in (_SETTINGS | faster).items():
         builder = builder.config(key, value)
     return builder

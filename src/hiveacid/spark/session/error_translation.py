@@ -53,10 +53,10 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        known = translate(error)
-        if known is None:
+        translated = translate(error)
+        if translated is None:
             raise
-        raise known from error
+        raise translated from error
 
 
 def is_spark_error(error: BaseException) -> bool:
@@ -98,14 +98,14 @@ def translate(error: Exception) -> HiveAcidError | None:
         or "Malformed ORC" in text
         or "Encountered error while reading file" in text
     ):
-        found = _FILE.search(text)
-        path = found.group(1).rstrip(".") if found else None
+        match = _FILE.search(text)
+        path = match.group(1).rstrip(".") if match else None
         if "FILE_NOT_EXIST" in text or "FileNotFoundException" in text:
             return FormatError("a data file of the snapshot is gone (removed by hand?)", path=path)
         return BadFileError("a data file cannot be read: it is damaged or not what its name says", path=path)
     if "FileNotFoundException" in text:
-        found = _MISSING.search(text)
-        return FormatError("a data file of the snapshot is gone", path=found.group(1) if found else None)
+        match = _MISSING.search(text)
+        return FormatError("a data file of the snapshot is gone", path=match.group(1) if match else None)
     if any(sign in text for sign in _STORAGE_SIGNS):
         lines = (line.strip() for line in text.splitlines())
         return StorageError(

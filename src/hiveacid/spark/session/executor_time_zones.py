@@ -29,7 +29,7 @@ _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "UCT", "Etc/UCT", "Zulu", 
 class ExecutorTimeZones:
     """Known time zones of executors, by the set of executors that was asked."""
 
-    known: dict[str, str] = field(default_factory=dict)
+    by_executors: dict[str, str] = field(default_factory=dict)
     fixed: str | None = None  # of all executors that this Spark application can have
     alike: dict[tuple[str, str], bool] = field(default_factory=dict)  # pairs of names that were compared
 
@@ -46,18 +46,18 @@ class ExecutorTimeZones:
         if self.fixed is not None:
             return self.fixed
         executors = _executors(spark)
-        if executors not in self.known:
+        if executors not in self.by_executors:
             zone = require_single_zone(
-                _ask_executors(spark), driver, lambda one, other: self.are_alike(spark, one, other)
+                _ask_executors(spark), driver, lambda zone, other: self.are_alike(spark, zone, other)
             )
-            self.known[executors] = self.known[_executors(spark)] = zone
-        return self.known[executors]
+            self.by_executors[executors] = self.by_executors[_executors(spark)] = zone
+        return self.by_executors[executors]
 
-    def are_alike(self, spark: SparkSession, one: str, other: str) -> bool:
+    def are_alike(self, spark: SparkSession, zone: str, other: str) -> bool:
         """Tell whether two names mean zones with the same rules (``UTC`` and ``Etc/UTC``); ask the JVM once."""
-        if (one, other) not in self.alike:
-            self.alike[one, other] = one == other or _same_rules(spark, one, other)
-        return self.alike[one, other]
+        if (zone, other) not in self.alike:
+            self.alike[zone, other] = zone == other or _same_rules(spark, zone, other)
+        return self.alike[zone, other]
 
 
 def is_local_master(master: str) -> bool:
@@ -67,18 +67,18 @@ def is_local_master(master: str) -> bool:
 
 def named_zone(options: str) -> str | None:
     """Return the time zone in the options of a JVM; the last one counts."""
-    found = _OPTION.findall(options)
-    return str(found[-1]) if found else None
+    zones = _OPTION.findall(options)
+    return str(zones[-1]) if zones else None
 
 
 def require_single_zone(
-    found: Iterable[str], driver: str, alike: Callable[[str, str], bool] = operator.eq
+    names: Iterable[str], driver: str, alike: Callable[[str, str], bool] = operator.eq
 ) -> str:
     """Return the only zone. Raises ConfigError if there are several, as values would depend on the executor of a task.
 
     ``alike``: tells whether two names mean the same zone.
     """
-    zones = sorted(set(found))
+    zones = sorted(set(names))
     if not all(alike(zones[0], zone) for zone in zones):
         raise ConfigError(
             f"the executors have different time zones ({', '.join(zones)}), and ORC files keep times in the zone of "
@@ -87,11 +87,11 @@ def require_single_zone(
     return zones[0]
 
 
-def _same_rules(spark: SparkSession, one: str, other: str) -> bool:
+def _same_rules(spark: SparkSession, name: str, other: str) -> bool:
     if not hasattr(spark, "_jsparkSession"):  # SQL alone cannot compare rules
-        return {one, other} <= _UTC
+        return {name, other} <= _UTC
     zone: Any = spark._jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId  # type: ignore[union-attr] # noqa: SLF001
-    return bool(zone(one).getRules().equals(zone(other).getRules()))
+    return bool(zone(name).getRules().equals(zone(other).getRules()))
 
 
 def _executors(spark: SparkSession) -> str:

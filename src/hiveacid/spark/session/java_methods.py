@@ -46,21 +46,13 @@ def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
 def long_array(facts: SparkFacts, data: bytes) -> SparkColumn:
     """Return a literal array of little-endian longs, whose elements do not appear in printed plans."""
     jvm = _jvm(facts)
-    values = _gateway(facts).new_array(jvm.long, len(data) // 8)
-    _little_endian(facts, data).asLongBuffer().get(values)
-    return _array(facts, values, "bigint")
+    return _array(facts, jvm.long, len(data) // 8, _little_endian(facts, data).asLongBuffer(), "bigint")
 
 
 def int_array(facts: SparkFacts, data: bytes) -> SparkColumn:
     """Return a literal array of little-endian ints, as `long_array` does."""
     jvm = _jvm(facts)
-    values = _gateway(facts).new_array(jvm.int, len(data) // 4)
-    _little_endian(facts, data).asIntBuffer().get(values)
-    return _array(facts, values, "int")
-
-
-def _gateway(facts: SparkFacts) -> Any:
-    return facts.spark.sparkContext._gateway  # noqa: SLF001
+    return _array(facts, jvm.int, len(data) // 4, _little_endian(facts, data).asIntBuffer(), "int")
 
 
 def _little_endian(facts: SparkFacts, data: bytes) -> Any:
@@ -68,7 +60,10 @@ def _little_endian(facts: SparkFacts, data: bytes) -> Any:
     return nio.ByteBuffer.wrap(data).order(nio.ByteOrder.LITTLE_ENDIAN)
 
 
-def _array(facts: SparkFacts, values: Any, kind: str) -> SparkColumn:
+def _array(facts: SparkFacts, java_type: Any, length: int, data: Any, kind: str) -> SparkColumn:
+    gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
+    values = gateway.new_array(java_type, length)
+    data.get(values)
     catalyst = _jvm(facts).org.apache.spark.sql.catalyst.expressions
     without_null = _jvm(facts).org.apache.spark.sql.types.ArrayType(_type(facts, kind), False)  # noqa: FBT003
     array = catalyst.UnsafeArrayData.fromPrimitiveArray(values)
@@ -85,12 +80,12 @@ def map_lookup(
     jvm = _jvm(facts)
     sql, to_scala = jvm.org.apache.spark.sql.catalyst, jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
     pickled = pickle.dumps(dict(table), protocol=2)  # one call, where Py4J needs one for each entry
-    known = sql.CatalystTypeConverters.convertToCatalyst(
+    converted = sql.CatalystTypeConverters.convertToCatalyst(
         to_scala(jvm.net.razorvine.pickle.Unpickler().loads(pickled))
     )
-    found = sql.util.ArrayBasedMapData.toScalaMap(known)
+    entries = sql.util.ArrayBasedMapData.toScalaMap(converted)
     # a function that refers to the table does not print it, and is compared by identity
-    function = found.orElse(to_scala(jvm.java.util.HashMap()))
+    function = entries.orElse(to_scala(jvm.java.util.HashMap()))
     literal = sql.expressions.Literal(function, _type(facts, "scala.Function1"))
     return _invoke(facts, "Invoke", [literal, "apply", _type(facts, result)], [key])
 

@@ -64,8 +64,8 @@ def _start(settings: Mapping[str, str], scratch: Path, log: Path) -> SparkSessio
     try:
         spark: SparkSession = builder.getOrCreate()
     except Exception as error:
-        said = log.read_text(errors="replace").splitlines()[-_LOG_LINES:] if log.exists() else []
-        raise ConfigError("\n".join(["Spark does not start: see hiveacid doctor", *said])) from error
+        lines = log.read_text(errors="replace").splitlines()[-_LOG_LINES:] if log.exists() else []
+        raise ConfigError("\n".join(["Spark does not start: see hiveacid doctor", *lines])) from error
     return spark
 
 
@@ -74,14 +74,14 @@ def _redirect_output(log: Path | None) -> Iterator[None]:
     """Redirect standard output and error of the processes that are started in the block."""
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
+    saved = os.dup(1), os.dup(2)
     target = os.dup(2) if log is None else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.dup2(target, 1)
         os.dup2(target, 2)
         yield
     finally:
-        for place, descriptor in enumerate(kept, start=1):
-            os.dup2(descriptor, place)
+        for number, descriptor in enumerate(saved, start=1):
+            os.dup2(descriptor, number)
             os.close(descriptor)
         os.close(target)

@@ -40,8 +40,9 @@ def can_narrow(plan: MergePlan) -> bool:
     """
     expressions = [plan.on]
     for clause in plan.clauses:
-        expressions += [one for one in (clause.condition, *(clause.values or {}).values()) if one is not None]
-    by_text = all(isinstance(one, str) for one in expressions)
+        given = (clause.condition, *(clause.values or {}).values())
+        expressions += [expression for expression in given if expression is not None]
+    by_text = all(isinstance(expression, str) for expression in expressions)
     return by_text and not any(clause.when is MatchKind.TARGET_ONLY for clause in plan.clauses)
 
 

@@ -106,10 +106,10 @@ def stage_runs(
 def _highest_write_id(tail: OrcTail) -> int:
     if not tail.number_of_rows:
         return 0
-    found = tail.column_statistics[1].maximum
-    if not isinstance(found, int):
+    write_id = tail.column_statistics[1].maximum
+    if not isinstance(write_id, int):
         raise BadFileError("a staged file has no highest write id", path=tail.path)
-    return found
+    return write_id
 
 
 def renumber_rows(
@@ -151,8 +151,8 @@ def _offset(rows: Mapping[int, int]) -> SparkColumn:
     offsets = [0]
     for part in range(max(rows, default=0)):
         offsets.append(offsets[-1] + rows.get(part, 0))
-    place = F.shiftright(F.col(_POSITION), _BITS).cast("int") + F.lit(1)
-    return F.element_at(F.array(*[F.lit(offset).cast("bigint") for offset in offsets]), place)
+    index = F.shiftright(F.col(_POSITION), _BITS).cast("int") + F.lit(1)
+    return F.element_at(F.array(*[F.lit(offset).cast("bigint") for offset in offsets]), index)
 
 
 def bucket_count(wanted: int | None, size: int, target: int) -> int:

@@ -54,20 +54,20 @@ def splice_by_bucket(fs: FileSystem, files: Sequence[StagedFile]) -> list[Staged
 
 
 def _order_by_bucket(parts: Sequence[_Part]) -> dict[int, list[_Part]] | None:
-    found: dict[int, list[tuple[KeyRun, _Part]]] = defaultdict(list)
+    by_bucket: dict[int, list[tuple[KeyRun, _Part]]] = defaultdict(list)
     for part in parts:
         if part.run is None or part.run.rows != part.tail.number_of_rows:
             return None
-        buckets = {bucket_of(one) for one in part.run.buckets}
+        buckets = {bucket_of(number) for number in part.run.buckets}
         bucket = buckets.pop()
         if bucket is None or buckets:
             return None
-        found[bucket].append((part.run, part))
-    for runs in found.values():
+        by_bucket[bucket].append((part.run, part))
+    for runs in by_bucket.values():
         runs.sort(key=lambda item: item[0].first)
         if any(before.last >= after.first for (before, _), (after, _) in pairwise(runs)):
             return None
-    return {bucket: [part for _, part in runs] for bucket, runs in found.items()}
+    return {bucket: [part for _, part in runs] for bucket, runs in by_bucket.items()}
 
 
 def _join(fs: FileSystem, bucket: int, parts: Sequence[_Part]) -> StagedFile:

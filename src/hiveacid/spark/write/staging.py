@@ -154,7 +154,6 @@ def stage_insert(
     *,
     dynamic: bool,
     small: bool,
-    kind: StagedKind = StagedKind.INSERTED,
 ) -> TaskReport:
     """Write new rows into ``directory`` and return what the tasks report.
 
@@ -178,7 +177,7 @@ def stage_insert(
     staged = [
         "0 AS operation",
         f"{write_id} AS originalTransaction",
-        f"{bucket_property(bucket, str(target.statements[kind]))} AS bucket",
+        f"{bucket_property(bucket, str(target.statements[StagedKind.INSERTED]))} AS bucket",
         f"{_NEXT_ROW_ID} AS rowId",
         f"{write_id} AS currentTransaction",
         "true AS row",
@@ -256,9 +255,7 @@ def stage_rows_with_ids(target: StagingTarget, frame: DataFrame, directory: str)
 
     ``frame``: user columns, ``ROW__ID`` and the current write id under ``CURRENT_WRITE_ID``.
     """
-    return _stage_keyed(
-        target, _rows_with_ids(target, frame), directory, operation=0, columns=len(target.table.columns)
-    )
+    return _stage_keyed(target, _rows_with_ids(target, frame), directory, operation=0)
 
 
 def stage_in_read_order(target: StagingTarget, frame: DataFrame, directory: str) -> TaskReport:
@@ -268,7 +265,7 @@ def stage_in_read_order(target: StagingTarget, frame: DataFrame, directory: str)
 
 def events_in_read_order(target: StagingTarget, frame: DataFrame) -> DataFrame:
     """Return the events that `stage_in_read_order` writes, without shuffle or sort."""
-    return _keyed_events(_rows_with_ids(target, frame), operation=0, columns=len(target.table.columns))
+    return _keyed_events(target, _rows_with_ids(target, frame), operation=0)
 
 
 def _rows_with_ids(target: StagingTarget, frame: DataFrame) -> DataFrame:
@@ -278,26 +275,18 @@ def _rows_with_ids(target: StagingTarget, frame: DataFrame) -> DataFrame:
 def stage_delete_events(target: StagingTarget, frame: DataFrame, directory: str) -> TaskReport:
     """Write delete events as they are (minor compaction). ``frame``: ``ROW__ID`` and ``CURRENT_WRITE_ID``."""
     values = [named(cast("NULL", column_type(c)), value_name(i)) for i, c in enumerate(target.table.columns)]
-    return _stage_keyed(
-        target,
-        selected(frame, [ROW_ID, CURRENT_WRITE_ID, *values]),
-        directory,
-        operation=2,
-        columns=len(values),
-    )
+    return _stage_keyed(target, selected(frame, [ROW_ID, CURRENT_WRITE_ID, *values]), directory, operation=2)
 
 
-def _stage_keyed(
-    target: StagingTarget, frame: DataFrame, directory: str, *, operation: int, columns: int
-) -> TaskReport:
+def _stage_keyed(target: StagingTarget, frame: DataFrame, directory: str, *, operation: int) -> TaskReport:
     keyed = frame.withColumn(BUCKET, F.expr(_decode_bucket(f"{ROW_ID}.bucketid"))).repartition(BUCKET)
     row_id = [f"{ROW_ID}.writeid", f"{ROW_ID}.bucketid", f"{ROW_ID}.rowid"]
     ordered = keyed.sortWithinPartitions(BUCKET, *row_id, F.col(CURRENT_WRITE_ID).desc())
-    events = _keyed_events(ordered, BUCKET, operation=operation, columns=columns)
+    events = _keyed_events(target, ordered, BUCKET, operation=operation)
     return target.write(events, directory, [BUCKET])
 
 
-def _keyed_events(frame: DataFrame, *keys: str, operation: int, columns: int) -> DataFrame:
+def _keyed_events(target: StagingTarget, frame: DataFrame, *keys: str, operation: int) -> DataFrame:
     return frame.selectExpr(
         f"{operation} AS operation",
         f"{ROW_ID}.writeid AS originalTransaction",
@@ -305,7 +294,7 @@ def _keyed_events(frame: DataFrame, *keys: str, operation: int, columns: int) ->
         f"{ROW_ID}.rowid AS rowId",
         f"{CURRENT_WRITE_ID} AS currentTransaction",
         f"CAST({'NULL' if operation else 'true'} AS BOOLEAN) AS row",
-        *[value_name(i) for i in range(columns)],
+        *[value_name(i) for i in range(len(target.table.columns))],
         *keys,
     )
 

@@ -43,9 +43,9 @@ def query_id(frame: DataFrame) -> str | None:
     return identifier
 
 
-def columns_to_add(frame: DataFrame, known: Sequence[str], besides: Sequence[str]) -> tuple[Column, ...]:
+def columns_to_add(frame: DataFrame, names: Sequence[str], besides: Sequence[str]) -> tuple[Column, ...]:
     """Return the frame's columns that a table lacks, with Hive's types. Raises UnsupportedFeatureError."""
-    passed_over = {*known, *besides}
+    passed_over = {*names, *besides}
     return tuple(
         Column(field.name.lower(), hive_type_name(field.dataType, field.name))
         for field in frame.schema.fields
@@ -64,12 +64,12 @@ def last_changes(
     """
     action: SparkColumn = F.lit(UPSERT)
     if change_type is not None:
-        said = F.lower(F.trim(F.col(quote_name(change_type)).cast("string")))
-        frame = frame.where(F.coalesce(~said.isin(*_IGNORED), F.lit(True)))  # noqa: FBT003
+        kind = F.lower(F.trim(F.col(quote_name(change_type)).cast("string")))
+        frame = frame.where(F.coalesce(~kind.isin(*_IGNORED), F.lit(True)))  # noqa: FBT003
         unknown = _error(
-            F.lit(f"{change_type} = "), F.coalesce(said, F.lit("NULL")), F.lit(" is no kind of change")
+            F.lit(f"{change_type} = "), F.coalesce(kind, F.lit("NULL")), F.lit(" is no kind of change")
         )
-        action = F.when(said.isin(*_UPSERTS), UPSERT).when(said.isin(*_DELETES), DELETE).otherwise(unknown)
+        action = F.when(kind.isin(*_UPSERTS), UPSERT).when(kind.isin(*_DELETES), DELETE).otherwise(unknown)
     columns = [F.col(quote_name(key)) for key in keys]
     window = Window.partitionBy(*columns)
     if sequence_by is None:
@@ -90,8 +90,8 @@ def last_changes(
 def split_changes(changes: DataFrame) -> DataFrame:
     """Return each change as a delete (`IS_DELETE`), and each upsert as an insert as well."""
     both = F.array(F.lit(True), F.lit(False))  # noqa: FBT003
-    going = F.array(F.lit(True))  # noqa: FBT003
-    return changes.withColumn(IS_DELETE, F.explode(F.when(F.col(OP) == UPSERT, both).otherwise(going)))
+    delete_only = F.array(F.lit(True))  # noqa: FBT003
+    return changes.withColumn(IS_DELETE, F.explode(F.when(F.col(OP) == UPSERT, both).otherwise(delete_only)))
 
 
 def _as_text(name: str) -> SparkColumn:
