@@ -43,8 +43,8 @@ def check_footer(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
     yield from _key_index(tail, file)
     version = tail.user_metadata.get(FORMAT_VERSION)
     if version != _VERSION:
-        said = "is missing" if version is None else f"is {version[:20]!r}"
-        yield file.finding(FindingKind.INSERT_METADATA, f"{FORMAT_VERSION} {said}")
+        text = "is missing" if version is None else f"is {version[:20]!r}"
+        yield file.finding(FindingKind.INSERT_METADATA, f"{FORMAT_VERSION} {text}")
 
 
 def event_facts_of_footer(tail: OrcTail) -> EventFacts:
@@ -75,9 +75,9 @@ def event_facts_of_footer(tail: OrcTail) -> EventFacts:
 
 
 def _span(tail: OrcTail, column: int) -> Span | None:
-    found = tail.column_statistics[column]
-    if isinstance(found.minimum, int) and isinstance(found.maximum, int):
-        return Span(found.minimum, found.maximum)
+    column_statistics = tail.column_statistics[column]
+    if isinstance(column_statistics.minimum, int) and isinstance(column_statistics.maximum, int):
+        return Span(column_statistics.minimum, column_statistics.maximum)
     return None
 
 
@@ -90,12 +90,12 @@ def _statistics(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
         yield file.finding(kind, f"{STATISTICS} is missing")
         return
     try:
-        found = parse_statistics(raw.decode("ascii", "replace"))
+        stated = parse_statistics(raw.decode("ascii", "replace"))
     except BadFileError as error:
         yield file.finding(kind, str(error))
         return
-    if found != wanted:
-        yield file.finding(kind, f"{STATISTICS} is {found.to_string()}, the file has {wanted.to_string()}")
+    if stated != wanted:
+        yield file.finding(kind, f"{STATISTICS} is {stated.to_string()}, the file has {wanted.to_string()}")
 
 
 def _key_index(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
@@ -103,22 +103,22 @@ def _key_index(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
     if raw is None:
         return
     try:
-        found = parse_key_index(raw.decode("ascii", "replace"))
-        exact = key_index(tail) if len(found) == len(tail.stripes) else None
+        stated = parse_key_index(raw.decode("ascii", "replace"))
+        exact = key_index(tail) if len(stated) == len(tail.stripes) else None
     except BadFileError as error:
         yield file.finding(FindingKind.INSERT_METADATA, str(error))
         return
-    if len(found) != len(tail.stripes):
-        message = f"{KEY_INDEX} has {len(found)} entries for {len(tail.stripes)} stripes"
+    if len(stated) != len(tail.stripes):
+        message = f"{KEY_INDEX} has {len(stated)} entries for {len(tail.stripes)} stripes"
         yield file.finding(FindingKind.INSERT_METADATA, message)
         return
     truth = _last_keys(tail) if exact is None else parse_key_index(exact)
-    too_low = [at for at, (said, last) in enumerate(zip(found, truth, strict=False)) if said < last]
+    too_low = [stripe for stripe, (key, last) in enumerate(zip(stated, truth, strict=False)) if key < last]
     if too_low and not file.is_delete:
-        said, last = found[too_low[0]], truth[too_low[0]]
-        message = f"{KEY_INDEX}: stripe {too_low[0]} ends at {_text(said)}, its rows go up to {_text(last)}"
+        key, last = stated[too_low[0]], truth[too_low[0]]
+        message = f"{KEY_INDEX}: stripe {too_low[0]} ends at {_text(key)}, its rows go up to {_text(last)}"
         yield file.finding(FindingKind.KEY_INDEX, message)
-    elif exact is not None and list(found) != list(truth):
+    elif exact is not None and list(stated) != list(truth):
         yield file.finding(
             FindingKind.INSERT_METADATA, f"{KEY_INDEX} is {raw[:80]!r}, the rows say {exact[:80]!r}"
         )

@@ -71,7 +71,7 @@ def _stripe_run(file: Any, number: int) -> KeyRun | None:
     )
     if not pc.all(ascending, min_count=0).as_py():
         return None
-    first, last = (tuple(column[place].as_py() for column in columns) for place in (0, rows - 1))
+    first, last = (tuple(column[row].as_py() for column in columns) for row in (0, rows - 1))
     return KeyRun(rows, first, last, frozenset(pc.unique(columns[1]).to_pylist()))
 
 

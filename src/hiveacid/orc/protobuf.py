@@ -150,25 +150,25 @@ class Message:
 
     def integers(self, number: int) -> tuple[int, ...]:
         """Return a repeated unsigned number, packed or not."""
-        found: list[int] = []
+        numbers: list[int] = []
         for of, _, value in self.fields:
             if of != number:
                 continue
             if isinstance(value, int):
-                found.append(value)
+                numbers.append(value)
                 continue
             at = 0
             while at < len(value):
-                if len(found) >= MAX_FIELDS:
+                if len(numbers) >= MAX_FIELDS:
                     raise WireError(f"a list has more than {MAX_FIELDS} numbers")
                 item, at = decode_varint(value, at)
-                found.append(item)
-        return tuple(found)
+                numbers.append(item)
+        return tuple(numbers)
 
     def double(self, number: int) -> float | None:
         """Return an IEEE double."""
-        found = next((v for n, w, v in reversed(self.fields) if n == number and w == EIGHT_BYTES), None)
-        return struct.unpack("<d", found)[0] if isinstance(found, bytes) else None
+        data = next((v for n, w, v in reversed(self.fields) if n == number and w == EIGHT_BYTES), None)
+        return struct.unpack("<d", data)[0] if isinstance(data, bytes) else None
 
 
 def _text(data: bytes) -> str:

@@ -23,15 +23,15 @@ def merge_statistics(parts: Sequence[bytes]) -> bytes:
     """Return the ``ColumnStatistics`` of a column from those of its parts. Raises WireError."""
     messages = [Message.parse(part) for part in parts]
     counts = [message.integer(_COUNT) for message in messages]
-    known = [count for count in counts if count is not None]
+    known_counts = [count for count in counts if count is not None]
     out = b""
-    if len(known) == len(messages):
-        out += encode_field(_COUNT, sum(known))
-        filled = [message for message, count in zip(messages, known, strict=True) if count]
+    if len(known_counts) == len(messages):
+        out += encode_field(_COUNT, sum(known_counts))
+        filled = [message for message, count in zip(messages, known_counts, strict=True) if count]
         for number, merge in _MERGES.items():
-            found = [message.message(number) for message in filled]
-            inner = [message for message in found if message is not None]
-            if inner and len(inner) == len(found):
+            messages_of_kind = [message.message(number) for message in filled]
+            inner = [message for message in messages_of_kind if message is not None]
+            if inner and len(inner) == len(messages_of_kind):
                 merged = merge(inner)
                 out += encode_field(number, merged) if merged else b""
     # an absent flag means unknown, so there may be nulls

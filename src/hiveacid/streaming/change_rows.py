@@ -177,9 +177,9 @@ def _repeat(value: int, rows: int) -> Any:
     return pa.repeat(pa.scalar(value, pa.int64()), rows)
 
 
-def _key_table(found: Any) -> tuple[Any, Any]:
+def _key_table(stripe: Any) -> tuple[Any, Any]:
     write_id, bucket, row_id, current = (
-        found.column(found.schema.get_field_index(name)).cast(pa.int64()) for name in (*_KEY, _CURRENT)
+        stripe.column(stripe.schema.get_field_index(name)).cast(pa.int64()) for name in (*_KEY, _CURRENT)
     )
     low = pc.and_(pc.greater_equal(bucket, 0), pc.less(bucket, _V1))
     translated = pc.bit_wise_or(pc.shift_left(pc.if_else(low, bucket, 0), 16), _V1)
@@ -227,15 +227,15 @@ def _classify_rows(file: FileChanges, keys: _Keys, events: Any) -> tuple[Any, An
     if file.after is None:
         return pc.and_(seen, pc.invert(gone)), none, ended
     new = pc.invert(are_valid(file.after, keys.write_ids))
-    told = pc.and_(seen, pc.invert(pc.and_(new, pc.equal(ended, keys.write_ids).fill_null(False))))  # noqa: FBT003
-    return pc.and_(told, new), pc.and_(told, gone) if file.tell_deletes else none, ended
+    visible = pc.and_(seen, pc.invert(pc.and_(new, pc.equal(ended, keys.write_ids).fill_null(False))))  # noqa: FBT003
+    return pc.and_(visible, new), pc.and_(visible, gone) if file.tell_deletes else none, ended
 
 
 @dataclass(frozen=True)
 class _Columns:
     """Mapping of the table's columns to a file: name (None if absent) and type in the file, column of the table."""
 
-    found: tuple[tuple[str | None, HiveType, Column], ...]
+    sources: tuple[tuple[str | None, HiveType, Column], ...]
 
     @classmethod
     def of(cls, file: FileChanges, tail: OrcTail) -> _Columns:
@@ -256,15 +256,15 @@ class _Columns:
             )
         wanted = recipe(table.columns, summary.schema, matching(table, file.level))
         places = {name.lower(): field for name, field in zip(names, fields, strict=True)}
-        found: list[tuple[str | None, HiveType, Column]] = []
+        sources: list[tuple[str | None, HiveType, Column]] = []
         for column, source in zip(table.columns, wanted.columns, strict=True):
             if source.problem is not None:
                 raise UnsupportedFeatureError(f"{file.path}: {source.problem}")
             field = _field(source.name, places, fields, positional=wanted.positional is not None)
             want = parse_type(column.type)
-            found.append((None, want, column) if field is None else (field.name, field.type, column))
+            sources.append((None, want, column) if field is None else (field.name, field.type, column))
             _require_readable(file.path, column, want if field is None else field.type)
-        return cls(tuple(found))
+        return cls(tuple(sources))
 
 
 def _field(
@@ -322,16 +322,16 @@ def _batches(
     deleted: Any,
     ended: Any,
 ) -> Iterator[Any]:
-    asked = [name for name, _, _ in columns.found if name is not None]
+    asked = [name for name, _, _ in columns.sources if name is not None]
     acid = file.write_id is None and file.raw is None
     whole = any("." in name for name in asked)
     wanted = (["row"] if whole else [f"row.{name}" for name in asked]) if acid else asked
-    found = reader.read_stripe(stripe, columns=None if whole and not acid else wanted) if asked else None
+    values = reader.read_stripe(stripe, columns=None if whole and not acid else wanted) if asked else None
     for mask, kind, write_ids in ((deleted, "delete", ended), (inserted, "insert", keys.write_ids)):
         places = pc.indices_nonzero(mask)
         for begin in range(0, len(places), _ROWS):
             at = places.slice(begin, _ROWS)
-            rows = None if found is None else found.take(at)
+            rows = None if values is None else values.take(at)
             yield _batch(file, columns, rows, kind, write_ids.take(at), acid=acid)
 
 
@@ -339,7 +339,7 @@ def _batch(file: FileChanges, columns: _Columns, rows: Any, kind: str, write_ids
     count = len(write_ids)
     names, arrays = [], []
     row = rows.column(rows.schema.get_field_index("row")) if acid and rows is not None else None
-    for name, have, column in columns.found:
+    for name, have, column in columns.sources:
         want = parse_type(column.type)
         if name is None:
             values = pa.nulls(count, arrow_type(want))
@@ -362,8 +362,8 @@ def _constant(column: Column, text: str | None, count: int) -> Any:
     of = arrow_type(want)
     if text is None:
         return pa.nulls(count, of)
-    one = to_stored_values(cast(pa.array([text], pa.string()), of), want)
-    return pa.repeat(one[0], count)
+    stored = to_stored_values(cast(pa.array([text], pa.string()), of), want)
+    return pa.repeat(stored[0], count)
 
 
 def _convert(path: str, column: Column, values: Any, have: HiveType, want: HiveType) -> Any:

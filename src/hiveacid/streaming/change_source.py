@@ -8,7 +8,7 @@ batch.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.changes import ChangedState, ChangeSpan, may_be_new, plan_span, prune_unaffected
 from hiveacid.core.snapshot.listing import DataFile
-from hiveacid.core.snapshot.originals import OriginalRows, number_originals
+from hiveacid.core.snapshot.originals import number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import (
     ConfigError,
@@ -154,9 +154,9 @@ class ChangeSource:
     def _limit_span(self, table: TableDefinition, span: ChangeSpan) -> ValidWriteIdList:
         begin, end = span.after, span.until
         new = [
-            one
-            for one in (*begin.open, *range(begin.high_watermark + 1, end.high_watermark + 1))
-            if span.is_new(one)
+            write_id
+            for write_id in (*begin.open, *range(begin.high_watermark + 1, end.high_watermark + 1))
+            if span.is_new(write_id)
         ]
         taken = new[: self.options.max_write_ids or len(new)]
         if self.options.max_bytes and taken:
@@ -165,14 +165,18 @@ class ChangeSource:
             return end
         top = max(int(begin.high_watermark), taken[-1])
         chosen = set(taken)
-        known = {*begin.aborted, *end.aborted}
+        aborted = {*begin.aborted, *end.aborted}
         later = range(begin.high_watermark + 1, top + 1)
-        waiting = [one for one in (*begin.open, *later) if one not in known and one not in chosen]
+        waiting = [
+            write_id
+            for write_id in (*begin.open, *later)
+            if write_id not in aborted and write_id not in chosen
+        ]
         return ValidWriteIdList(
             table.name,
             WriteId(top),
-            tuple(WriteId(one) for one in waiting),
-            tuple(one for one in known if one <= top),
+            tuple(WriteId(write_id) for write_id in waiting),
+            tuple(write_id for write_id in aborted if write_id <= top),
         )
 
     def _count_within_bytes(self, table: TableDefinition, write_ids: Sequence[int], limit: int) -> int:
@@ -189,8 +193,8 @@ class ChangeSource:
                 if low in sizes:
                     sizes[low] += entry.size
         total = 0
-        for count, one in enumerate(write_ids):
-            total += sizes[one]
+        for count, write_id in enumerate(write_ids):
+            total += sizes[write_id]
             if count and total > limit:
                 return count
         return len(write_ids)
@@ -198,7 +202,7 @@ class ChangeSource:
     def _roots(self, table: TableDefinition) -> list[str]:
         if not table.partition_columns:
             return [table.location]
-        return [one.location for one in self.store.list_partitions(table.name)]
+        return [partition.location for partition in self.store.list_partitions(table.name)]
 
     def files(self, start: Offset, end: Offset) -> list[FileChanges]:
         """Return the files with the changes between two offsets, and keep the cleaner from deleting them.
@@ -261,54 +265,52 @@ class ChangeSource:
         require_change_history(require_table(self.store, table.name), span)
         options = self.options
         if not (options.changes or options.ignore_changes):
-            _require_inserts(table, [(one.location, one.changes) for one in changed])
-        found: list[FileChanges] = []
-        for one in [self._without_unaffected(some, span) for some in changed]:
+            _require_inserts(table, [(entry.location, entry.changes) for entry in changed])
+        files: list[FileChanges] = []
+        for entry in [self._without_unaffected(entry, span) for entry in changed]:
             events = DeleteEventFiles(
-                self._paths(one.location, one.changes.state.delete_deltas),
-                tuple(map(int, one.changes.overwrites)),
+                self._paths(entry.location, entry.changes.state.delete_deltas),
+                tuple(map(int, entry.changes.overwrites)),
             )
-            base = self._template(table, one.location, span.until, span.after, events, tell=options.changes)
-            found += [
+            base = self._template(table, entry.location, span.until, span.after, events, tell=options.changes)
+            files += [
                 file
-                for directory, file in self._row_files(table, one.location, base)
+                for directory, file in self._row_files(entry.location, base)
                 if options.changes or (directory is not None and may_be_new(directory, span))
             ]
-        return found
+        return files
 
-    def _without_unaffected(self, one: ChangedLocation, span: ChangeSpan) -> ChangedLocation:
+    def _without_unaffected(self, entry: ChangedLocation, span: ChangeSpan) -> ChangedLocation:
         """Leave out directories that no delete event of the span can match."""
-        at, files = one.location, self._files(one.changes.state.delete_deltas)
-        known = [summarize(read_tail(self.fs, self._path(at, file), file.size)) for file in files]
-        reach = [some.write_id for some in known if some.rows]
-        spans = [some for some in reach if some is not None]
-        if not spans or len(spans) < len(reach):
-            return one
-        changes = prune_unaffected(
-            one.changes, span, min(some.low for some in spans), max(some.high for some in spans)
-        )
-        return ChangedLocation(replace(at, state=changes.state), changes)
+        location, files = entry.location, self._files(entry.changes.state.delete_deltas)
+        summaries = [summarize(read_tail(self.fs, self._path(location, file), file.size)) for file in files]
+        with_rows = [summary.write_id for summary in summaries if summary.rows]
+        ranges = [write_ids for write_ids in with_rows if write_ids is not None]
+        if not ranges or len(ranges) < len(with_rows):
+            return entry
+        low, high = min(ends.low for ends in ranges), max(ends.high for ends in ranges)
+        changes = prune_unaffected(entry.changes, span, low, high)
+        return ChangedLocation(replace(location, state=changes.state), changes)
 
     def _snapshot_files(
         self, table: TableDefinition, txn: Transaction, until: ValidWriteIdList
     ) -> list[FileChanges]:
-        present = txn.valid_write_ids(table.name)
-        span = plan_span(until, until, present)
+        span = plan_span(until, until, txn.valid_write_ids(table.name))
         require_change_history(table, span)
         partitions = self.store.list_partitions(table.name) if table.partition_columns else None
-        found: list[FileChanges] = []
-        for at in list_locations(self.fs, table, partitions, span.until, txn.snapshot()):
-            events = DeleteEventFiles(self._paths(at, at.state.delete_deltas))
-            base = self._template(table, at, span.until, None, events, tell=False)
-            found += [file for _, file in self._row_files(table, at, base)]
+        files: list[FileChanges] = []
+        for location in list_locations(self.fs, table, partitions, span.until, txn.snapshot()):
+            events = DeleteEventFiles(self._paths(location, location.state.delete_deltas))
+            base = self._template(table, location, span.until, None, events, tell=False)
+            files += [file for _, file in self._row_files(location, base)]
         txn.require_protection()
         require_change_history(require_table(self.store, table.name), span)
-        return found
+        return files
 
     def _template(
         self,
         table: TableDefinition,
-        at: Location,
+        location: Location,
         until: ValidWriteIdList,
         after: ValidWriteIdList | None,
         events: DeleteEventFiles,
@@ -316,87 +318,67 @@ class ChangeSource:
         tell: bool,
     ) -> FileChanges:
         level = LayoutLevel(LAYOUT_LEVEL.of(table) or self._settings.get(keys.LAYOUT_LEVEL))
-        values = () if at.partition is None else at.partition.values
+        values = () if location.partition is None else location.partition.values
+        with_type = self.options.changes
         return FileChanges(
-            "",
-            0,
-            table,
-            level,
-            values,
-            until,
-            after,
-            events,
-            tell_deletes=tell,
-            with_type=self.options.changes,
+            "", 0, table, level, values, until, after, events, tell_deletes=tell, with_type=with_type
         )
 
     def _row_files(
-        self, table: TableDefinition, at: Location, base: FileChanges
-    ) -> list[tuple[AcidDirectory | None, FileChanges]]:
-        found: list[tuple[AcidDirectory | None, FileChanges]] = []
-        if table.kind is TableKind.INSERT_ONLY:
-            for directory in at.state.row_directories:
-                found += [
-                    (
-                        directory,
-                        replace(
-                            base,
-                            path=self._path(at, one),
-                            length=one.size,
-                            write_id=_single_write_id(directory),
-                        ),
-                    )
-                    for one in directory.files
-                ]
-            found += [
-                (None, replace(base, path=self._path(at, one), length=one.size, write_id=0))
-                for one in at.state.originals
-            ]
-            return found
-        for directory in at.state.row_directories:
-            if not directory.raw:
-                found += [
-                    (directory, replace(base, path=self._path(at, one), length=length))
-                    for one in directory.acid_files
-                    if (length := self._length(at, one))
-                ]
+        self, location: Location, base: FileChanges
+    ) -> Iterator[tuple[AcidDirectory | None, FileChanges]]:
+        """Yield the files that hold rows, each with its directory (None: an original file of the location)."""
+        state = location.state
+        if base.table.kind is TableKind.INSERT_ONLY:
+            for directory in state.row_directories:
+                template = replace(base, write_id=_single_write_id(directory))
+                for file in directory.files:
+                    yield directory, replace(template, path=self._path(location, file), length=file.size)
+            for file in state.originals:
+                yield None, replace(base, path=self._path(location, file), length=file.size, write_id=0)
+            return
+        for directory in state.row_directories:
+            for file in () if directory.raw else directory.acid_files:
+                length = self._length(location, file)
+                if length:
+                    yield directory, replace(base, path=self._path(location, file), length=length)
             if directory.raw is not False:
-                found += [
-                    (directory, self._original_file(at, base, one))
-                    for one in self._number_originals(at, directory.raw_files, directory)
-                ]
-        found += [
-            (None, self._original_file(at, base, one))
-            for one in self._number_originals(at, at.state.originals, None)
-        ]
-        return found
+                for changes in self._original_files(location, base, directory.raw_files, directory):
+                    yield directory, changes
+        for changes in self._original_files(location, base, state.originals, None):
+            yield None, changes
 
-    def _original_file(self, at: Location, base: FileChanges, one: OriginalRows) -> FileChanges:
-        return replace(base, path=self._path(at, one.file), length=one.file.size, raw=one)
-
-    def _number_originals(
-        self, at: Location, files: Sequence[DataFile], directory: AcidDirectory | None
-    ) -> Sequence[OriginalRows]:
+    def _original_files(
+        self,
+        location: Location,
+        base: FileChanges,
+        files: Sequence[DataFile],
+        directory: AcidDirectory | None,
+    ) -> list[FileChanges]:
         if not files:
-            return ()
-        counts = {one.path: read_tail(self.fs, self._path(at, one), one.size).number_of_rows for one in files}
-        return number_originals(files, counts, directory)
+            return []
+        tails = [read_tail(self.fs, self._path(location, file), file.size) for file in files]
+        counts = {file.path: tail.number_of_rows for file, tail in zip(files, tails, strict=True)}
+        return [
+            replace(base, path=self._path(location, rows.file), length=rows.file.size, raw=rows)
+            for rows in number_originals(files, counts, directory)
+        ]
 
-    def _length(self, at: Location, file: DataFile) -> int:
+    def _length(self, location: Location, file: DataFile) -> int:
         if file.flush_length_path is None:
             return file.size
         return read_flush_length(
-            self.fs, self._path(at, file), f"{at.root}/{file.flush_length_path}", file.size
+            self.fs, self._path(location, file), f"{location.root}/{file.flush_length_path}", file.size
         ).length
 
-    def _path(self, at: Location, file: DataFile) -> str:
-        return f"{at.root}/{file.path}"
+    def _path(self, location: Location, file: DataFile) -> str:
+        return f"{location.root}/{file.path}"
 
     def _files(self, directories: Sequence[AcidDirectory]) -> list[DataFile]:
-        return [one for directory in directories for one in directory.acid_files]
+        return [file for directory in directories for file in directory.acid_files]
 
-    def _paths(self, at: Location, directories: Sequence[AcidDirectory]) -> tuple[str, ...]:
-        return tuple(self._path(at, one) for one in self._files(directories))
+    def _paths(self, location: Location, directories: Sequence[AcidDirectory]) -> tuple[str, ...]:
+        return tuple(self._path(location, file) for file in self._files(directories))
 
     def release(self) -> None:
         """End the read transaction of the last batch, so that the cleaner may delete its files."""
@@ -444,9 +426,10 @@ def _single_write_id(directory: AcidDirectory) -> int:
 
 
 def _require_inserts(table: TableDefinition, changed: Sequence[tuple[Location, ChangedState]]) -> None:
-    for at, one in changed:
-        if one.deletes:
-            where = "" if at.partition is None else f" (partition {', '.join(map(str, at.partition.values))})"
+    for location, state in changed:
+        if state.deletes:
+            partition = location.partition
+            where = "" if partition is None else f" (partition {', '.join(map(str, partition.values))})"
             raise UnsupportedFeatureError(
                 f"rows of {table.name}{where} were deleted, updated or overwritten, and the query reads inserts only: set "
                 '.option("changes", "true") to read them as changes, or .option("ignore_changes", "true") to read '

@@ -168,17 +168,17 @@ class Connection:
                 self._require_alive(batch)
                 writer = self._writer or writer_for(records)
                 writer.check(self._target.columns)
-                found = writer.read(records, self._target.columns, self._records_read + 1, self._rejects)
-                for rows in found.batches:
+                parsed = writer.read(records, self._target.columns, self._records_read + 1, self._rejects)
+                for rows in parsed.batches:
                     batch.write(rows)
             except _HARMLESS:
                 raise
             except BaseException as error:
                 self._abort_batch(str(error))
                 raise
-            self._records_read += found.records
-            self.stats = replace(self.stats, records_rejected=self.stats.records_rejected + found.rejected)
-            return sum(rows.num_rows for rows in found.batches)
+            self._records_read += parsed.records
+            self.stats = replace(self.stats, records_rejected=self.stats.records_rejected + parsed.rejected)
+            return sum(rows.num_rows for rows in parsed.batches)
 
     def commit(self) -> int:
         """Make the transaction's rows visible; return their number.

@@ -167,7 +167,7 @@ def _join_batches(batches: list[Any]) -> list[Any]:
 
 
 def _single_chunk(column: Any) -> Any:
-    found = column.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):  # more text than one array can hold
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # more text than one array can hold
         raise ConfigError("too many bytes of one column at once: write smaller batches")
-    return found
+    return array

@@ -29,14 +29,14 @@ class LinePattern:
     def parse(cls, pattern: str, columns: Sequence[str]) -> LinePattern:
         """Parse an expression and name its groups. Raises ConfigError if it is invalid or its groups are not the columns."""
         try:
-            known = re.compile(pattern)
+            expression = re.compile(pattern)
         except re.error as error:
             raise ConfigError(f"not a regular expression ({error}): {pattern}") from error
-        names = tuple(sorted(known.groupindex, key=known.groupindex.__getitem__))
+        names = tuple(sorted(expression.groupindex, key=expression.groupindex.__getitem__))
         if not names:
-            if known.groups != len(columns):
+            if expression.groups != len(columns):
                 raise ConfigError(
-                    f"the expression has {known.groups} groups, the table's columns are {len(columns)}: "
+                    f"the expression has {expression.groups} groups, the table's columns are {len(columns)}: "
                     f"{', '.join(columns)}"
                 )
             pattern, names = _numbered(pattern), tuple(columns)
@@ -45,7 +45,7 @@ class LinePattern:
             groups = names
             names = tuple(name.lower() for name in names)
             wrong = [name for name in names if name not in columns]
-            if wrong or known.groups != len(names) or len(set(names)) != len(names):
+            if wrong or expression.groups != len(names) or len(set(names)) != len(names):
                 raise ConfigError(
                     f"name every group after a column ({', '.join(columns)}), each once"
                     + (f", not {wrong[0]}" if wrong else "")
@@ -61,12 +61,12 @@ class LinePattern:
         """Match every non-blank line; return text columns. Raises ValueError if a line does not match."""
         lines = pc.utf8_rtrim(pc.split_pattern(pa.array([text]), "\n").values, "\r")
         lines = lines.filter(pc.not_equal(pc.utf8_trim_whitespace(lines), ""))
-        found = pc.extract_regex(lines, self.text)
-        if found.null_count:
+        groups = pc.extract_regex(lines, self.text)
+        if groups.null_count:
             raise ValueError("it does not match the regular expression")
         by_name = dict(zip(self.names, self.groups, strict=True))
         nothing = pa.nulls(len(lines), pa.string())
-        arrays = [found.field(by_name[column]) if column in by_name else nothing for column in self.columns]
+        arrays = [groups.field(by_name[column]) if column in by_name else nothing for column in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
 
 

@@ -217,7 +217,7 @@ class DelimitedWriter(_LineWriter):
                 quoted_strings_can_be_null=False,
             ),
         )
-        if self.quote and any(pc.any(pc.match_substring(one, "\n")).as_py() for one in table.columns):
+        if self.quote and any(pc.any(pc.match_substring(column, "\n")).as_py() for column in table.columns):
             raise ValueError("a quoted field does not end on its line")
         return parse_texts(_single_batch(table), columns)
 
@@ -283,16 +283,16 @@ class JsonWriter(_LineWriter):
     def _objects(
         self, data: bytes, columns: tuple[Column, ...], types: Sequence[HiveType]
     ) -> list[dict[str, object]]:
-        known = {column.name: of for column, of in zip(columns, types, strict=True)}
+        types_by_name = {column.name: of for column, of in zip(columns, types, strict=True)}
         rows = []
         for line in data.split(b"\n"):
             if not line.strip():
                 continue
-            found = _object(line)
-            unknown = [name for name in found if name not in known]
+            record = _object(line)
+            unknown = [name for name in record if name not in types_by_name]
             if unknown and self.unknown == "error":
                 raise ValueError(f"unexpected field {unknown[0]}")
-            rows.append({name: _json_value(found.get(name), of) for name, of in known.items()})
+            rows.append({name: _json_value(record.get(name), of) for name, of in types_by_name.items()})
         return rows
 
 
@@ -342,14 +342,14 @@ def _json_value(value: Any, hive: HiveType) -> Any:
         return None
     match hive:
         case Array(element) if isinstance(value, list):
-            return [_json_value(one, element) for one in value]
-        case Map(_, item) if isinstance(value, dict):
-            return [(name, _json_value(one, item)) for name, one in value.items()]
+            return [_json_value(item, element) for item in value]
+        case Map(_, of) if isinstance(value, dict):
+            return [(name, _json_value(item, of)) for name, item in value.items()]
         case Struct(fields) if isinstance(value, dict):
-            unknown = value.keys() - {one.name for one in fields}
+            unknown = value.keys() - {field.name for field in fields}
             if unknown:
                 raise ValueError(f"unexpected field {min(unknown)}")
-            return {one.name: _json_value(value.get(one.name), one.type) for one in fields}
+            return {field.name: _json_value(value.get(field.name), field.type) for field in fields}
         case Primitive("float" | "double") if isinstance(value, int | float | Decimal):
             return float(value)
         case Primitive(name) if isinstance(value, bool) == (name == "boolean"):

@@ -96,25 +96,27 @@ class StreamTarget:
         """
         if not self.table.partition_columns:
             return {(): self.table.location}
-        known = {one.values: one.location for one in catalog.list_partitions(self.table.name)}
-        for values in known:
+        locations = {
+            partition.values: partition.location for partition in catalog.list_partitions(self.table.name)
+        }
+        for values in locations:
             for value, column in zip(values, self.table.partition_columns, strict=True):
                 if value is not None and not is_canonical(value, column.type):
                     raise UnsupportedFeatureError(
                         f"{self.table.name} has a partition {column.name}={value}, but writes {column.type} values "
                         "otherwise: it can be read, not streamed into"
                     )
-        return known
+        return locations
 
 
 def codec_of(table: TableDefinition) -> str:
     """Return the codec of new files: the table's ``orc.compress``, by default Snappy."""
-    found = (ORC_COMPRESS.of(table) or _CODEC).lower()
-    if found not in (*CODECS, "zstd"):
+    codec = (ORC_COMPRESS.of(table) or _CODEC).lower()
+    if codec not in (*CODECS, "zstd"):
         raise UnsupportedFeatureError(
-            f"{table.name}: {ORC_COMPRESS.name}={found} can't be written by a stream"
+            f"{table.name}: {ORC_COMPRESS.name}={codec} can't be written by a stream"
         )
-    return found
+    return codec
 
 
 def _static(table: TableDefinition, partition: Mapping[str, object]) -> Values:
@@ -154,16 +156,16 @@ def is_overwritten(
         entries = fs.list_directory(location)
     except MissingDirectoryError:
         return False
-    found = [parse_directory(one.path) for one in entries if one.is_dir and not is_hidden(one.path)]
+    names = [parse_directory(entry.path) for entry in entries if entry.is_dir and not is_hidden(entry.path)]
     above = [
-        one.write_id
-        for one in found
-        if isinstance(one, BaseName) and not one.visibility_txn_id and one.write_id > write_id
+        name.write_id
+        for name in names
+        if isinstance(name, BaseName) and not name.visibility_txn_id and name.write_id > write_id
     ]
     if not above:
         return False
     now = store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
-    return any(now.is_valid(one) for one in above)
+    return any(now.is_valid(write_id_above) for write_id_above in above)
 
 
 def require_no_old_events(

@@ -144,9 +144,9 @@ class TransactionBatch:
         values_of = {values for values, _ in self._files} if self.target.dynamic else {self.target.static}
         return not any(self._is_overwritten(self._location(values)) for values in values_of)
 
-    def _is_overwritten(self, place: str) -> bool:
+    def _is_overwritten(self, location: str) -> bool:
         store = self.context.transactions.store
-        return is_overwritten(self.context.fs, store, self.target.table, place, self.write_id)
+        return is_overwritten(self.context.fs, store, self.target.table, location, self.write_id)
 
     def write(self, rows: Any) -> None:
         """Add rows with the target's columns. Raises ConstraintViolationError for NULL in a NOT NULL column."""
@@ -177,11 +177,11 @@ class TransactionBatch:
         ):  # no rows: an empty base hides the others
             empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.target.table.columns))
             self._file(self.target.static, 0).add(empty)
-        for values, place in self._written_locations.items():
-            self._write_version_file(place)
-            if self._is_overwritten(place):
+        for values, location in self._written_locations.items():
+            self._write_version_file(location)
+            if self._is_overwritten(location):
                 raise WriteConflictError(
-                    f"{self.target.table.name}: another transaction overwrote {self.target.name(values) or place} "
+                    f"{self.target.table.name}: another transaction overwrote {self.target.name(values) or location} "
                     "since this batch was opened, and rows written now would be lost; write them again"
                 )
         before = self._bytes_written()
@@ -253,7 +253,7 @@ class TransactionBatch:
         return DeltaName(False, self.write_id, self.write_id, 0).format()  # noqa: FBT003 - no delete delta
 
     def _file(self, values: Values, bucket: int) -> GrowingFile:
-        place = self._written_locations.setdefault(values, self._location(values))
+        location = self._written_locations.setdefault(values, self._location(values))
         key = values, bucket
         if key not in self._files:
             table = self.target.table
@@ -263,7 +263,7 @@ class TransactionBatch:
                 self.context.fs,
                 table,
                 codec_of(table),
-                path=f"{place}/{self._directory}/{name}",
+                path=f"{location}/{self._directory}/{name}",
                 staged=f"{self._staging}/{len(self._files)}",
                 bucket=bucket,
                 acid=acid,
@@ -271,10 +271,10 @@ class TransactionBatch:
             )
         return self._files[key]
 
-    def _write_version_file(self, place: str) -> None:
+    def _write_version_file(self, location: str) -> None:
         if self.target.table.kind is not TableKind.FULL_ACID:
             return
-        marker = f"{place}/{self._directory}/{ACID_VERSION_FILE}"
+        marker = f"{location}/{self._directory}/{ACID_VERSION_FILE}"
         if marker not in self._version_files:
             self.context.fs.write_bytes(marker, b"2")
             self._version_files.add(marker)
@@ -287,8 +287,8 @@ class TransactionBatch:
         self.txn.add_written(
             [Written(name, self.target.name(values), self._operation) for values in self._written_locations],
             [
-                NewPartition(name, Partition(values, place))
-                for values, place in self._written_locations.items()
+                NewPartition(name, Partition(values, location))
+                for values, location in self._written_locations.items()
                 if values not in known
             ],
             files=[
