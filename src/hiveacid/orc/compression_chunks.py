@@ -122,9 +122,8 @@ def lz4_block(chunk: bytes, most: int) -> bytes:
         start = len(out) - distance
         if not distance or start < 0 or len(out) + length + _MIN_MATCH > most:
             raise WireError("a LZ4 chunk refers to bytes that are not there")
-        match = out[
-            start : start + length + _MIN_MATCH
-        ]  # a match may overlap its own result: then it repeats
+        # A match may overlap its own result: then it repeats.
+        match = out[start : start + length + _MIN_MATCH]
         times, rest = divmod(length + _MIN_MATCH, len(match))
         out += match * times + match[:rest]
     return bytes(out)

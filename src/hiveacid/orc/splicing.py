@@ -20,9 +20,8 @@ HEADER = b"ORC"
 """First bytes of every ORC file."""
 
 _CONTENT_LENGTH, _STRIPES, _NUMBER_OF_ROWS, _STATISTICS, _CALENDAR = 2, 3, 6, 7, 11  # of the footer
-_PROLEPTIC_GREGORIAN = (
-    2  # the calendar of Arrow and pyorc; for a file without this mark only Hive 3.1 assumes it
-)
+# The calendar of Arrow and pyorc; for a file without this mark only Hive 3.1 assumes it.
+_PROLEPTIC_GREGORIAN = 2
 _OFFSET = 1  # of a stripe's entry in the footer
 
 

@@ -31,9 +31,8 @@ class ColumnStatistics:
     total: Value = None
 
 
-_LONGEST_DECIMAL = (
-    100  # signs, and places before or behind the point; a column has 38 digits, a sum some more
-)
+# Signs, and places before or behind the point; a column has 38 digits, a sum some more.
+_LONGEST_DECIMAL = 100
 _Bounds: TypeAlias = tuple[Value, Value, Value]
 
 

@@ -90,11 +90,10 @@ def _by_pyorc(table: Any, types: Sequence[HiveType], codec: str) -> bytes:
     try:
         pyorc = import_module("pyorc")
     except ImportError:
-        message = (
+        raise UnsupportedFeatureError(
             "times before 1970 with a fraction of a second can't be written by Arrow (Java readers refuse them): "
             "install hiveacid[streaming] for pyorc, or cut the fractions"
-        )
-        raise UnsupportedFeatureError(message) from None
+        ) from None
     kinds = pyorc.TypeKind
     sink = BytesIO()
     fixed = table.num_columns - len(types)

@@ -26,11 +26,10 @@ def cast_columns(given: Any, columns: tuple[Column, ...]) -> Any:
     if sorted(names) != sorted(wanted):
         missing = [name for name in wanted if name not in names]
         extra = [name for name in names if name not in wanted or names.count(name) > 1]
-        message = (
+        raise SchemaMismatchError(
             f"the records' columns are not the table's: missing {', '.join(missing) or 'none'}, "
             f"unknown or double {', '.join(dict.fromkeys(extra)) or 'none'}"
         )
-        raise SchemaMismatchError(message)
     schema = arrow_schema(columns)
     arrays = []
     for field in schema:
@@ -50,11 +49,10 @@ def _cast(values: Any, field: Any) -> Any:
     if not pa.types.is_null(have) and _family(have) != _family(want):
         raise SchemaMismatchError(f"column {field.name} of the records is {have}, the table's needs {want}")
     if pa.types.is_timestamp(have) and pa.types.is_timestamp(want) and bool(have.tz) != bool(want.tz):
-        message = (
+        raise SchemaMismatchError(
             f"column {field.name}: times {'with' if have.tz else 'without'} a zone don't fit a column "
             f"{'with' if want.tz else 'without'} one: convert them before"
         )
-        raise SchemaMismatchError(message)
     return cast(values, want)
 
 

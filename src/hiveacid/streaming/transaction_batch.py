@@ -61,9 +61,7 @@ class TransactionBatch:
     overwrite: bool = False
     _files: dict[tuple[Values, int], GrowingFile] = field(default_factory=dict)
     _partition_locations: dict[Values, str] | None = None  # partitions, looked up once a transaction
-    _written_locations: dict[Values, str] = field(
-        default_factory=dict
-    )  # partitions that the current transaction writes
+    _written_locations: dict[Values, str] = field(default_factory=dict)  # of the current transaction
     _version_files: set[str] = field(default_factory=set)
     _staging: str = ""
     _constraints: tuple[Constraint, ...] = ()
@@ -172,9 +170,8 @@ class TransactionBatch:
         """
         if not self.shared:
             self.txn.on_abort(self._remove_published)
-        if (
-            self.overwrite and not self.target.dynamic and not self._written_locations
-        ):  # no rows: an empty base hides the others
+        if self.overwrite and not self.target.dynamic and not self._written_locations:
+            # without rows: an empty base hides those of the table
             empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.target.table.columns))
             self._file(self.target.static, 0).add(empty)
         for values, location in self._written_locations.items():
@@ -306,9 +303,8 @@ class TransactionBatch:
     def _remove_published(self) -> None:
         """Delete the published files of an aborted transaction, which no reader sees but which take space."""
         now = self.context.catalog.get_table(self.target.table.name)
-        if (
-            now is None or now.created_at == self.target.table.created_at
-        ):  # not another table of the same name
+        # not another table of the same name
+        if now is None or now.created_at == self.target.table.created_at:
             for place in self._written_locations.values():
                 self.context.fs.delete_tree(f"{place}/{self._directory}")
 

@@ -27,9 +27,8 @@ _COMPUTED = (
     "{} takes a text that is computed when the statement runs, so that hiveacid cannot tell whether it names a "
     "transactional table of the metastore"
 )
-_WITH_CHILDREN = (
-    3  # fields of PlanWithUnresolvedIdentifier since Spark 4; before, its function holds the children
-)
+# Fields of PlanWithUnresolvedIdentifier since Spark 4; before, its function holds the children.
+_WITH_CHILDREN = 3
 
 
 def named_tables(facts: SparkFacts, text: str) -> list[tuple[str, ...]]:
@@ -144,9 +143,7 @@ class _PlanWalk:
             raise UnsupportedFeatureError(f"{_COMPUTED.format('IDENTIFIER(...)')}: write the name itself")
         with explain_errors():
             parts = parser_of(self.facts).parseMultipartIdentifier(str(expression.value().toString()))
-        if (
-            node.productArity() < _WITH_CHILDREN
-        ):  # Spark 3.5: the rest of the statement is inside of the function
+        if node.productArity() < _WITH_CHILDREN:  # Spark 3.5: the function holds the rest of the statement
             self.visit(node.planBuilder().apply(parts), scope)
         else:
             self._name(_parts(parts), scope)

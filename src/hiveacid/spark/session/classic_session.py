@@ -125,9 +125,8 @@ def spark_catalog_table(facts: SparkFacts, database: str, table: str) -> SparkCa
     transactional = bool(property_.isDefined()) and str(property_.get()).lower() == "true"
     if text.isEmpty():
         return SparkCatalogTable(transactional, None, database)
-    namespace = list(
-        scala_items(entry.viewCatalogAndNamespace())
-    )  # empty for a view that Hive created, whose names are all qualified
+    # Empty for a view that Hive created, whose names are all qualified.
+    namespace = list(scala_items(entry.viewCatalogAndNamespace()))
     return SparkCatalogTable(transactional, str(text.get()), str(namespace[-1]) if namespace else database)
 
 
