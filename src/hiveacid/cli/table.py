@@ -131,7 +131,10 @@ def check(
     wanted = partition_spec(partition)
     with exit_on_errors():
         if quick:
-            findings = _quick(connection, name, wanted)
+            from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - not before --help had its say
+
+            with connection.shelf() as shelf:
+                findings = check_quick(shelf, *shelf.find(name), wanted)
         else:
             with connection.session() as session:
                 findings = session.table(name).inspect.check(wanted)
@@ -144,15 +147,6 @@ def check(
         click.echo(f"{name}: {_summary(findings)}")
     if any(finding.severity == "damage" for finding in findings):
         raise click.exceptions.Exit(1)
-
-
-def _quick(
-    connection: ConnectionOptions, name: str, wanted: dict[str, str | None] | None
-) -> tuple[Finding, ...]:
-    from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - not before --help had its say
-
-    with connection.shelf() as shelf:
-        return check_quick(shelf, *shelf.find(name), wanted)
 
 
 def _row(finding: Finding) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import datasource as api
@@ -66,16 +66,8 @@ class BatchWriter(DataSourceArrowWriter):
 
     def _write(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         address = TableAddress.of(self.sink.options)
-        with (
-            Connection(
-                address.table,
-                warehouse=address.warehouse,
-                store=address.store,
-                agent="hiveacid format",
-                overwrite=self.overwrite,
-            ) as connection,
-            connection.transaction(),
-        ):
+        connection = Connection(**asdict(address), agent="hiveacid format", overwrite=self.overwrite)
+        with connection, connection.transaction():
             for batch in read_staged(messages):
                 connection.write(batch)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,9 +90,7 @@ class Sink:
         address, query = TableAddress.of(self.options), query_of(self.options)
         checkpoint, restart = checkpoint_of(self.options), flag_of(self.options, "restart")
         agent = f"hiveacid stream {query}"
-        with Connection(
-            address.table, warehouse=address.warehouse, store=address.store, agent=agent
-        ) as connection:
+        with Connection(**asdict(address), agent=agent) as connection:
             stream = QueryStream.register(connection, query, self.run, checkpoint, restart=restart)
             stream.deliver(batch_id, lambda: read_staged(messages))
         if stream.first:  # earlier runs that staged files are fenced or dead
@@ -102,12 +100,9 @@ class Sink:
 
     def abort(self, messages: Messages) -> None:
         """Delete the files that the tasks staged."""
-        for attempt in {str(Path(path).parent) for path in _paths(messages)}:
+        paths = [message.path for message in messages if isinstance(message, StagedRows) and message.path]
+        for attempt in {str(Path(path).parent) for path in paths}:
             LocalFileSystem().delete_tree(attempt)
-
-
-def _paths(messages: Messages) -> list[str]:
-    return [message.path for message in messages if isinstance(message, StagedRows) and message.path]
 
 
 def read_staged(messages: Messages) -> Iterator[Any]:
@@ -168,7 +163,7 @@ def stream_writer(
 
 def require_fit(address: TableAddress, schema: StructType) -> TableDefinition:
     """Return the table. Raises SchemaMismatchError if the rows do not have its columns, in any order."""
-    with Connection(address.table, warehouse=address.warehouse, store=address.store) as connection:
+    with Connection(**asdict(address)) as connection:
         table = connection.definition
     wanted = table.column_names
     require_columns(table.name, [name.lower() for name in schema.fieldNames()], wanted, wanted)

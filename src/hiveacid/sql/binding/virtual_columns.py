@@ -23,6 +23,7 @@ VIRTUAL_COLUMNS = ("ROW__ID", "INPUT__FILE__NAME")
 MARKER = "__hiveacid_end_"
 
 _NAMES = frozenset(name.lower() for name in VIRTUAL_COLUMNS)
+_NAME_KINDS = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
 _QUERY_STARTS = frozenset({"SELECT", "FROM", "WITH", "VALUES", "TABLE"})
 # Words before a parenthesis that do not make a function call of it.
@@ -50,7 +51,11 @@ class VirtualColumns:
     def __init__(self, piece: Slice) -> None:
         """Look at a query, or an expression, as the user wrote it."""
         self._tokens = piece.tokens
-        self._places = [token.start for token in self._tokens if _is_virtual(token)]
+        self._places = [
+            token.start
+            for token in self._tokens
+            if token.kind in _NAME_KINDS and token.name.lower() in _NAMES
+        ]
         self._blocks = list(_blocks(self._tokens)) if self._places else []
 
     def needed_at(self, offset: int) -> bool:
@@ -65,7 +70,7 @@ class VirtualColumns:
         """Raise UnsupportedFeatureError if an operator would use virtual columns that the user does not see."""
         if not self._places:
             return
-        used = _operator_on_all_columns(self._tokens)
+        used = next((t for t in self._tokens if t.keyword in {"NATURAL", "PIVOT", "UNPIVOT"}), None)
         if used is None:
             star = _star_in_function(self._tokens)
             if star is None and any(_is_star(self._tokens, index) for index in range(len(self._tokens))):
@@ -107,10 +112,6 @@ def without_virtual_columns(frame: DataFrame) -> DataFrame:
     return numbered.select(*[f"c{index}" for index in kept]).toDF(*[names[index] for index in kept])
 
 
-def _is_virtual(token: Token) -> bool:
-    return token.kind in {TokenKind.WORD, TokenKind.QUOTED} and token.name.lower() in _NAMES
-
-
 def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
     """Yield the query blocks: all of the text, subqueries in parentheses, the members of set operations."""
     starts, closers = [0], [True]  # of open parentheses: where their block begins, whether they are one
@@ -118,7 +119,8 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
         if token.kind is TokenKind.END:
             yield Block(starts[0], token.end + 1)
         elif token.keyword == "(":
-            is_query = _first_word(tokens, index) in _QUERY_STARTS
+            first_word = next(behind.keyword for behind in tokens[index:] if behind.keyword != "(")
+            is_query = first_word in _QUERY_STARTS
             starts.append(token.end if is_query else starts[-1])
             closers.append(is_query)
         elif token.keyword == ")" and len(starts) > 1:
@@ -128,11 +130,6 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
         elif token.keyword in _SET_OPERATORS and not _is_star_except(tokens, index):
             yield Block(starts[-1], token.start)
             starts[-1] = token.end
-
-
-def _first_word(tokens: Sequence[Token], index: int) -> str:
-    """Return the first keyword behind one or more opening parentheses."""
-    return next(token.keyword for token in tokens[index:] if token.keyword != "(")
 
 
 def _is_star(tokens: Sequence[Token], index: int) -> bool:
@@ -147,10 +144,6 @@ def _is_star(tokens: Sequence[Token], index: int) -> bool:
 
 def _is_star_except(tokens: Sequence[Token], index: int) -> bool:
     return tokens[index].keyword == "EXCEPT" and _is_star(tokens, index - 1)
-
-
-def _operator_on_all_columns(tokens: Sequence[Token]) -> Token | None:
-    return next((token for token in tokens if token.keyword in {"NATURAL", "PIVOT", "UNPIVOT"}), None)
 
 
 def _duplicate_removal(tokens: Sequence[Token]) -> Token | None:
@@ -171,9 +164,7 @@ def _star_in_function(tokens: Sequence[Token]) -> Token | None:
     for index, token in enumerate(tokens):
         if token.keyword == "(":
             before = tokens[index - 1] if index else token
-            is_call = (
-                before.kind in {TokenKind.WORD, TokenKind.QUOTED} and before.keyword not in _NO_FUNCTIONS
-            )
+            is_call = before.kind in _NAME_KINDS and before.keyword not in _NO_FUNCTIONS
             callers.append(before if is_call else None)
         elif token.keyword == ")" and callers:
             callers.pop()

@@ -133,7 +133,7 @@ def merge(execution: ExecutionContext, statement: Merge) -> DataFrame:
                 texts.required(statement.condition),
                 txn,
                 statement.alias or name.name,
-                _source_alias(statement),
+                statement.source_alias or statement.source.text.rpartition(".")[2].strip(" `").lower(),
             )
             for clause in statement.clauses:
                 with errors_at(clause.line, clause.column):
@@ -157,10 +157,6 @@ def _source(binder: Binder, statement: Merge) -> DataFrame:
             f"the source is given {len(statement.source_columns)} columns, but has {len(frame.columns)}"
         )
     return frame.toDF(*statement.source_columns)
-
-
-def _source_alias(statement: Merge) -> str:
-    return statement.source_alias or statement.source.text.rpartition(".")[2].strip(" `").lower()
 
 
 def _with_clause(verb: TableMerge, clause: MergeClause, texts: Texts, table: TableDefinition) -> TableMerge:

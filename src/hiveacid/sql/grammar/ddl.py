@@ -82,7 +82,8 @@ def alter(cursor: Cursor) -> Statement:
     if partition:
         if not cursor.take("RENAME", "TO"):
             cursor.fail("COMPACT or RENAME TO PARTITION")
-        return definitions.RenamePartition(table, partition, _required_partition(cursor))
+        new = cursor.partition() or cursor.fail("PARTITION (...)")
+        return definitions.RenamePartition(table, partition, new)
     actions: dict[str, Callable[[Cursor, TableRef], Statement]] = {
         "ADD": _add,
         "DROP": _drop_partitions,
@@ -112,10 +113,6 @@ def _replace_columns(cursor: Cursor, table: TableRef) -> definitions.ReplaceColu
 def _set(cursor: Cursor, table: TableRef) -> definitions.SetTableProperties:
     cursor.expect("TBLPROPERTIES")
     return definitions.SetTableProperties(table, cursor.properties())
-
-
-def _required_partition(cursor: Cursor) -> PartitionSpec:
-    return cursor.partition() or cursor.fail("PARTITION (...)")
 
 
 def _cascade(cursor: Cursor) -> bool:

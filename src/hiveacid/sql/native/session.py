@@ -87,7 +87,9 @@ class NativeSession(SparkSession):
             return self._run_in_spark(sqlQuery, args)
         self._local.inside = True
         try:
-            return self._run_statement(sqlQuery, args)
+            with self.acid.statement(sqlQuery):
+                text = substitute_variables(self.acid.context.facts, sqlQuery)
+                return self._run_by_owner(Slice(text), args)
         finally:
             self._local.inside = False
 
@@ -98,10 +100,6 @@ class NativeSession(SparkSession):
             return self.sql(formatter.format(text, **values), args)
         finally:
             formatter.clear()
-
-    def _run_statement(self, text: str, args: Any) -> DataFrame:
-        with self.acid.statement(text):
-            return self._run_by_owner(Slice(substitute_variables(self.acid.context.facts, text)), args)
 
     def _run_by_owner(self, source: Slice, args: Any) -> DataFrame:
         text = source.text
