@@ -25,7 +25,6 @@ TBLPROPERTIES TEMPORARY THEN TO TRANSACTION TRANSACTIONS TRUE TRUNCATE UNION UPD
 VIEW WHEN WHERE WITH
 """
 KEYWORDS = tuple(_WORDS.split())
-_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _BEFORE_TABLES = frozenset(
     {"FROM", "JOIN", "INTO", "TABLE", "UPDATE", "USING", "OVERWRITE", "COMPACT"}
     | {"DESCRIBE", "DESC", "FORMATTED", "EXTENDED", "TRUNCATE", "VIEW"}
@@ -109,7 +108,7 @@ def _at_cursor(tokens: list[Token], cursor: int) -> tuple[str, list[str], list[T
         typed = rest.pop().text
     qualifier: list[str] = []
     edge = cursor - len(typed)
-    while len(rest) > 1 and rest[-1].text == "." and rest[-1].end == edge and rest[-2].kind in _NAMES:
+    while len(rest) > 1 and rest[-1].text == "." and rest[-1].end == edge and rest[-2].is_name:
         edge = rest[-2].start
         qualifier.insert(0, rest[-2].name.lower())
         rest = rest[:-2]
@@ -160,17 +159,17 @@ def _mentioned_tables(text: str, names: CatalogNames) -> Mapping[str, TableName]
         return {}
     tables: dict[str, TableName] = {}
     for index, token in enumerate(tokens[:-1]):
-        if token.keyword not in _BEFORE_TABLES or tokens[index + 1].kind not in _NAMES:
+        if token.keyword not in _BEFORE_TABLES or not tokens[index + 1].is_name:
             continue
         parts, end = [tokens[index + 1].name.lower()], index + 2
-        if tokens[end].text == "." and tokens[end + 1].kind in _NAMES:
+        if tokens[end].text == "." and tokens[end + 1].is_name:
             parts, end = [*parts, tokens[end + 1].name.lower()], end + 2
         table = TableName(parts[0] if len(parts) > 1 else names.database, parts[-1])
         if not names.columns(table):
             continue
         end += tokens[end].keyword == "AS"
         tables |= {parts[-1]: table, ".".join(parts): table}
-        if end < len(tokens) and tokens[end].kind in _NAMES and tokens[end].keyword not in KEYWORDS:
+        if end < len(tokens) and tokens[end].is_name and tokens[end].keyword not in KEYWORDS:
             tables[tokens[end].name.lower()] = table
     return tables
 

@@ -57,6 +57,11 @@ class Token(NamedTuple):
         return self.text if self.kind is TokenKind.SYMBOL else ""
 
     @property
+    def is_name(self) -> bool:
+        """True for words, keywords among them, and for names in back-quotes."""
+        return self.kind is TokenKind.WORD or self.kind is TokenKind.QUOTED
+
+    @property
     def name(self) -> str:
         """The text of a name without its back-quotes."""
         return self.text[1:-1].replace("``", "`") if self.kind is TokenKind.QUOTED else self.text
@@ -221,7 +226,7 @@ def string_value(token_text: str) -> str:
 
 def mentions(tokens: Iterable[Token], names: Iterable[str]) -> frozenset[str]:
     """Return those of the names that are words or quoted names of a text, without regard to case, in lower case."""
-    named = {token.name.lower() for token in tokens if token.kind in {TokenKind.WORD, TokenKind.QUOTED}}
+    named = {token.name.lower() for token in tokens if token.is_name}
     return frozenset(name.lower() for name in names) & named
 
 

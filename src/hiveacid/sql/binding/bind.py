@@ -13,7 +13,7 @@ from hiveacid.config.table_properties import SPARK_PROVIDER
 from hiveacid.core.model import TableKind, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
-from hiveacid.spark.parser.lexer import Token, TokenKind
+from hiveacid.spark.parser.lexer import Token
 from hiveacid.spark.parser.relations import (
     Relation,
     find_relations,
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 EXPRESSION, SOURCE, QUERY = "SELECT ", "SELECT * FROM ", ""
 _CATALOG, _IN_DATABASE = "spark_catalog", 2  # Spark's own catalog; how many parts a name in a database has
 _READING = frozenset({"FROM", "JOIN", "TABLE"})
-_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
 
 
@@ -388,7 +387,7 @@ def _is_column_of(window: Sequence[Token], names: Sequence[str]) -> bool:
     return (
         len(parts) == len(names) + 1
         and all(dot.keyword == "." for dot in window[1::2])
-        and all(part.kind in _NAMES for part in parts[:-1])
-        and (parts[-1].kind in _NAMES or parts[-1].keyword == "*")
+        and all(part.is_name for part in parts[:-1])
+        and (parts[-1].is_name or parts[-1].keyword == "*")
         and [part.name.lower() for part in parts[:-1]] == list(names)
     )

@@ -13,7 +13,7 @@ from hiveacid.config.keys import REGISTRY
 from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
-from hiveacid.spark.parser.lexer import Token, TokenKind, is_script
+from hiveacid.spark.parser.lexer import Token, is_script
 from hiveacid.spark.parser.named_tables import named_tables
 from hiveacid.spark.session.classic_session import spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from hiveacid.spark.session.capabilities import SparkFacts
     from hiveacid.table.context import Context
 
-_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 # Words before the name of a statement's target table, and before the name of any table.
 _BEFORE_TARGETS = frozenset(
     {"TABLE", "INTO", "UPDATE", "OVERWRITE", "EXISTS"}
@@ -319,11 +318,11 @@ def _makes_function(tokens: Sequence[Token]) -> bool:
 def _names_behind(tokens: Sequence[Token], words: frozenset[str]) -> Iterator[Sequence[str]]:
     """Yield the parts of each name that follows one of the words."""
     for index, token in enumerate(tokens[:-1]):
-        if token.keyword not in words or tokens[index + 1].kind not in _NAMES:
+        if token.keyword not in words or not tokens[index + 1].is_name:
             continue
         parts = [tokens[index + 1].name.lower()]
         for dot, name in zip(tokens[index + 2 :: 2], tokens[index + 3 :: 2], strict=False):
-            if dot.keyword != "." or name.kind not in _NAMES:
+            if dot.keyword != "." or not name.is_name:
                 break
             parts.append(name.name.lower())
         yield parts

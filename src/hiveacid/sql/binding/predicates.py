@@ -17,7 +17,6 @@ _ENDS = frozenset(
 )
 _UNSURE = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "QUALIFY", "WITH"})
 _COUNT = ["SELECT", "COUNT", "(", "*", ")"]
-_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def _alias(following: Sequence[Token], relation: Relation) -> tuple[str, Sequenc
         return relation.name, following
     if following[0].keyword == "AS":
         following = following[1:]
-    return (following[0].name, following[1:]) if following[0].kind in _NAMES else ("", following)
+    return (following[0].name, following[1:]) if following[0].is_name else ("", following)
 
 
 def _condition(text: str, tokens: Sequence[Token], alias: str) -> Predicate | None:

@@ -66,7 +66,7 @@ def _term(tokens: Sequence[Token], index: int) -> int:
         return index + 2
     if token.keyword == "INTERVAL":
         return _interval(tokens, index + 1)
-    if token.kind not in {TokenKind.WORD, TokenKind.QUOTED} or token.keyword in _NO_VALUES:
+    if not token.is_name or token.keyword in _NO_VALUES:
         return index
     index += 1
     while tokens[index].keyword == "." and tokens[index + 1].kind is not TokenKind.END:

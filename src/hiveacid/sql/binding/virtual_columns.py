@@ -23,7 +23,6 @@ VIRTUAL_COLUMNS = ("ROW__ID", "INPUT__FILE__NAME")
 MARKER = "__hiveacid_end_"
 
 _NAMES = frozenset(name.lower() for name in VIRTUAL_COLUMNS)
-_NAME_KINDS = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
 _QUERY_STARTS = frozenset({"SELECT", "FROM", "WITH", "VALUES", "TABLE"})
 # Words before a parenthesis that do not make a function call of it.
@@ -52,9 +51,7 @@ class VirtualColumns:
         """Look at a query, or an expression, as the user wrote it."""
         self._tokens = piece.tokens
         self._places = [
-            token.start
-            for token in self._tokens
-            if token.kind in _NAME_KINDS and token.name.lower() in _NAMES
+            token.start for token in self._tokens if token.is_name and token.name.lower() in _NAMES
         ]
         self._blocks = list(_blocks(self._tokens)) if self._places else []
 
@@ -164,7 +161,7 @@ def _star_in_function(tokens: Sequence[Token]) -> Token | None:
     for index, token in enumerate(tokens):
         if token.keyword == "(":
             before = tokens[index - 1] if index else token
-            is_call = before.kind in _NAME_KINDS and before.keyword not in _NO_FUNCTIONS
+            is_call = before.is_name and before.keyword not in _NO_FUNCTIONS
             callers.append(before if is_call else None)
         elif token.keyword == ")" and callers:
             callers.pop()

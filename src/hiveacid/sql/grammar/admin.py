@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hiveacid.spark.parser.lexer import TokenKind
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import administration
 from hiveacid.sql.statements.values import Statement
@@ -114,7 +113,7 @@ def analyze(cursor: Cursor) -> administration.AnalyzeTable:
         cursor.take("ALL")
         cursor.expect("COLUMNS")
         columns = ()
-        while cursor.next.kind in {TokenKind.WORD, TokenKind.QUOTED}:
+        while cursor.next.is_name:
             columns += (cursor.name("a column name"),)
             if not cursor.take(","):
                 break

@@ -7,7 +7,7 @@ Trino prints NOT NULL for columns of tables that it does not check itself either
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from hiveacid.spark.parser.lexer import Token
 from hiveacid.sql.grammar.cursor import Cursor
@@ -18,22 +18,11 @@ _ENDS = frozenset(
 )
 
 
-@dataclass
-class Constraints:
-    """Enforced constraints of a table: their kinds and positions."""
-
-    enforced: list[tuple[str, Token]] = field(default_factory=list)
-
-    def refuse_enforced(self, cursor: Cursor) -> None:
-        """Raise ParseError for the first enforced constraint."""
-        for kind, token in self.enforced:
-            cursor.refuse(
-                f"{kind} is not supported, as nothing here would enforce it: leave it out or add DISABLE NOVALIDATE",
-                token,
-            )
+Enforced: TypeAlias = list[tuple[str, Token]]
+"""Enforced constraints of a table: their kinds and positions."""
 
 
-def take_column_constraint(cursor: Cursor, constraints: Constraints) -> bool:
+def take_column_constraint(cursor: Cursor, enforced: Enforced) -> bool:
     """Take one constraint behind a column's type; False if none comes next."""
     token = cursor.next
     if cursor.take("CONSTRAINT"):
@@ -56,11 +45,11 @@ def take_column_constraint(cursor: Cursor, constraints: Constraints) -> bool:
         return False
     else:
         cursor.fail("a constraint")
-    _options(cursor, constraints, kind, token)
+    _options(cursor, enforced, kind, token)
     return True
 
 
-def take_table_constraint(cursor: Cursor, constraints: Constraints) -> bool:
+def take_table_constraint(cursor: Cursor, enforced: Enforced) -> bool:
     """Take one constraint among the columns; False if a column comes next."""
     token = cursor.next
     named = 2 if cursor.sees("CONSTRAINT") else 0
@@ -76,7 +65,7 @@ def take_table_constraint(cursor: Cursor, constraints: Constraints) -> bool:
     if cursor.take("REFERENCES"):
         cursor.table()
         cursor.names("a column name")
-    _options(cursor, constraints, "CHECK" if word == "CHECK" else "", token)
+    _options(cursor, enforced, "CHECK" if word == "CHECK" else "", token)
     return True
 
 
@@ -86,7 +75,7 @@ def _parenthesised(cursor: Cursor) -> None:
     cursor.skip_parentheses()
 
 
-def _options(cursor: Cursor, constraints: Constraints, kind: str, token: Token) -> None:
+def _options(cursor: Cursor, enforced: Enforced, kind: str, token: Token) -> None:
     """Take ENABLE, DISABLE and similar options; record the constraint if it is enforced.
 
     Keys are informational unless ENABLE is written; NOT NULL, DEFAULT and CHECK are enforced unless DISABLE is.
@@ -100,4 +89,4 @@ def _options(cursor: Cursor, constraints: Constraints, kind: str, token: Token) 
         elif not cursor.take_one("VALIDATE", "NOVALIDATE", "RELY", "NORELY"):
             break
     if enabled or (kind and not disabled):
-        constraints.enforced.append((kind or "an enforced key", token))
+        enforced.append((kind or "an enforced key", token))

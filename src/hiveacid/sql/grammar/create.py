@@ -14,7 +14,7 @@ from hiveacid.core.model import Bucketing, Column, StorageFormat
 from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.spark.parser.lexer import Token
-from hiveacid.sql.grammar.constraints import Constraints, take_column_constraint, take_table_constraint
+from hiveacid.sql.grammar.constraints import Enforced, take_column_constraint, take_table_constraint
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.grammar.storage import StorageClauses, take_storage_clause
 from hiveacid.sql.grammar.trino import TrinoProperties, take_trino_properties
@@ -28,9 +28,12 @@ QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "RE
 class _Draft:
     """The clauses of a CREATE TABLE that are parsed already."""
 
+    table: TableRef
+    external: bool
+    if_not_exists: bool
     columns: dict[str, tuple[Column, Token]] = field(default_factory=dict)
     partitions: dict[str, tuple[Column, Token]] = field(default_factory=dict)
-    constraints: Constraints = field(default_factory=Constraints)
+    enforced: Enforced = field(default_factory=list)
     storage: StorageClauses = field(default_factory=StorageClauses)
     bucketing: Bucketing | None = None
     bucket_tokens: dict[str, Token] = field(default_factory=dict)
@@ -54,7 +57,7 @@ def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
         cursor.refuse("a table is either external or managed", start)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     name, catalog = _table_name(cursor)
-    draft = _Draft()
+    draft = _Draft(name, "EXTERNAL" in words, if_not_exists)
     if cursor.sees("("):
         _columns(cursor, draft)
     _clauses(cursor, draft)
@@ -62,14 +65,13 @@ def create_table(cursor: Cursor) -> CreateTable | CreateTableLike:
         _make_transactional(cursor, draft, start)
     if catalog and draft.trino is None:
         cursor.refuse("a table name has at most two parts, database.table", catalog)
-    external = "EXTERNAL" in words
     if draft.like is not None:
         if draft.columns or draft.partitions or draft.bucketing or draft.query or draft.comment is not None:
             cursor.refuse(
                 "CREATE TABLE LIKE takes columns, partitions, buckets and comment from the other", start
             )
-        return _like(draft, name, draft.like, external=external, if_not_exists=if_not_exists)
-    return _finish(cursor, draft, name, external=external, if_not_exists=if_not_exists)
+        return _like(draft, draft.like)
+    return _finish(cursor, draft)
 
 
 def _make_transactional(cursor: Cursor, draft: _Draft, start: Token) -> None:
@@ -102,13 +104,13 @@ def _table_name(cursor: Cursor) -> tuple[TableRef, Token | None]:
 
 def _columns(cursor: Cursor, draft: _Draft) -> None:
     def member() -> None:
-        if not take_table_constraint(cursor, draft.constraints):
-            _add(cursor, draft.columns, _column(cursor, draft.constraints))
+        if not take_table_constraint(cursor, draft.enforced):
+            _add(cursor, draft.columns, _column(cursor, draft.enforced))
 
     cursor.list_of(member)
 
 
-def _column(cursor: Cursor, constraints: Constraints) -> tuple[Column, Token]:
+def _column(cursor: Cursor, enforced: Enforced) -> tuple[Column, Token]:
     token = cursor.next
     name = cursor.flexible_name("a column name")
     type_text = cursor.type()
@@ -116,7 +118,7 @@ def _column(cursor: Cursor, constraints: Constraints) -> tuple[Column, Token]:
     while cursor.next.keyword not in {",", ")"}:
         if cursor.take("COMMENT"):
             comment = cursor.string("a comment in quotes")
-        elif not take_column_constraint(cursor, constraints):
+        elif not take_column_constraint(cursor, enforced):
             cursor.fail("',' or ')' or COMMENT")
     return Column(name, type_text, comment), token
 
@@ -193,7 +195,7 @@ def _partition_column(cursor: Cursor, draft: _Draft) -> None:
     if cursor.ahead(1).keyword in {",", ")"}:
         _add(cursor, draft.partitions, (Column(cursor.name("a column name"), ""), token))
         return
-    _add(cursor, draft.partitions, _column(cursor, draft.constraints))
+    _add(cursor, draft.partitions, _column(cursor, draft.enforced))
 
 
 def _buckets(cursor: Cursor, draft: _Draft) -> None:
@@ -226,30 +228,29 @@ def _direction(cursor: Cursor) -> bool:
     return falling
 
 
-def _like(
-    draft: _Draft, name: TableRef, source: TableRef, *, external: bool, if_not_exists: bool
-) -> CreateTableLike:
+def _like(draft: _Draft, source: TableRef) -> CreateTableLike:
     return CreateTableLike(
-        table=name,
+        table=draft.table,
         source=source,
         storage=draft.storage.resolve(),
         using=draft.storage.using,
         location=draft.location,
         properties=tuple(sorted(draft.properties.items())),
-        external=external,
-        if_not_exists=if_not_exists,
+        external=draft.external,
+        if_not_exists=draft.if_not_exists,
     )
 
 
-def _finish(
-    cursor: Cursor, draft: _Draft, name: TableRef, *, external: bool, if_not_exists: bool
-) -> CreateTable:
+def _finish(cursor: Cursor, draft: _Draft) -> CreateTable:
     storage = draft.storage.resolve()
     if draft.trino is not None:
         storage = _apply_trino(cursor, draft, draft.trino)
-        external = external or draft.trino.external
-    else:
-        draft.constraints.refuse_enforced(cursor)
+    elif draft.enforced:
+        kind, token = draft.enforced[0]
+        cursor.refuse(
+            f"{kind} is not supported, as nothing here would enforce it: leave it out or add DISABLE NOVALIDATE",
+            token,
+        )
     if not draft.columns and draft.query is None:
         cursor.fail("columns in parentheses or AS and a query", cursor.next)
     if draft.columns and draft.query is not None:
@@ -259,7 +260,7 @@ def _finish(
     _place_partitions(cursor, draft)
     _check_buckets(cursor, draft)
     return CreateTable(
-        table=name,
+        table=draft.table,
         columns=tuple(column for column, _ in draft.columns.values()),
         partition_columns=tuple(column for column, _ in draft.partitions.values()),
         bucketing=draft.bucketing,
@@ -268,8 +269,8 @@ def _finish(
         location=draft.location,
         comment=draft.comment,
         properties=tuple(sorted(draft.properties.items())),
-        external=external,
-        if_not_exists=if_not_exists,
+        external=draft.external,
+        if_not_exists=draft.if_not_exists,
         query=draft.query,
     )
 
@@ -282,6 +283,7 @@ def _apply_trino(cursor: Cursor, draft: _Draft, trino: TrinoProperties) -> Stora
     draft.bucketing = trino.bucketing()
     draft.bucket_tokens = dict.fromkeys((*trino.bucketed_by, *trino.sorted_by), trino.token)
     draft.location = trino.location or draft.location
+    draft.external = draft.external or trino.external
     draft.properties |= trino.properties
     return trino.storage
 

@@ -42,7 +42,6 @@ RESERVED = frozenset(
     }
     | {"SET", "TABLE", "THEN", "UPDATE", "USING", "VALUES", "WHEN", "WHERE", "WITH"}
 )
-_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _PAIRS = {"(": ")", "[": "]"}
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _MAX_DIGITS = 18  # of an integer: enough for every id and count
@@ -157,7 +156,7 @@ class Cursor:
 
     def name(self, what: str) -> str:
         """Take a name; return it in lower case."""
-        if self.next.kind not in _NAMES:
+        if not self.next.is_name:
             self.fail(what)
         return self.advance().name.lower()
 
@@ -192,7 +191,7 @@ class Cursor:
         """Take ``[AS] alias`` if there is one."""
         if self.take("AS"):
             return self.name("an alias")
-        if self.next.kind in _NAMES and self.next.keyword not in RESERVED:
+        if self.next.is_name and self.next.keyword not in RESERVED:
             return self.name("an alias")
         return None
 

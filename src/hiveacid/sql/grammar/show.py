@@ -10,7 +10,6 @@ from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import queries
 from hiveacid.sql.statements.values import Statement
 
-_NAMES = frozenset({TokenKind.WORD, TokenKind.QUOTED})
 _FILTERS = frozenset({"POOL", "TYPE", "STATUS", "ORDER", "LIMIT"})
 
 
@@ -40,7 +39,7 @@ def show(cursor: Cursor) -> Statement:
 def _pattern(cursor: Cursor) -> str | None:
     """Take ``[LIKE] 'pattern'``; a bare name is a pattern too."""
     like = cursor.take("LIKE")
-    if cursor.next.kind in _NAMES:
+    if cursor.next.is_name:
         return cursor.name("a pattern")
     if like or cursor.next.kind is TokenKind.STRING:
         return cursor.string("a pattern in quotes")
@@ -122,13 +121,13 @@ def describe(cursor: Cursor) -> Statement:
     if cursor.ahead(1).kind is not TokenKind.END and cursor.take_one("DATABASE", "SCHEMA"):
         extended = cursor.ahead(1).kind is not TokenKind.END and cursor.take("EXTENDED")
         return queries.DescribeDatabase(cursor.name("a database name"), extended)
-    if cursor.sees("HISTORY") and cursor.ahead(1).kind in _NAMES:
+    if cursor.sees("HISTORY") and cursor.ahead(1).is_name:
         cursor.expect("HISTORY")
         table = cursor.table()
         limit = cursor.integer("a number of rows") if cursor.take("LIMIT") else None
         return queries.DescribeHistory(table, limit)
     style = ""
-    if cursor.ahead(1).kind in _NAMES:
+    if cursor.ahead(1).is_name:
         style = cursor.take_one("EXTENDED", "FORMATTED").lower()
     cursor.take("TABLE")
     table = cursor.table()
