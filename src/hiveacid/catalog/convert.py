@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SKIPPED = 10_000_000
 """Write ids that a conversion to full ACID skips (``seedWriteIdOnAcidConversion``)."""
-_WORDS = (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name)
+_KIND_PROPERTIES = (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name)
 
 
 def target_kind(table: TableDefinition, changes: Mapping[str, str]) -> TableKind:
@@ -79,7 +79,7 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
     with exclusive_table(context, name) as (table, txn):
         kind = target_kind(table, changes)
         _require_one_step(context, table, kind)
-        made = _converted(table, kind, changes)
+        made = _converted_definition(table, kind, changes)
         check_definition(made)
         txn.add_summary(name, OperationSummary("CONVERT", context.statement))
         if table.kind is kind:
@@ -115,9 +115,11 @@ def _require_one_step(context: Context, table: TableDefinition, kind: TableKind)
         )
 
 
-def _converted(table: TableDefinition, kind: TableKind, changes: Mapping[str, str]) -> TableDefinition:
-    replaced = (*_WORDS, CONVERSION.name) if table.kind is TableKind.PLAIN else _WORDS
-    others = {key: value for key, value in changes.items() if key.lower() not in _WORDS}
+def _converted_definition(
+    table: TableDefinition, kind: TableKind, changes: Mapping[str, str]
+) -> TableDefinition:
+    replaced = (*_KIND_PROPERTIES, CONVERSION.name) if table.kind is TableKind.PLAIN else _KIND_PROPERTIES
+    others = {key: value for key, value in changes.items() if key.lower() not in _KIND_PROPERTIES}
     words = {
         TRANSACTIONAL.name: "true",
         TRANSACTIONAL_PROPERTIES.name: "insert_only" if kind is TableKind.INSERT_ONLY else "default",
@@ -125,14 +127,14 @@ def _converted(table: TableDefinition, kind: TableKind, changes: Mapping[str, st
     return table.without_properties(*replaced).with_properties(others | words)
 
 
-def _roots(context: Context, table: TableDefinition, txn: Transaction) -> list[str]:
+def _locations(context: Context, table: TableDefinition, txn: Transaction) -> list[str]:
     partitions = partitions_of(context, table, txn)
     return [table.location] if partitions is None else [partition.location for partition in partitions]
 
 
 def _require_originals(context: Context, table: TableDefinition, txn: Transaction) -> None:
     """Refuse files that are not named like those of Hive's writers, or are not ORC files of plain rows."""
-    for root in _roots(context, table, txn):
+    for root in _locations(context, table, txn):
         listing = list_layout(context.fs, root)
         refused = [path for path in listing.foreign if not path.startswith(("_", "."))]
         refused += [directory.path for directory in listing.directories]
@@ -194,12 +196,12 @@ def _to_insert_only(
     directory = DeltaName(
         is_delete=False, min_write_id=write_id, max_write_id=write_id, statement_id=0
     ).format()
-    roots = _roots(context, table, txn)
-    _clear(context, table, roots)
+    roots = _locations(context, table, txn)
+    _remove_crashed_conversion(context, table, roots)
     mark = f"{write_id}"
     # from here on readers of the plain table ignore the directory that is being filled
     context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: mark}))
-    files = [(root, file) for root in roots for file in _data(context, table, root)]
+    files = [(root, file) for root in roots for file in _data_files(context, table, root)]
     for root in roots:
         txn.on_abort(partial(context.fs.delete_tree, f"{root}/{directory}"))
     for root, file in files:
@@ -208,7 +210,7 @@ def _to_insert_only(
     txn.on_commit(lambda: _remove_sources(context, files))
 
 
-def _clear(context: Context, table: TableDefinition, roots: Sequence[str]) -> None:
+def _remove_crashed_conversion(context: Context, table: TableDefinition, roots: Sequence[str]) -> None:
     """Remove the directories of a crashed conversion; refuse other directories of the ACID layout."""
     last = WriteId(id_property(table, CONVERSION))
     left = DeltaName(is_delete=False, min_write_id=last, max_write_id=last, statement_id=0)
@@ -222,7 +224,7 @@ def _clear(context: Context, table: TableDefinition, roots: Sequence[str]) -> No
             context.fs.delete_tree(f"{root}/{found.path}")
 
 
-def _data(context: Context, table: TableDefinition, root: str) -> Iterable[DataFile]:
+def _data_files(context: Context, table: TableDefinition, root: str) -> Iterable[DataFile]:
     return tuple(plain_files(context.fs.list_tree(root), table))
 
 

@@ -106,16 +106,16 @@ class Migration:
         """
         old, new = self.source.store.get_table(name), self.target.store.get_table(name)
         if old is None:
-            self._ended(name, new, dry_run=dry_run)
+            self._finish_interrupted_move(name, new, dry_run=dry_run)
             return None
         if new is not None:
-            self._require_ours(new)
+            self._require_created_by_migration(new)
         with ExitStack() as stack:
-            own = stack.enter_context(self._held(self.source, name))
-            stack.enter_context(self._held(self.target, name))
+            own = stack.enter_context(self._locked(self.source, name))
+            stack.enter_context(self._locked(self.target, name))
             self._require_no_other_txns(own)
-            state = self._state(name)
-            self._check(state)
+            state = self._read_state(name)
+            self._require_movable(state)
             if not dry_run:
                 self._carry_over(state, begun=new is not None)
             return state
@@ -127,7 +127,7 @@ class Migration:
         of the target's store for a view that it cannot keep. In all these cases nothing has changed.
         """
         source, target = self.source.store, self.target.store
-        with self._held(self.source, name), self._held(self.target, name):
+        with self._locked(self.source, name), self._locked(self.target, name):
             view, there = source.get_view(name), target.get_view(name)
             if view is None:
                 raise NoSuchTableError(f"view {name} was dropped meanwhile")
@@ -142,17 +142,19 @@ class Migration:
                 target.drop_view(name)
                 raise
 
-    def _ended(self, name: TableName, new: TableDefinition | None, *, dry_run: bool) -> None:
+    def _finish_interrupted_move(
+        self, name: TableName, new: TableDefinition | None, *, dry_run: bool
+    ) -> None:
         """Remove the mark from a table whose migration was interrupted before its last step."""
         if new is None:
             raise NoSuchTableError(f"table {name} is neither in {self.source.name} nor in {self.target.name}")
         if MIGRATION.of(new) is None:
             return
-        self._require_ours(new)
+        self._require_created_by_migration(new)
         if not dry_run:
             self.target.store.alter_table(name, new.without_properties(MIGRATION.name))
 
-    def _require_ours(self, there: TableDefinition) -> None:
+    def _require_created_by_migration(self, there: TableDefinition) -> None:
         """Refuse a table of the target that was not created by an earlier call of this migration."""
         mark = MIGRATION.of(there)
         if mark == self.source.name:
@@ -163,7 +165,7 @@ class Migration:
         raise AlreadyExistsError(message)
 
     @contextmanager
-    def _held(self, side: MigrationStore, name: TableName) -> Iterator[TxnId]:
+    def _locked(self, side: MigrationStore, name: TableName) -> Iterator[TxnId]:
         """Lock a table, or the name of a future one, exclusively, without waiting."""
         beats = Heartbeats(side.store, _BEAT)
         transactions = Transactions(side.store, beats, self.clock, this_client())
@@ -189,7 +191,7 @@ class Migration:
             )
 
     # --- state of the source ---------------------------------------------------------------------
-    def _state(self, name: TableName) -> MigratedTable:
+    def _read_state(self, name: TableName) -> MigratedTable:
         store = self.source.store
         table = store.get_table(name)
         if table is None:
@@ -226,7 +228,7 @@ class Migration:
                     visible.add(int(name.visibility_txn_id))
         return visible, base
 
-    def _check(self, state: MigratedTable) -> None:
+    def _require_movable(self, state: MigratedTable) -> None:
         """Refuse a table that the target cannot hold, before anything is changed."""
         table = state.table
         if CONVERSION.of(table) is not None:
@@ -254,23 +256,23 @@ class Migration:
         name, source, target = state.table.name, self.source.store, self.target.store
         if begun:  # an earlier call was interrupted; its table in the target cannot have been used
             self._require_unused(state)
-            self._drop_ours(name)
+            self._drop_created_table(name)
         source.alter_table(name, state.table.with_properties({MIGRATION.name: self.target.name}))
         try:
             self._make_database(name.database)
             definition = self._translated(state)
             target.restart_write_ids(definition, (MIGRATION.name, self.source.name))
             target.create_table(definition)
-            self._fill(state)
+            self._add_partitions_and_write_ids(state)
         except BaseException:
             with suppress(HiveAcidError):
-                self._drop_ours(name)
+                self._drop_created_table(name)
             source.alter_table(name, state.table)
             raise
         source.drop_table(name)
         target.alter_table(name, definition.without_properties(MIGRATION.name))
 
-    def _drop_ours(self, name: TableName) -> None:
+    def _drop_created_table(self, name: TableName) -> None:
         """Drop the table that this migration created in the target, if it has the migration's mark.
 
         Hive's CREATE TABLE ignores hiveacid's locks, so there may be another table of that name.
@@ -310,7 +312,7 @@ class Migration:
         unmarked = state.table.without_properties(ADOPTED_TXN.name, ADOPTED_INVALID.name, MIGRATION.name)
         return unmarked.with_properties(changed)
 
-    def _fill(self, state: MigratedTable) -> None:
+    def _add_partitions_and_write_ids(self, state: MigratedTable) -> None:
         name, target = state.table.name, self.target.store
         if state.partitions:
             target.add_partitions(name, state.partitions)

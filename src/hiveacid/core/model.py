@@ -128,7 +128,7 @@ class TableDefinition:
     def property(self, key: str, default: str | None = None) -> str | None:
         """Return a table property, its key compared without case as Hive does.
 
-        Stands last: above, its name would hide the decorator from the class body.
+        It is the last method, because its name hides the decorator ``property`` from the code after it.
         """
         wanted = key.lower()
         return next((value for name, value in self.properties if name.lower() == wanted), default)

@@ -37,7 +37,7 @@ class Compression(IntEnum):
 def decompress(data: bytes, kind: Compression, block_size: int) -> bytes:
     """Join and decompress the chunks of a section.
 
-    Raises WireError where they are damaged or of unknown kind, or hold more than ``MAX_SECTION`` bytes.
+    Raises WireError for chunks that are damaged or of unknown kind, or that have more than ``MAX_SECTION`` bytes in total.
     """
     if kind is Compression.NONE:
         return data

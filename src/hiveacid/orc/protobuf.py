@@ -118,7 +118,7 @@ class Message:
         return cls(tuple(read_fields(data, most)))
 
     def integer(self, number: int) -> int | None:
-        """Return the last unsigned number of a field (the last wins), None where there is none."""
+        """Return the last unsigned number of a field, which overrides earlier ones; None if the field is absent."""
         return next((v for n, _, v in reversed(self.fields) if n == number and isinstance(v, int)), None)
 
     def signed(self, number: int) -> int | None:
@@ -135,7 +135,7 @@ class Message:
         return tuple(v for n, _, v in self.fields if n == number and isinstance(v, bytes))
 
     def message(self, number: int) -> Message | None:
-        """Return a field as a message of its own."""
+        """Return a field as a nested message."""
         data = self.data(number)
         return None if data is None else Message.parse(data)
 

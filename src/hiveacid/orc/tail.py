@@ -134,7 +134,7 @@ class OrcTail:
 
     ``types`` and the statistics are indexed by column id (the root is 0, children follow in pre-order);
     statistics are empty where the writer made none.
-    ``row_index_stride``: rows of a row group, 0 where there is no row index (3.1's minor compaction).
+    ``row_index_stride``: rows of a row group, 0 without a row index (minor compactions of Hive 3.1).
     ``writer``: 0 Java, 1 C++, 3 Trino …; ``writer_version`` as the postscript has it.
     """
 
@@ -304,7 +304,7 @@ class _Parser:
 
 
 def _require_at_most(number: int | None, most: int) -> int:
-    """Return a number, 0 where there is none."""
+    """Return a number, 0 for None. Raises WireError for a number above ``most``."""
     if number is not None and number > most:
         _raise_wire_error(f"{number} is above {most}")
     return number or 0

@@ -16,7 +16,7 @@ class StreamProgressPort(Protocol):
         """Register a writer of a stream; repeating it for the same writer changes nothing.
 
         ``writer``: a text that identifies one run of the query. The rules are those of
-        :func:`hiveacid.core.transactions.stream_progress.registered`. Raises StreamFencedError, StreamCheckpointError,
+        :func:`hiveacid.core.transactions.stream_progress.register_writer`. Raises StreamFencedError, StreamCheckpointError,
         UnsupportedFeatureError where a store cannot commit progress and rows together.
         """
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey, StreamProgress, refusal
+from hiveacid.core.transactions.stream_progress import StreamBatch, StreamKey, StreamProgress, batch_error
 from hiveacid.errors import StreamReplayedError
 from hiveacid.streaming.connection import Connection, retry_conflicts
 
@@ -45,7 +45,7 @@ class QueryStream:
         progress = self.progress
         batch = StreamBatch(progress.stream, progress.checkpoint, progress.epoch, batch_id)
         try:
-            refused = refusal(progress, batch)
+            refused = batch_error(progress, batch)
             if refused is not None:
                 raise refused
             return retry_conflicts(

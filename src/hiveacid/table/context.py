@@ -126,7 +126,7 @@ class Context:
     def writer_options(self, table: TableDefinition) -> dict[str, str]:
         """Return options of Spark's ORC or Parquet writer: codec, and stripe size and row index stride if set.
 
-        Raises ConfigError for a codec that nobody knows, UnsupportedFeatureError for one that Hive 3.1 cannot read.
+        Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
         """
         options = {"orc.stripe.size": keys.ORC_STRIPE_SIZE, "orc.row.index.stride": keys.ORC_ROW_INDEX_STRIDE}
         # Hive's defaults are those of ORC, which Spark's own configuration may change.

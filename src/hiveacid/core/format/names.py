@@ -49,7 +49,7 @@ class LayoutLevel(StrEnum):
 
 @dataclass(frozen=True)
 class BaseName:
-    """``base_N[_vT]``: all rows up to a write id, or an INSERT OVERWRITE. T is 0 where there is no suffix."""
+    """``base_N[_vT]``: all rows up to a write id, or an INSERT OVERWRITE. T is 0 without the suffix."""
 
     write_id: WriteId
     visibility_txn_id: TxnId = NO_VISIBILITY

@@ -90,26 +90,26 @@ def recipe(columns: Sequence[Column], file: Struct, how: Matching) -> Recipe:
     names = [field.name for field in file.fields]
     if names and all(map(_NAMELESS.fullmatch, names)):
         how = Matching.POSITION
-    places = [_place(number, column, names, how) for number, column in enumerate(columns)]
+    places = [_position_in_file(number, column, names, how) for number, column in enumerate(columns)]
     if _names_are_usable(names):
         sources = (_by_name(column, place, file) for column, place in zip(columns, places, strict=True))
         return Recipe(tuple(sources))
     wanted = {place: column for column, place in zip(columns, places, strict=True) if place is not None}
-    asked = {place: _ask(file.fields[place].type, parse_type(c.type)) for place, c in wanted.items()}
+    requested = {place: _request(file.fields[place].type, parse_type(c.type)) for place, c in wanted.items()}
     sources = (
         ColumnSource(None, parse_type(column.type))
         if place is None
-        else _source(f"c{place}", column, file.fields[place], asked[place])
+        else _source(f"c{place}", column, file.fields[place], requested[place])
         for column, place in zip(columns, places, strict=True)
     )
     types = (
-        asked[place].type if place in asked and not asked[place].problem else field.type
+        requested[place].type if place in requested and not requested[place].problem else field.type
         for place, field in enumerate(file.fields)
     )
     return Recipe(tuple(sources), tuple(types))
 
 
-def _place(number: int, column: Column, names: Sequence[str], how: Matching) -> int | None:
+def _position_in_file(number: int, column: Column, names: Sequence[str], how: Matching) -> int | None:
     if how is Matching.POSITION:
         return number if number < len(names) else None
     found = [place for place, name in enumerate(names) if name.lower() == column.name]
@@ -131,40 +131,40 @@ def _by_name(column: Column, place: int | None, file: Struct) -> ColumnSource:
         taken = any(field.name.lower() == column.name for field in file.fields)
         return ColumnSource(None if taken or "`" in column.name else column.name, parse_type(column.type))
     field = file.fields[place]
-    return _source(field.name, column, field, _ask(field.type, parse_type(column.type)))
+    return _source(field.name, column, field, _request(field.type, parse_type(column.type)))
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     type: HiveType
     cut: bool = False
     problem: str | None = None
 
 
-def _source(name: str, column: Column, field: Field, asked: _Asked) -> ColumnSource:
-    if asked.problem is None:
-        return ColumnSource(name, asked.type, asked.cut)
-    problem = f"column {column.name} is {column.type}, but {field.name} in the file is {field.type}: {asked.problem}"
+def _source(name: str, column: Column, field: Field, requested: _Request) -> ColumnSource:
+    if requested.problem is None:
+        return ColumnSource(name, requested.type, requested.cut)
+    problem = f"column {column.name} is {column.type}, but {field.name} in the file is {field.type}: {requested.problem}"
     return ColumnSource(None, parse_type(column.type), problem=problem)
 
 
-def _ask(have: HiveType, want: HiveType) -> _Asked:
+def _request(have: HiveType, want: HiveType) -> _Request:
     """Return the type to request for values that are stored as ``have`` in a column of type ``want``."""
     match have, want:
         case Primitive(), Primitive():
-            return _ask_primitive(have, want)
+            return _request_primitive(have, want)
         case Array(element=stored), Array(element=wanted):
-            item = _ask(stored, wanted)
-            return _Asked(Array(item.type), item.cut, item.problem)
+            item = _request(stored, wanted)
+            return _Request(Array(item.type), item.cut, item.problem)
         case Map(key=stored_key, value=stored), Map(key=wanted_key, value=wanted):
-            key, item = _ask(stored_key, wanted_key), _ask(stored, wanted)
-            return _Asked(Map(key.type, item.type), key.cut or item.cut, key.problem or item.problem)
+            key, item = _request(stored_key, wanted_key), _request(stored, wanted)
+            return _Request(Map(key.type, item.type), key.cut or item.cut, key.problem or item.problem)
         case Struct(), Struct():
-            return _ask_struct(have, want)
-    return _Asked(want, problem="neither is made of the other")
+            return _request_struct(have, want)
+    return _Request(want, problem="neither is made of the other")
 
 
-def _ask_struct(have: Struct, want: Struct) -> _Asked:
+def _request_struct(have: Struct, want: Struct) -> _Request:
     by_name = {field.name.lower(): field for field in have.fields}
     fields: list[Field] = []
     cut, problem = False, None
@@ -173,19 +173,19 @@ def _ask_struct(have: Struct, want: Struct) -> _Asked:
         if stored is None:
             fields.append(field)
             continue
-        asked = _ask(stored.type, field.type)
-        fields.append(Field(stored.name, asked.type))
-        cut, problem = cut or asked.cut, problem or asked.problem
+        requested = _request(stored.type, field.type)
+        fields.append(Field(stored.name, requested.type))
+        cut, problem = cut or requested.cut, problem or requested.problem
     if any("`" in field.name for field in (*fields, *have.fields)):
         problem = "a field's name holds a back-quote, and Spark cannot ask for it"
-    return _Asked(Struct(tuple(fields)), cut, problem)
+    return _Request(Struct(tuple(fields)), cut, problem)
 
 
-def _ask_primitive(have: Primitive, want: Primitive) -> _Asked:
+def _request_primitive(have: Primitive, want: Primitive) -> _Request:
     if not _is_convertible(have.name, want.name):
-        return _Asked(want, problem="ORC turns none into the other, or Hive's versions do so differently")
+        return _Request(want, problem="ORC turns none into the other, or Hive's versions do so differently")
     bounded = have.name in ("varchar", "char") and want.args and have.args[0] <= want.args[0]
-    return _Asked(want, cut=want.name == "varchar" and not bounded)
+    return _Request(want, cut=want.name == "varchar" and not bounded)
 
 
 def _is_convertible(have: str, want: str) -> bool:

@@ -123,7 +123,11 @@ def take_inventory(
     bad = {error.path for error in errors}
     state: AcidState | None = None
     if kind is not TableKind.PLAIN:
-        good = [e for e in entries if not _belongs(e.path, bad) and not _lost(names, e.path, snapshot.lost)]
+        good = [
+            e
+            for e in entries
+            if not _is_below(e.path, bad) and not _is_uncommitted(names, e.path, snapshot.lost)
+        ]
         try:
             state = select(
                 good, snapshot.write_ids, snapshot.txns, metadata, adopted_txn_id=snapshot.adopted_txn_id
@@ -158,11 +162,11 @@ def _names(
     return names, errors
 
 
-def _belongs(path: str, tops: AbstractSet[str | None]) -> bool:
+def _is_below(path: str, tops: AbstractSet[str | None]) -> bool:
     return path.partition("/")[0] in tops
 
 
-def _lost(names: Mapping[str, BaseName | DeltaName], path: str, lost: AbstractSet[int]) -> bool:
+def _is_uncommitted(names: Mapping[str, BaseName | DeltaName], path: str, lost: AbstractSet[int]) -> bool:
     name = names.get(path.partition("/")[0])
     return name is not None and int(name.visibility_txn_id) in lost
 
@@ -253,12 +257,12 @@ class _Classifier:
             return ItemState.REFUSED, self.refused[path]
         name = self.names.get(path)
         if name is not None:
-            return self._acid(path, name)
+            return self._acid_directory(path, name)
         if self.kind is TableKind.PLAIN or self._is_original(path):
             return self._originals()
         return ItemState.FOREIGN, "not of the layout: no reader looks at it"
 
-    def _acid(self, path: str, name: BaseName | DeltaName) -> _Classification:
+    def _acid_directory(self, path: str, name: BaseName | DeltaName) -> _Classification:
         if int(name.visibility_txn_id) in self.snapshot.lost:
             return ItemState.ABORTED, _not_committed(name) + " when the table was taken over"
         if self.state is None:
@@ -319,7 +323,7 @@ class _Classifier:
     def _of_file(self, path: str, directory: str, size: int, verdict: _Classification) -> _Classification:
         if verdict[0] in (ItemState.STAGING, ItemState.HIDDEN, ItemState.REFUSED, ItemState.FOREIGN):
             return verdict
-        side = self._side(path)
+        side = self._side_file(path)
         if side is not None:
             return side
         if size == 0:
@@ -330,9 +334,9 @@ class _Classifier:
             or directory not in self.used
         ):
             return verdict
-        return self._in_used(path, self.used[directory], verdict)
+        return self._in_read_directory(path, self.used[directory], verdict)
 
-    def _side(self, path: str) -> _Classification | None:
+    def _side_file(self, path: str) -> _Classification | None:
         name = path.rpartition("/")[2]
         if name in (ACID_VERSION_FILE, METADATA_FILE) and "/" in path:
             return ItemState.SIDE_FILE, "of Hive's layout"
@@ -343,7 +347,9 @@ class _Classifier:
             return ItemState.SIDE_FILE, "says how much of a streamed file may be read"
         return None
 
-    def _in_used(self, path: str, directory: AcidDirectory, verdict: _Classification) -> _Classification:
+    def _in_read_directory(
+        self, path: str, directory: AcidDirectory, verdict: _Classification
+    ) -> _Classification:
         """Judge a file of a directory that is read: by its name."""
         file = self.data[path]
         if parse_bucket_file(file.name) is not None and not directory.raw:

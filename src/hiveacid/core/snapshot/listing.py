@@ -58,8 +58,8 @@ class FileEntry:
 class DataFile:
     """A file with rows: path relative to the location, size in bytes.
 
-    ``flush_length_path``: the side file that says how many of its bytes may be read (streaming ingest),
-    None where there is none and the whole file counts.
+    ``flush_length_path``: the side file with the number of bytes that may be read (streaming ingest); None if there is
+    no such file, so that the whole file may be read.
     """
 
     path: str

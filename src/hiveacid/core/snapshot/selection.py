@@ -157,12 +157,12 @@ def select(
     settled = {*aborted, *obsolete, *(one.path for one in kept)}
     return AcidState(
         base=bases.to_read(),
-        deltas=tuple(_delta(one, write_ids) for one in kept if not _name(one).is_delete),
-        delete_deltas=tuple(_delta(one, write_ids) for one in kept if _name(one).is_delete),
+        deltas=tuple(_read_delta(one, write_ids) for one in kept if not _delta_name(one).is_delete),
+        delete_deltas=tuple(_read_delta(one, write_ids) for one in kept if _delta_name(one).is_delete),
         originals=() if bases.chosen is not None else listing.originals,
         obsolete=tuple(sorted(obsolete)),
         aborted=tuple(sorted(aborted)),
-        uncompacted_aborts=any(_holds_aborted_rows(_name(one), write_ids) for one in kept),
+        uncompacted_aborts=any(_holds_aborted_rows(_delta_name(one), write_ids) for one in kept),
         foreign=listing.foreign,
         pending=tuple(
             sorted(
@@ -197,7 +197,7 @@ def _halves(directories: Iterable[ListedDirectory]) -> set[str]:
 
 
 @dataclass(frozen=True)
-class _Bases:
+class _ChosenBase:
     chosen: ListedDirectory | None
     chosen_compacted: bool
     obsolete: tuple[str, ...]
@@ -215,7 +215,7 @@ def _choose_base(
     metadata: Mapping[str, str],
     *,
     history_kept: bool,
-) -> _Bases:
+) -> _ChosenBase:
     """Choose the usable base with the highest write id; a compacted base wins over the base it was made from."""
     usable: list[tuple[tuple[int, bool, int], ListedDirectory]] = []
     aborted: list[str] = []
@@ -234,10 +234,10 @@ def _choose_base(
     if not usable:
         if not history_kept:
             _refuse_lost_history(too_new, write_ids)
-        return _Bases(None, chosen_compacted=False, obsolete=(), aborted=tuple(aborted))
+        return _ChosenBase(None, chosen_compacted=False, obsolete=(), aborted=tuple(aborted))
     usable.sort(key=lambda pair: pair[0])
     (_, chosen_compacted, _), chosen = usable.pop()
-    return _Bases(chosen, chosen_compacted, tuple(base.path for _, base in usable), tuple(aborted))
+    return _ChosenBase(chosen, chosen_compacted, tuple(base.path for _, base in usable), tuple(aborted))
 
 
 def _is_usable(write_id: int, write_ids: ValidWriteIdList, *, compacted: bool) -> bool:
@@ -279,7 +279,7 @@ def _live_deltas(
 
 def _delta_order(directory: ListedDirectory) -> tuple[int, int, int, int, str]:
     """Wide before narrow, no statement id before statement ids, newest compaction first."""
-    name = _name(directory)
+    name = _delta_name(directory)
     statement = -1 if name.statement_id is None else name.statement_id
     return name.min_write_id, -name.max_write_id, statement, -name.visibility_txn_id, directory.path
 
@@ -294,7 +294,7 @@ def _drop_covered(
     kept: list[ListedDirectory] = []
     covered: list[str] = []
     for directory in ordered:
-        name = _name(directory)
+        name = _delta_name(directory)
         if name.max_write_id > current:
             current, statements = name.max_write_id, name.statement_id is not None
         elif not _is_other_half(name, previous) and not (statements and name.max_write_id == current):
@@ -316,8 +316,8 @@ def _is_other_half(name: DeltaName, previous: DeltaName | None) -> bool:
     )
 
 
-def _delta(directory: ListedDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
-    name = _name(directory)
+def _read_delta(directory: ListedDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
+    name = _delta_name(directory)
     validity = write_ids.rows_response(name.min_write_id, name.max_write_id)
     compacted = bool(name.visibility_txn_id) or name.min_write_id != name.max_write_id
     return read_directory(directory, validity, compacted=compacted or name.is_delete)
@@ -325,11 +325,11 @@ def _delta(directory: ListedDirectory, write_ids: ValidWriteIdList) -> AcidDirec
 
 def read_directory(directory: ListedDirectory, validity: RangeResponse, *, compacted: bool) -> AcidDirectory:
     """Return a directory as a snapshot reads it; ``compacted``: written by a compaction, or a delete delta."""
-    raw = False if compacted else _raw(directory)
+    raw = False if compacted else _lacks_acid_columns(directory)
     return AcidDirectory(directory.path, directory.name, directory.files, validity, raw)
 
 
-def _raw(directory: ListedDirectory) -> bool | None:
+def _lacks_acid_columns(directory: ListedDirectory) -> bool | None:
     """Decide by names: Hive's own writers make ``bucket_N`` and the version file, LOAD DATA makes neither."""
     if directory.has_version_file or any(parse_bucket_file(file.name) for file in directory.files):
         return False
@@ -346,7 +346,7 @@ def _holds_aborted_rows(name: DeltaName, write_ids: ValidWriteIdList) -> bool:
     return write_ids.aborted_response(name.min_write_id, name.max_write_id) is not RangeResponse.NONE
 
 
-def _name(directory: ListedDirectory) -> DeltaName:
+def _delta_name(directory: ListedDirectory) -> DeltaName:
     if not isinstance(directory.name, DeltaName):
         raise TypeError(directory.path)
     return directory.name

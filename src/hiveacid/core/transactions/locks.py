@@ -166,7 +166,7 @@ class _RequestIndex:
                 self._below[one.database, one.table, None].append(one)
 
     def overlapping(self, held: LockComponent) -> Iterator[LockComponent]:
-        """Yield the components on the resource of ``held``, on what covers it and on what it covers."""
+        """Yield the components whose resource is that of ``held``, contains it, or is contained in it."""
         resources: list[_Resource] = [(held.database, None, None)]
         if held.table is not None:
             resources.append((held.database, held.table, None))

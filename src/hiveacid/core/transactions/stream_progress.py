@@ -66,7 +66,7 @@ class StreamProgress:
         return dict(self.writers).get(writer)
 
 
-def registered(
+def register_writer(
     known: StreamProgress | None, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool
 ) -> StreamProgress:
     """Return the progress after a writer registers; a writer that is already registered keeps its epoch.
@@ -79,7 +79,7 @@ def registered(
         return StreamProgress(stream, checkpoint, 1, -1, ((writer, 1),))
     epoch = known.epoch_of(writer)
     if epoch is not None and epoch < known.epoch:
-        raise StreamFencedError(fenced(stream))
+        raise StreamFencedError(fenced_message(stream))
     if checkpoint != known.checkpoint and known.batch_id >= 0 and not restart:
         raise StreamCheckpointError(
             f"stream {stream} comes with another checkpoint ({checkpoint}, so far {known.checkpoint}): its batch ids "
@@ -95,7 +95,7 @@ def registered(
     return replace(known, checkpoint=checkpoint, epoch=epoch, batch_id=batch_id, writers=writers)
 
 
-def refusal(
+def batch_error(
     known: StreamProgress | None, batch: StreamBatch
 ) -> StreamFencedError | StreamReplayedError | None:
     """Return why a batch may not be committed, None if it may.
@@ -108,7 +108,7 @@ def refusal(
             f"{batch.batch_id} was written; nothing of it is visible. Start the query again"
         )
     if batch.epoch != known.epoch or batch.checkpoint != known.checkpoint:
-        return StreamFencedError(fenced(batch.stream))
+        return StreamFencedError(fenced_message(batch.stream))
     if batch.batch_id <= known.batch_id:
         return StreamReplayedError(
             f"batch {batch.batch_id} of stream {batch.stream} is in the table already (the last is {known.batch_id}); "
@@ -117,12 +117,12 @@ def refusal(
     return None
 
 
-def committed(known: StreamProgress, batch: StreamBatch) -> StreamProgress:
+def progress_after_batch(known: StreamProgress, batch: StreamBatch) -> StreamProgress:
     """Return the progress after a batch that may be committed."""
     return replace(known, batch_id=batch.batch_id)
 
 
-def fenced(stream: StreamKey) -> str:
+def fenced_message(stream: StreamKey) -> str:
     """Return the error text for a writer that a newer one has replaced."""
     return (
         f"another copy of stream {stream} was started after this one and has taken over; nothing of this batch is "

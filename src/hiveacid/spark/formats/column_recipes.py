@@ -1,7 +1,7 @@
-"""From a file's recipe (``core.schema.evolution``) to what Spark's ORC reader is asked for, and back to the columns.
+"""Apply a file's recipe (``core.schema.evolution``): the fields to request from Spark's ORC reader, and the columns.
 
-Files whose columns have no usable names are read by position. Inside of an ACID file's ``row`` Spark must then
-ask for every field: leaving some out it would take the vectors of others (see ``spark.read.scan``).
+Files whose columns have no usable names are read by position. Inside of an ACID file's ``row`` Spark must then request
+every field. If it left some out, it would read the values of other fields (see ``spark.read.acid_rows``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POSITIONAL = {"orc.force.positional.evolution": "true"}
 
 
 def fields(recipe: Recipe, path: str) -> T.StructType:
-    """Return the fields to ask a file for; ``path`` names one of the files. Raises BadFileError."""
+    """Return the fields to request from the reader; ``path``: one of the files, for errors. Raises BadFileError."""
     if recipe.positional is None:
         asked = [(source.name, source.type) for source in recipe.columns if source.name is not None]
     else:
@@ -52,7 +52,7 @@ def values(
     prefix: str,
     path: str,
 ) -> list[Expression]:
-    """Return the table's columns; ``prefix`` is what stands before the fields asked for (``row.``)."""
+    """Return the table's columns; ``prefix``: text before the names of the requested fields (``row.``)."""
     return [
         named(_value(facts, source, column, prefix, path), column.name)
         for source, column in zip(recipe.columns, columns, strict=True)
@@ -61,7 +61,7 @@ def values(
 
 def _value(facts: SparkFacts, source: ColumnSource, column: Column, prefix: str, path: str) -> Expression:
     want = parse_type(column.type)
-    if source.problem is not None:  # said when the column is used: others can be read all the same
+    if source.problem is not None:  # an error only if the column is used: the other columns can be read
         return F.raise_error(F.lit(f"[HIVEACID_FORMAT] {source.problem}: {path}")).cast(spark_type(want))
     if source.name is None:
         return cast("NULL", spark_type(want))

@@ -138,11 +138,13 @@ def write(
     keys: Sequence[str],
     options: Mapping[str, str],
 ) -> TaskReport:
-    """Write files of the table's kind into ``directory``, which must not exist; one level of it for each key.
+    """Write files of the table's kind into ``directory``, with one directory level for each key; return the report.
 
-    ``frame``: what `file_values` makes, and the key columns. ``options``: of Spark's ORC
-    writer; Parquet takes the ``compression`` of them. Returns what the tasks report.
-    Of Parquet and Avro one is written at a time: some of Spark's settings for them can only be made on the session.
+    ``directory`` must not exist. ``frame``: the columns of `file_values` and the key columns. ``options``: of Spark's
+    ORC writer; for Parquet only their ``compression`` is used.
+
+    Only one write of Parquet or Avro runs at a time, because some of Spark's settings for them exist only in the
+    session.
     """
     kind = writer_format(table)
     match kind:

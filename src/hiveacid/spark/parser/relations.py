@@ -211,7 +211,7 @@ class _RelationFinder:
 
 
 def _with(node: Any, scope: frozenset[str]) -> Iterator[_Visit]:
-    """Look into each CTE and into the query."""
+    """Visit each CTE and the query."""
     plans, scope = common_tables(node, scope)
     yield from (_Visit(plan, visible) for plan, visible in plans)
     yield from (_Visit(child, scope) for child in scala_items(node.children()))

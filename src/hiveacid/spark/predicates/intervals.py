@@ -41,7 +41,7 @@ _FIRST_TIME, _LAST_TIME = (datetime(d.year, 1, 1, tzinfo=UTC) for d in (_FIRST_D
 
 @dataclass(frozen=True)
 class Interval:
-    """Values from ``low`` to ``high`` (None: no bound); each included unless said."""
+    """Values from ``low`` to ``high`` (None: no bound); a bound is included unless it is marked as excluded."""
 
     low: Any
     high: Any

@@ -32,8 +32,8 @@ class FileFooter:
     """Facts from the footer of a data file (``table.read.footers``).
 
     ``recipe``: maps the file's columns to those of the table. ``has_events``: it may hold update events of ACID v1.
-    ``copy``: the file that is read instead (the flushed part of a streamed one). ``keys``: two record keys around all
-    of its own, None if its statistics do not give them.
+    ``copy``: the file that is read instead (the flushed part of a streamed one). ``keys``: a lower and an upper bound of
+    its record keys, None without statistics.
     """
 
     rows: int

@@ -166,7 +166,7 @@ def _count_deleted_rows(
 def _count_from_footers(
     source: ScanSource, locations: Sequence[Location], files_of: FilesOf, deleted: int
 ) -> list[DataFrame] | None:
-    """Return as many rows as the footers of some files say, less ``deleted``; None if rows must be checked."""
+    """Return as many rows as the footers of some files count, minus ``deleted``; None if rows must be checked."""
     rows = -deleted
     for location in locations:
         for file, options, _ in files_of(location):

@@ -39,7 +39,7 @@ ROW_ID_TYPE = T.StructType(
     ]
 )
 STRICT_READ = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
-"""Reader options: a reader that skips unreadable files loses rows silently, whatever the session says."""
+"""Reader options: unreadable files are an error even if the session skips them, which would lose rows silently."""
 PROLEPTIC_CALENDAR = {"orc.proleptic.gregorian.default": "true"}
 """Reader option: of the writers of ACID files without a calendar mark, Hive 3.1 counts days by this calendar."""
 

@@ -1,7 +1,7 @@
-"""Other file systems than local disks, opened with the settings that the Spark session reads them with.
+"""File systems other than local disks, opened with the Spark session's settings for them.
 
-HDFS needs a native library where Arrow opens it, which neither pyarrow nor PySpark brings. On a classic session the JVM
-opens it instead: it needs nothing, and has the session's credentials (Kerberos, delegation tokens).
+Arrow needs a native library for HDFS, which is part of neither pyarrow nor PySpark. On a classic session the JVM opens
+HDFS instead, without such a library and with the session's credentials (Kerberos, delegation tokens).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SessionFileSystems:
         return open_arrow(place, self.lookup)
 
     def lookup(self, name: str) -> str | None:
-        """Return the value of a setting of Hadoop (``fs.s3a.endpoint``), None where it is not set."""
+        """Return the value of a Hadoop setting (``fs.s3a.endpoint``), None if it is not set."""
         if name in self.given:
             return self.given[name]
         if not self.facts.classic:

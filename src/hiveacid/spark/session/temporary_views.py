@@ -32,8 +32,8 @@ def drop_view(facts: SparkFacts, name: str) -> None:
 def query_views(facts: SparkFacts, text: str, views: Mapping[str, DataFrame]) -> DataFrame:
     """Return the rows of a query over temporary views of frames, which may be dropped before it runs.
 
-    A plan of Spark Connect is a text until it runs, so there it takes the views' own plans along. Analysed here:
-    what is wrong with the text is said now.
+    A plan of Spark Connect is only a text until it runs, so there it includes the plans of the views. The query is
+    analysed at once, so that errors in its text are raised here.
     """
     if facts.classic:
         return facts.spark.sql(text)

@@ -1,6 +1,6 @@
-"""Rows as a table wants them: the right columns, in order, of the right types, NULL only where it may be.
+"""Fit rows to a table: the right columns, in the table's order, cast to its types, and checked for NOT NULL.
 
-NOT NULL constraints are part of the plan that writes the rows: a violation fails the job.
+The checks are part of the plan that writes the rows, so a violation fails the job.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.write.task_reports import TaskReport
 
 
-_PublishedFile = tuple["StagedFile", int, str]  # a file, its rows, where it went
+_PublishedFile = tuple["StagedFile", int, str]  # a file, its number of rows, its final path
 _BUCKET_COLUMN = 3
 _THREADS = 8
 

@@ -17,9 +17,9 @@ from hiveacid.core.transactions.stream_progress import (
     StreamBatch,
     StreamKey,
     StreamProgress,
-    committed,
-    refusal,
-    registered,
+    batch_error,
+    progress_after_batch,
+    register_writer,
 )
 from hiveacid.errors import HiveAcidError, WriteConflictError
 from hiveacid.ports.catalog import NO_CHANGES, CatalogChanges
@@ -150,7 +150,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         if txn is not None and txn.state == TransactionState.COMMITTED:
             return
         txn = self._state.require_open(txn_id)
-        refused = None if batch is None else refusal(self._state.streams.get(batch.stream), batch)
+        refused = None if batch is None else batch_error(self._state.streams.get(batch.stream), batch)
         if refused is not None:
             self._end_txn(txn, "abort", str(refused), refused.code)
             raise refused
@@ -179,7 +179,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
                 row.sequence = self._state.sequence
         self._apply_changes(changes)
         if batch is not None:
-            self._state.streams[batch.stream] = committed(self._state.streams[batch.stream], batch)
+            self._state.streams[batch.stream] = progress_after_batch(self._state.streams[batch.stream], batch)
         self._finish_committed_job(txn_id)
         self._end_txn(txn, "commit")
         self._record_commit(txn, operations)
@@ -386,7 +386,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
         """See :class:`hiveacid.ports.stream_progress.StreamProgressPort`."""
         checks.stream(stream, writer, checkpoint)
         known = self._state.streams.get(stream)
-        self._state.streams[stream] = registered(known, stream, writer, checkpoint, restart=restart)
+        self._state.streams[stream] = register_writer(known, stream, writer, checkpoint, restart=restart)
         return self._state.streams[stream]
 
     @synchronized

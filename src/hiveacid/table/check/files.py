@@ -67,12 +67,12 @@ def check_files(access: TableAccess, found: TableInventory) -> FileChecks:
         write_ids = found.snapshot.write_ids
         checks.findings += check_layout(place.inventory, write_ids, table.kind, place.root, place.name)
         checks.used += _used_files(access, table.kind, place, checks)
-    checks.findings += _beside(found)
+    checks.findings += _check_outside_partitions(found)
     with ThreadPoolExecutor(_THREADS) as pool:
         if table.kind is TableKind.FULL_ACID:
             for texts in pool.map(lambda place: _version_files(access, place), found.locations):
                 checks.findings += texts
-        for one, tail, findings in pool.map(lambda one: _look(access, found, one), checks.used):
+        for one, tail, findings in pool.map(lambda one: _check_file(access, found, one), checks.used):
             checks.findings += findings
             if tail is not None:
                 checks.tails[one.path] = tail
@@ -116,7 +116,7 @@ _UNREADABLE = (
 )
 
 
-def _beside(found: TableInventory) -> Iterator[Finding]:
+def _check_outside_partitions(found: TableInventory) -> Iterator[Finding]:
     folders: dict[str, FileItem] = {}
     for item in found.beside:
         if not any(item.path.startswith(f"{path}/") for path in found.unknown):
@@ -184,7 +184,7 @@ def _version_files(access: TableAccess, place: LocationInventory) -> list[Findin
     return list(check_version_files(texts, place.root, place.name))
 
 
-def _look(
+def _check_file(
     access: TableAccess, found: TableInventory, one: UsedFile
 ) -> tuple[UsedFile, OrcTail | None, list[Finding]]:
     """Check a file by its footer or its first and last bytes, without reading its rows."""

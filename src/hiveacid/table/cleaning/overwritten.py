@@ -71,8 +71,8 @@ class OverwrittenCleaner:
     _changed: dict[_Place, int] = field(
         default_factory=dict, init=False
     )  # to the time (ms) of the last write
-    _looked: dict[_Place, int] = field(default_factory=dict, init=False)
-    _sightings: dict[_Place, ObsoleteFiles] = field(default_factory=dict, init=False)
+    _listed_at: dict[_Place, int] = field(default_factory=dict, init=False)
+    _obsolete_files: dict[_Place, ObsoleteFiles] = field(default_factory=dict, init=False)
 
     def step(self, attempt: _Attempt) -> None:
         """Run one turn; ``attempt`` receives each piece of work with the name of its table.
@@ -86,28 +86,31 @@ class OverwrittenCleaner:
             (one.table, one.partition): one.changed for one in changes if one.changed is not None
         }
         self._since = max(0, now - _OVERLAP)
-        self._looked = {place: at for place, at in self._looked.items() if now - at < _PAUSE}
-        due = self._changed.keys() - self._sightings.keys() - self._looked.keys()
+        self._listed_at = {place: at for place, at in self._listed_at.items() if now - at < _PAUSE}
+        due = self._changed.keys() - self._obsolete_files.keys() - self._listed_at.keys()
         if due:  # the cleaning after a compaction comes first
             due -= {(job.request.table, job.request.partition) for job in ready_jobs(self.context)}
         written = {place: self._changed.pop(place) for place in due}
-        self._looked.update(dict.fromkeys(due, now))
+        self._listed_at.update(dict.fromkeys(due, now))
         for name, partitions in _by_table(due).items():
-            attempt(str(name), partial(self._look, name, {one: written[name, one] for one in partitions}))
-        if not self._sightings:
+            attempt(
+                str(name),
+                partial(self._list_changed_locations, name, {one: written[name, one] for one in partitions}),
+            )
+        if not self._obsolete_files:
             return
         # In this order: a compaction that commits after the first question is unsettled in the second.
         min_open = store.min_open_txn_id()
         now, delay = store.now(), cleaning_delay(self.context)
         ripe = [
             place
-            for place, seen in self._sightings.items()
+            for place, seen in self._obsolete_files.items()
             if seen.txn_id < min_open and not seen.is_kept(now, max(delay, seen.retention))
         ]
         for name, partitions in _by_table(ripe).items():
             attempt(str(name), partial(self._clean, name, partitions, min_open))
 
-    def _look(self, name: TableName, partitions: Mapping[str | None, int]) -> list[str]:
+    def _list_changed_locations(self, name: TableName, partitions: Mapping[str | None, int]) -> list[str]:
         listed = _locations(self.context, name)
         if listed is None:
             return []
@@ -117,9 +120,11 @@ class OverwrittenCleaner:
                 root, allowed = locations.get(partition, (None, True))
                 if root is None:
                     continue
-                sighting, again = _sighting(self.context, table, root, written) if allowed else (None, True)
+                sighting, again = (
+                    _find_obsolete_files(self.context, table, root, written) if allowed else (None, True)
+                )
                 if sighting is not None:
-                    self._sightings[name, partition] = sighting
+                    self._obsolete_files[name, partition] = sighting
                 elif again:
                     self._changed.setdefault((name, partition), written)
         finally:  # the sightings from before an error stay
@@ -129,15 +134,15 @@ class OverwrittenCleaner:
     def _note_later_writes(self, name: TableName, since: int) -> None:
         """Start the retention at the last write that a listing may have included."""
         for one in self.context.store.changed_partitions(since):
-            seen = self._sightings.get((name, one.partition)) if one.table == name else None
+            seen = self._obsolete_files.get((name, one.partition)) if one.table == name else None
             if seen is not None and one.changed is not None:
-                self._sightings[name, one.partition] = replace(seen, at=max(seen.at, one.changed))
+                self._obsolete_files[name, one.partition] = replace(seen, at=max(seen.at, one.changed))
 
     def _clean(self, name: TableName, partitions: Sequence[str | None], min_open: TxnId) -> list[str]:
         with cleaner_lock(self.context, name) as kept:
             if not kept:
                 return []  # another client holds the table: try again in the next turn
-            seen = {partition: self._sightings.pop((name, partition)) for partition in partitions}
+            seen = {partition: self._obsolete_files.pop((name, partition)) for partition in partitions}
             listed = _locations(self.context, name)
             if listed is None:
                 return []
@@ -148,7 +153,7 @@ class OverwrittenCleaner:
             for partition, sighting in seen.items():
                 root, allowed = locations.get(partition, (None, True))
                 if sighting.is_kept(now, retention):  # longer than when the location was listed
-                    self._sightings[name, partition] = replace(sighting, retention=retention)
+                    self._obsolete_files[name, partition] = replace(sighting, retention=retention)
                 elif root is not None and allowed:
                     removed += _clean(self.context, table, root, sighting, min_open, unsettled)
             return removed
@@ -186,7 +191,7 @@ def _locations(
     }
 
 
-def _sighting(
+def _find_obsolete_files(
     context: Context, table: TableDefinition, root: str, written: int
 ) -> tuple[ObsoleteFiles | None, bool]:
     """Return the obsolete files of a location, if any, and whether to look again without a new write."""

@@ -209,13 +209,13 @@ def _in_transaction(
         raise _RefusedError(f"Unable to find table {name}, assuming it was dropped and moving on.")
     work = _Job(context, job, worker, table, _partition(context, table, place), kind, txn, writing)
     write_ids = txn.valid_write_ids(name).compactor()
-    _start(work, write_ids)
+    _record_transaction(work, write_ids)
     partitions = None if work.partition is None else [work.partition]
     (location,) = list_locations(context.fs, table, partitions, write_ids, txn.snapshot())
     return _rewrite(work, location, _plan(work, location, write_ids))
 
 
-def _start(work: _Job, write_ids: ValidCompactorWriteIdList) -> None:
+def _record_transaction(work: _Job, write_ids: ValidCompactorWriteIdList) -> None:
     """Record the job's transaction. Raises CompactionError if the claim expired while the job waited for its lock."""
     top = write_ids.high_watermark
     try:
@@ -258,17 +258,17 @@ def _has_old_events(work: _Job, location: Location) -> bool:
 def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> CompactionReport:
     context, place = work.context, work.job.request.partition
     before = measure_input(context, work.table, location, plan, counted=work.writing.counts)
-    _note(work, "writing", before)
+    _record_progress(work, "writing", before)
     if work.kind is CompactionKind.REBALANCE:
         # later changes refer to the new row ids, so the replaced directories cannot explain them
-        _note_history(context, work.table.name, plan.high_watermark)
+        _record_history_start(context, work.table.name, plan.high_watermark)
         # a concurrent update by the old row ids then fails at its commit with a write conflict
         work.txn.add_written([Written(work.table.name, place, Operation.UPDATE)])
     done = rewrite(
         RewriteTask(context, work.table, location, plan, work.txn, work.job.request, work.level),
         work.writing,
         before,
-        lambda: _note(work, "publishing", before),
+        lambda: _record_progress(work, "publishing", before),
     )
     read = (*((plan.base,) if plan.base else ()), *plan.deltas, *plan.delete_deltas)
     return CompactionReport(
@@ -283,7 +283,7 @@ def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> Compaction
     )
 
 
-def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
+def _record_history_start(context: Context, name: TableName, earliest: WriteId) -> None:
     """Record the start of a table's history under the cleaner's lock, so that neither overwrites the other's record."""
     for _ in range(_TURNS):
         with cleaner_lock(context, name) as alone:
@@ -294,5 +294,5 @@ def _note_history(context: Context, name: TableName, earliest: WriteId) -> None:
     raise CompactionError(f"a cleaner has been at work in {name} for a long time: compact it again")
 
 
-def _note(work: _Job, phase: str, before: DataVolume) -> None:
+def _record_progress(work: _Job, phase: str, before: DataVolume) -> None:
     work.context.store.note_compaction(work.job.id, json.dumps({"phase": phase, "before": asdict(before)}))

@@ -132,8 +132,8 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
         raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
     if found.bounds is not None and found.bounds.box is not None:
         reach = found.bounds.box.write_id
-        changed = [_reached(one, span, reach.low, reach.high) for one in changed]
-        found = replace(found, numbered=_listed(found.numbered, changed))
+        changed = [_without_unaffected(one, span, reach.low, reach.high) for one in changed]
+        found = replace(found, numbered=_numbers_of_read_files(found.numbered, changed))
     source = ScanSource(context.facts, context.fs, table, span.until, found.files)
     frame = change_feed(source, span, changed, found.bounds, found.numbered, net=request.net)
     return with_char_metadata(
@@ -216,12 +216,12 @@ def locate_changes(
     return [one for one in found if one.changes.deletes or one.changes.state.row_directories]
 
 
-def _reached(one: ChangedLocation, span: ChangeSpan, low: int, high: int) -> ChangedLocation:
+def _without_unaffected(one: ChangedLocation, span: ChangeSpan, low: int, high: int) -> ChangedLocation:
     changes = prune_unaffected(one.changes, span, low, high)
     return ChangedLocation(replace(one.location, state=changes.state), changes)
 
 
-def _listed(numbered: OriginalsByRoot, changed: Sequence[ChangedLocation]) -> OriginalsByRoot:
+def _numbers_of_read_files(numbered: OriginalsByRoot, changed: Sequence[ChangedLocation]) -> OriginalsByRoot:
     """Return the row ids of those original files that are still to be read."""
     kept = {
         one.location.root: {

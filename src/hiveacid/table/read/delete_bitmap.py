@@ -63,8 +63,8 @@ def load_delete_bitmap(
         return None
     known = context.delete_cache
     key = tuple((place, tuple(one.key for one in files)) for place, files in places.items())
-    lasting = all(_lasts(context, one.file) for files in places.values() for one in files)
-    if lasting and (kept := known.bits.get(key)):
+    cacheable = all(_is_cacheable(context, one.file) for files in places.values() for one in files)
+    if cacheable and (kept := known.bits.get(key)):
         return kept[0]
     try:
         tables = _read(context, list(places.values()))
@@ -79,7 +79,7 @@ def load_delete_bitmap(
     ]
     rows = build_delete_bitmap(tables, within)
     found = None if rows is None else BitmapLookup.of(context.facts, rows)
-    if lasting:
+    if cacheable:
         size = 1 if rows is None else rows.size_in_memory
         known.bits.put(key, found, size)
     return found
@@ -98,7 +98,7 @@ def _event_files(location: Location, write_ids: ValidWriteIdList) -> list[_Event
     ]
 
 
-def _lasts(context: Context, file: DataFile) -> bool:
+def _is_cacheable(context: Context, file: DataFile) -> bool:
     """Tell whether path, size and time identify a file, even if its table is dropped and created again.
 
     Object stores give times in whole seconds, so such a file must be old enough.
@@ -112,11 +112,11 @@ def _read(context: Context, places: Sequence[Sequence[_EventFile]]) -> list[Any]
     kept = context.delete_cache.files
 
     def read(one: _EventFile) -> Any:
-        lasting = _lasts(context, one.file)
-        if lasting and (known := kept.get(one.key)):
+        cacheable = _is_cacheable(context, one.file)
+        if cacheable and (known := kept.get(one.key)):
             return known[0]
         found = read_delete_keys(context.fs.read_bytes(one.path, 0, one.file.size), one.valid)
-        if lasting:
+        if cacheable:
             kept.put(one.key, found, found.num_rows)
         return found
 

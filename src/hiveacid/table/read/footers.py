@@ -72,21 +72,21 @@ def read_footers(
         _Path.of(location, file) for location in locations for file in _files(location.state.delete_deltas)
     ]
     data = [_Path.of(location, file) for location in locations for file in _files(data_directories(location))]
-    raw = {location.root: list(_raw(location)) for location in locations}
+    raw = {location.root: list(_original_files(location)) for location in locations}
     originals = [
         _Path.of(location, file)
         for location in locations
         for _, files in raw[location.root]
         for file in files
     ]
-    paths = [*_flushed(context, table.name, txn, data), *events, *originals]
+    paths = [*_readable_parts(context, table.name, txn, data), *events, *originals]
     found = read_summaries(context, paths)
     _require_kinds(found, acid=[path.own for path in (*data, *events)], raw=[path.own for path in originals])
     bounds = measure_delete_bounds(
         [found[path.own] for path in events], context.settings.get(keys.BROADCAST_DELETE_EVENTS)
     )
     old = any(found[path.own].has_events for path in data)
-    return Footers(_facts(context, table, paths, found), _numbered(raw, found), bounds, old)
+    return Footers(_facts(context, table, paths, found), _number_original_rows(raw, found), bounds, old)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _files(directories: Iterable[AcidDirectory]) -> Iterator[DataFile]:
         yield from directory.acid_files
 
 
-def _raw(location: Location) -> Iterator[tuple[AcidDirectory | None, Sequence[DataFile]]]:
+def _original_files(location: Location) -> Iterator[tuple[AcidDirectory | None, Sequence[DataFile]]]:
     """Yield the files without row ids of each directory; None is the root."""
     yield None, location.state.originals
     for directory in location.state.row_directories:
@@ -163,7 +163,7 @@ def _require_kinds(found: Mapping[str, FileSummary], *, acid: Iterable[str], raw
             raise BadFileError("a file without row ids under the name of one with them", path=path)
 
 
-def _numbered(
+def _number_original_rows(
     raw: Mapping[str, Sequence[tuple[AcidDirectory | None, Sequence[DataFile]]]],
     found: Mapping[str, FileSummary],
 ) -> OriginalsByRoot:
@@ -181,7 +181,9 @@ def _numbered(
     return numbered
 
 
-def _flushed(context: Context, table: TableName, txn: Transaction, paths: Sequence[_Path]) -> Iterator[_Path]:
+def _readable_parts(
+    context: Context, table: TableName, txn: Transaction, paths: Sequence[_Path]
+) -> Iterator[_Path]:
     """Yield files with their readable length, which for streamed files is the flushed part."""
     for path in paths:
         length, copy = readable_length(context, table, txn, path.own, path.file)

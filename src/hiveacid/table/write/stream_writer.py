@@ -15,7 +15,7 @@ from hiveacid.core.transactions.stream_progress import (
     StreamBatch,
     StreamKey,
     StreamProgress,
-    refusal,
+    batch_error,
     require_columns,
 )
 from hiveacid.errors import (
@@ -126,9 +126,9 @@ class StreamWriter:
             self._busy.release()
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
-        mine = self._registered(frame)
+        mine = self._register(frame)
         batch = StreamBatch(self.stream, mine.checkpoint, mine.epoch, batch_id)
-        refused = refusal(self.context.store.stream_progress(self.stream), batch)
+        refused = batch_error(self.context.store.stream_progress(self.stream), batch)
         if refused is not None:
             raise refused
         self._add_columns(frame)
@@ -137,7 +137,7 @@ class StreamWriter:
             try:
                 with self.context.transactions.scope(self.context.settings) as txn:
                     txn.add_stream_batch(batch)
-                    self._rows(frame, txn)
+                    self._write_rows(frame, txn)
             except WriteConflictError as error:
                 if attempt == attempts:
                     what = f"batch {batch_id} of stream {self.stream}"
@@ -146,7 +146,7 @@ class StreamWriter:
             else:
                 return
 
-    def _registered(self, frame: DataFrame) -> StreamProgress:
+    def _register(self, frame: DataFrame) -> StreamProgress:
         checkpoint = self.options.checkpoint or query_id(frame)
         if checkpoint is None:
             raise ConfigError(
@@ -165,7 +165,7 @@ class StreamWriter:
         """Add columns of the feed that the table lacks; another writer may be adding columns at the same time."""
         if not self.options.merge_schema:
             return
-        control = self._control()
+        control = self._control_columns()
 
         def edit(table: TableDefinition) -> TableDefinition:
             new = columns_to_add(frame, table.column_names, control)
@@ -175,23 +175,23 @@ class StreamWriter:
         if edit(table) != table:
             alter(self.context, self.table, edit)
 
-    def _control(self) -> list[str]:
+    def _control_columns(self) -> list[str]:
         """Return the columns of the feed that control a row's change (``change_type``, ``sequence_by``)."""
         named = (self.options.change_type, self.options.sequence_by)
         return [name.lower() for name in named if name is not None]
 
-    def _rows(self, frame: DataFrame, txn: Transaction) -> None:
+    def _write_rows(self, frame: DataFrame, txn: Transaction) -> None:
         if self.options.merge_on:
             self._merge(frame, txn)
             return
         table = self.context.require(self.table)
-        self._brought(table, frame)
+        self._columns_of_feed(table, frame)
         rows = add_missing_columns(table, frame) if self.options.merge_schema else frame
         insert(self.context, self.table, rows, InsertOptions(by_name=True), txn)
 
     def _merge(self, frame: DataFrame, txn: Transaction) -> None:
         table, options = self.context.require(self.table), self.options
-        names = self._brought(table, frame)
+        names = self._columns_of_feed(table, frame)
         changes = last_changes(frame, options.merge_on, options.change_type, options.sequence_by)
         fixed = {column.name for column in table.partition_columns}
         fixed |= set(table.bucketing.columns if table.bucketing else ())
@@ -200,7 +200,7 @@ class StreamWriter:
         changed = {name: value for name, value in values.items() if name not in options.merge_on}
         if fixed - set(options.merge_on):
             # A row may move to another partition or bucket, which UPDATE cannot do: delete it and insert it again.
-            self._require_whole(table, names)
+            self._require_all_columns(table, names)
             merge = Merge(self.context, self.table, split_changes(changes), f"{same} AND s.{IS_DELETE}", txn)
             merge = merge.when_matched_delete().when_not_matched_insert(values, f"NOT s.{IS_DELETE}")
         else:
@@ -211,16 +211,16 @@ class StreamWriter:
             merge = merge.when_not_matched_insert(values, f"s.{OP} = '{UPSERT}'")
         merge.execute()
 
-    def _brought(self, table: TableDefinition, frame: DataFrame) -> list[str]:
+    def _columns_of_feed(self, table: TableDefinition, frame: DataFrame) -> list[str]:
         """Return the table's columns that the feed has. Raises SchemaMismatchError if the schemas do not match."""
         have, names = [name.lower() for name in frame.columns], table.column_names
-        control = self._control()
+        control = self._control_columns()
         needed = (*self.options.merge_on, *control, *(() if self.options.merge_schema else names))
         advice = "; merge_schema=True adds columns to the table"
         require_columns(self.table, have, (*names, *control), list(dict.fromkeys(needed)), advice)
         return [name for name in names if name in have]
 
-    def _require_whole(self, table: TableDefinition, brought: list[str]) -> None:
+    def _require_all_columns(self, table: TableDefinition, brought: list[str]) -> None:
         missing = [name for name in table.column_names if name not in brought]
         if missing:
             raise SchemaMismatchError(

@@ -12,8 +12,8 @@ from hiveacid.core.transactions.stream_progress import (
     StreamBatch,
     StreamKey,
     StreamProgress,
-    refusal,
-    registered,
+    batch_error,
+    register_writer,
 )
 from hiveacid.errors import StreamFencedError, StreamReplayedError
 from hiveacid.stores import checks
@@ -45,7 +45,7 @@ class Streams(SqlBase):
                 connection, {f"stream {place['of']}": True}
             )  # there may be no row to hold
             known = _read_progress(connection, stream, hold=True)
-            progress = registered(known, stream, writer, checkpoint, restart=restart)
+            progress = register_writer(known, stream, writer, checkpoint, restart=restart)
             if known is None:
                 key = {"database_name": stream.table.database, "table_name": stream.table.name}
                 row = {**key, "digest": place["of"], "query": stream.query, **_values(progress)}
@@ -66,7 +66,7 @@ def batch_refusal(
     connection: Connection, batch: StreamBatch
 ) -> StreamFencedError | StreamReplayedError | None:
     """Return the error that forbids a batch to commit, None if it may; lock the stream's row until the transaction ends."""
-    return refusal(_read_progress(connection, batch.stream, hold=True), batch)
+    return batch_error(_read_progress(connection, batch.stream, hold=True), batch)
 
 
 def record_batch(connection: Connection, batch: StreamBatch) -> None:
