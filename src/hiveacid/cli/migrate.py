@@ -47,7 +47,7 @@ def migrate(
     every: bool,
     dry_run: bool,
 ) -> None:
-    """Move tables to another store: definitions, partitions, write ids. Their files stay as and where they are.
+    """Move tables to another store: definitions, partitions, write ids. Their files stay unchanged in their place.
 
     Views of their databases move, too, if everything that they read is in the new store. Otherwise the command prints why
     they stay.

@@ -1,4 +1,4 @@
-"""SQL statements: text to frozen values, and values to the verbs of the layers below.
+"""SQL: parses statements into frozen values, and carries them out by calls to tables and the catalog.
 
 ``session.AcidSession.sql`` runs one statement:
 

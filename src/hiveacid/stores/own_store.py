@@ -1,4 +1,4 @@
-"""Verbs that are the same in every store of hiveacid's own, where no Hive and no setting of a metastore has a say."""
+"""Methods that are the same in the memory store and the SQL store, which belong to hiveacid alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OwnStore:
     _limits: Limits
 
     def apply_settings(self, settings: Settings) -> None:
-        """Use the limits of these settings from now on."""
+        """Apply the limits of ``settings`` from now on."""
         self._limits = Limits.of(settings)
 
     def layout_level(self) -> str | None:

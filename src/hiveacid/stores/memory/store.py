@@ -435,7 +435,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
 
     @staticmethod
     def _left_something(row: WrittenRow, wrote: set[tuple[TxnId, TableName]]) -> bool:
-        """Tell whether an aborted transaction may have left files where it wrote."""
+        """Tell whether an aborted transaction may have left files in the table or partition of the row."""
         return row.change.operation == "c" or (row.txn_id, row.change.table) in wrote
 
     def close(self) -> None:

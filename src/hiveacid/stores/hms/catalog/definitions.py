@@ -281,9 +281,9 @@ _COUNTS = frozenset({ACCURATE, "numRows", "rawDataSize"})
 def remove_counts(raw: Any, write_id: WriteId | None) -> bool:
     """Remove row counts, and the mark that they are exact, from a table or partition; tell whether that changes it.
 
-    The mark alone is not enough: a compaction of Hive 4.0 sets it again, and the counts would be the old ones.
-    ``write_id``: the writer's; it stays there, so that an ANALYZE that began before and does not see this id cannot set
-    the mark again (``ObjectStore.isCurrentStatsValidForTheQuery`` of Hive 4).
+    Removing the mark alone is not enough: a compaction of Hive 4.0 sets it again, for outdated counts. ``write_id``: the
+    writer's id, which is stored. An ANALYZE that began earlier and does not see this id then cannot set the mark again
+    (``ObjectStore.isCurrentStatsValidForTheQuery`` of Hive 4).
     """
     kept = {key: value for key, value in (raw.parameters or {}).items() if key not in _COUNTS}
     changed = len(kept) != len(raw.parameters or {})

@@ -56,7 +56,7 @@ _VIEWS = (VIRTUAL, "MATERIALIZED_VIEW")
 
 
 class MetastoreCatalog:
-    """Implements :class:`hiveacid.ports.catalog.Catalog`. ``owner``: of new databases and tables."""
+    """Implements :class:`hiveacid.ports.catalog.Catalog`. ``owner``: the owner of new databases and tables."""
 
     def __init__(self, client: MetastoreClient, capabilities: Capabilities, clock: Clock, owner: str) -> None:
         self.client = client
@@ -65,7 +65,7 @@ class MetastoreCatalog:
         self.owner = owner
 
     def create_database(self, database: DatabaseDefinition) -> None:
-        """Raise AlreadyExistsError if it exists."""
+        """Create a database. Raises AlreadyExistsError."""
         checks.database(database)
         plain_database(database.name)
         try:
@@ -134,7 +134,7 @@ class MetastoreCatalog:
             raise table_exists(name) from None
 
     def drop_table(self, name: TableName) -> None:
-        """Drop the definition, its partitions and its transaction state; files are the caller's."""
+        """Drop the definition, its partitions and its transaction state; the caller deletes the files."""
         plain_table(name)
         _require_table_kind(self._require_raw(name))
         self._drop(name)
@@ -149,7 +149,7 @@ class MetastoreCatalog:
         )
 
     def get_table(self, name: TableName) -> TableDefinition | None:
-        """Return it or None, for views too."""
+        """Return a table's definition; None if there is no table of that name, or if it is a view."""
         plain_table(name)
         raw = self._raw(name)
         return (
@@ -200,7 +200,7 @@ class MetastoreCatalog:
         return tuple(sorted(name for kind in _VIEWS for name in self._names(database, kind)))
 
     def create_view(self, view: ViewDefinition) -> None:
-        """Raise AlreadyExistsError or NoSuchDatabaseError; UnsupportedFeatureError for columns without a name."""
+        """Create a view. Raises AlreadyExistsError, NoSuchDatabaseError; UnsupportedFeatureError for unnamed columns."""
         checks.table_name(view.name)
         plain_table(view.name)
         self._require_database(view.name.database)
@@ -218,7 +218,7 @@ class MetastoreCatalog:
         self._alter(name, definitions.raw_view(view, raw), QUIET)
 
     def drop_view(self, name: TableName) -> None:
-        """Raise NoSuchTableError where there is no view of that name."""
+        """Drop a view. Raises NoSuchTableError if there is no view of that name."""
         plain_table(name)
         self._require_view(name)
         self._drop(name)
@@ -234,7 +234,7 @@ class MetastoreCatalog:
         return raw
 
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
-        """Replace a definition; new columns go to the partitions, too. Files stay where they are."""
+        """Replace a definition; new columns are added to the partitions, too. Files are not moved."""
         plain_table(name)
         checks.table(table)
         plain_table(table.name)
@@ -267,7 +267,7 @@ class MetastoreCatalog:
         )
 
     def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Add those that do not exist yet; one that another client adds at the same time stays as it is."""
+        """Add missing partitions; one that another client adds at the same time stays unchanged."""
         plain_table(name)
         checks.partitions(partitions)
         add_missing_partitions(self.client, self._require_raw(name), partitions, self.clock.now())
@@ -280,7 +280,7 @@ class MetastoreCatalog:
         require_in_place(name, partitions, there)
 
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Drop by values; files are the caller's."""
+        """Drop partitions by values; the caller deletes the files."""
         plain_table(name)
         self._require_raw(name)
         wanted = {tuple(value or None for value in one.values) for one in partitions}
@@ -297,7 +297,7 @@ class MetastoreCatalog:
             )
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
-        """All partitions, sorted by values."""
+        """Return all partitions, sorted by values."""
         plain_table(name)
         self._require_raw(name)
         found = map(definitions.partition_of, fetch_partitions(self.client, name))
@@ -318,7 +318,7 @@ class MetastoreCatalog:
         if raw is None:
             return
         own = write_id() if write_id is not None and self.capabilities.requests else None
-        # Of a partitioned table Hive keeps counts, and who changed them, by partition.
+        # For a partitioned table Hive keeps counts and the last writer's id per partition.
         if definitions.remove_counts(raw, None if raw.partitionKeys else own):
             _retry_once(lambda: self._alter(name, raw, QUIET, own))
         if raw.partitionKeys:

@@ -126,11 +126,11 @@ class ThriftConnection:
         return getattr(answer, "success", None)
 
     def alive(self) -> bool:
-        """Tell whether the other end still holds the connection, as far as that can be told without asking.
+        """Tell whether the server still holds the connection, as far as that shows without sending anything.
 
-        To be asked between two calls: what there is to read then is the connection's end, or nobody's. TLS has to read
-        it to know: tickets of TLS 1.3, which servers send when they like, are no end. (Thrift's own ``isOpen`` takes
-        every TLS connection for open.)
+        Call it between two calls, when readable bytes can only mean the connection's end. With TLS they must be read,
+        because a server may send session tickets (TLS 1.3) at any time. (Thrift's own ``isOpen`` reports every TLS
+        connection as open.)
         """
         try:
             before = self._socket.gettimeout()
@@ -187,7 +187,7 @@ def _said(error: BaseException) -> str:
 
 
 def _connected(server: tuple[str, int], address: MetastoreAddress) -> socket.socket:
-    """Return a connection that waits for ``connect_timeout``, as what comes before the first call has to."""
+    """Open a connection; it and every exchange before the first call have the time limit ``connect_timeout``."""
     try:
         plain = socket.create_connection(server, timeout=address.connect_timeout)
     except OSError as error:

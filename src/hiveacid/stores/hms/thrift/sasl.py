@@ -32,7 +32,7 @@ class NotSentError(OSError):
 
 
 def _gssapi() -> Any:
-    """Return the library. Raises ConfigError where it is not installed."""
+    """Return the library gssapi. Raises ConfigError if it is not installed."""
     try:
         import gssapi  # noqa: PLC0415 - only who talks to a metastore with Kerberos needs it
     except ImportError as error:
@@ -86,7 +86,7 @@ class SaslTransport:
         self._out.append(data)
 
     def flush(self) -> None:
-        """Send what was written, as one frame. Raises NotSentError before anything has gone out."""
+        """Send the written bytes as one frame. Raises NotSentError if encryption fails before a byte is sent."""
         data, self._out = b"".join(self._out), []
         try:
             if self.layer != _PLAIN:

@@ -23,13 +23,13 @@ class ByteStream(Protocol):
         """Return at most ``size`` bytes, at least one. Raises OSError, EOFError."""
 
     def write(self, data: bytes) -> None:
-        """Send, or keep until `flush`."""
+        """Send ``data``, or keep it until `flush`."""
 
     def flush(self) -> None:
-        """Send what was kept."""
+        """Send the kept bytes."""
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
 
 
 class TimedSocket:
@@ -40,7 +40,7 @@ class TimedSocket:
         self.expect(seconds)
 
     def expect(self, seconds: float) -> None:
-        """Set the deadline: so many seconds from now."""
+        """Set the deadline to ``seconds`` from now."""
         self._seconds, self._end = seconds, time.monotonic() + seconds
 
     def recv(self, size: int) -> bytes:
@@ -65,14 +65,14 @@ class TimedSocket:
         self.sendall(data)
 
     def flush(self) -> None:
-        """Do nothing: `write` has sent it."""
+        """Do nothing: `write` has sent everything."""
 
     def fileno(self) -> int:
         """Return the descriptor, -1 once closed."""
         return self.plain.fileno()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.plain.close()
 
     def _limit(self) -> None:
@@ -92,11 +92,11 @@ class Transport:
         self._left = LARGEST_ANSWER
 
     def begin(self) -> None:
-        """Begin a call: nothing that came before belongs to its answer."""
+        """Begin a call: drop bytes received earlier, which do not belong to its answer."""
         self._out, self.cstringio_buf, self._left = BytesIO(), BytesIO(), LARGEST_ANSWER
 
     def require_end(self) -> None:
-        """Raise EOFError where more has come than the answer."""
+        """Raise EOFError if bytes follow the answer."""
         if self.cstringio_buf.read(1):
             raise EOFError("the metastore sent more than one answer")
 
@@ -114,17 +114,17 @@ class Transport:
         return data
 
     def write(self, data: bytes) -> None:
-        """Keep until :meth:`flush`."""
+        """Keep ``data`` until :meth:`flush`."""
         self._out.write(data)
 
     def flush(self) -> None:
-        """Send what was written."""
+        """Send the written bytes."""
         self._below.write(self._out.getvalue())
         self._out = BytesIO()
         self._below.flush()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._below.close()
 
     def _filled(self, partial: bytes, size: int) -> bytes:

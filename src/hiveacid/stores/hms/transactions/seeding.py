@@ -35,7 +35,7 @@ _TURNS, _PAUSE = 40, 0.25  # ten seconds until skipped ids count as ended
 
 
 class SeededStore(WarehouseStore, Protocol):
-    """The parts of the metastore's store that seeding needs: the verbs of the ports, and the connection."""
+    """The parts of `MetastoreStore` that seeding needs: the methods of the ports, and the client."""
 
     client: MetastoreClient
     capabilities: Capabilities
@@ -47,9 +47,9 @@ def seed_write_ids(
 ) -> None:
     """Continue the write ids of another store.
 
-    Ids below the lowest aborted one take a single call (that of Hive's replication, which both versions have). From there
-    on each id gets a transaction, and the aborted ones a record of a write: without it the metastore would soon forget
-    them, and readers would believe their files. Raises TransactionStateError if the table has write ids,
+    Ids below the lowest aborted one take a single call (a call of Hive's replication, which both versions have). From
+    there on each id gets a transaction, and the aborted ones a record of a write. Without such a record the metastore
+    would soon forget them, and readers would accept their files. Raises TransactionStateError if the table has write ids,
     UnsupportedFeatureError for too many.
     """
     ids = checks.seed(high_watermark, aborted)
@@ -132,8 +132,8 @@ def _spend(store: SeededStore, who: Client, table: TableName, ids: range, lost: 
 def seed_txns(store: SeededStore, who: Client, high_watermark: TxnId) -> None:
     """Make later transaction ids higher, and wait until those in between count as ended.
 
-    A metastore of Hive 4 takes ids that are missing for open as long as they might come (a second). Raises
-    UnsupportedFeatureError with Hive 3, which has no call for it (nor names that hold transaction ids).
+    A metastore of Hive 4 counts missing ids as open for a second, because they may still appear. Raises
+    UnsupportedFeatureError with Hive 3, which has no call for it (and no file names with transaction ids).
     """
     checks.seedable(high_watermark)
     if store.valid_txns().high_watermark >= high_watermark:

@@ -35,7 +35,7 @@ _MOST_TABLES = 500  # of one request
 
 
 class MetastoreTransactions:
-    """Verbs of the transaction and write-id ports that are calls of the metastore."""
+    """Methods of the transaction and write-id ports that are single calls of the metastore."""
 
     client: MetastoreClient
     capabilities: Capabilities
@@ -90,8 +90,8 @@ class MetastoreTransactions:
     ) -> Mapping[TableName, ValidWriteIdList]:
         """Return the tables' lists as of a snapshot.
 
-        A metastore forgets ids of transactions that were opened after the snapshot, where an older transaction took a
-        higher one since: they would count as committed. Those that are still open or aborted are added.
+        A metastore omits write ids of transactions that were opened after the snapshot if an older transaction has since
+        got a higher one. They would count as committed, so those that are still open or aborted are added.
         """
         lists = _fetch_write_id_lists(self.client, txns, tables)
         now = self.valid_txns()
@@ -101,10 +101,10 @@ class MetastoreTransactions:
         return {name: _with_later_ids(found, later[name]) for name, found in lists.items()}
 
     def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
-        """Record in a metastore of Hive 4 the lowest write id of each table that a transaction does not see for certain.
+        """Record in a metastore of Hive 4, for each table, the lowest write id that may be invisible to the transaction.
 
-        With ``metastore.txn.use.minhistorywriteid`` its cleaner waits for that and not for open transactions; without, the
-        call does nothing. Hive does the same (``DbTxnManager.addWriteIdsToMinHistory``).
+        With ``metastore.txn.use.minhistorywriteid`` the cleaner waits for these ids instead of open transactions; otherwise
+        the call has no effect. Hive does the same (``DbTxnManager.addWriteIdsToMinHistory``).
         """
         if not self.capabilities.txn_types or not write_ids:
             return
@@ -224,11 +224,12 @@ def _runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
 def commit_txn(client: MetastoreClient, txn_id: TxnId, *, wrote: bool) -> None:
     """Commit. After a lost answer the call is repeated: a metastore confirms a commit that it has already made.
 
-    Conflicts are always looked for, so that a writer that waited for a lock may be refused although it saw everything, and
-    tries again. ``exclWriteEnabled`` asks for the check where a metastore knows it: Hive 4, and vendors' builds that call
-    themselves 3.1. Hive 3.1 itself always checks, and skips fields that it does not know.
-    ``wrote``: whether there is anything to lose. A metastore that has forgotten the transaction may have aborted it and
-    cleaned up.
+    The metastore always checks for conflicts. A writer that waited for a lock may therefore be refused although it saw all
+    rows; it tries again. ``exclWriteEnabled`` requests the check in Hive 4 and in vendors' builds named 3.1. Hive 3.1
+    itself always checks and ignores unknown fields.
+
+    ``wrote``: whether the transaction has written anything. A metastore that has forgotten the transaction may have
+    aborted it and cleaned up.
     """
     request = protocol.CommitTxnRequest(txnid=txn_id, exclWriteEnabled=False)
     try:

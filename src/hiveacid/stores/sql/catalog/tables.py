@@ -206,7 +206,7 @@ class SqlCatalog(SqlBase):
         write_exactly_once(self._database, work)
 
     def alter_view(self, name: TableName, view: ViewDefinition) -> None:
-        """Replace a view, its name too."""
+        """Replace a view's definition, and its name if that differs."""
         checks.table_name(name)
         checks.table_name(view.name)
 

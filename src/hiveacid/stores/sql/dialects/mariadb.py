@@ -61,7 +61,7 @@ class MariadbDialect(Dialect):
         engine = create_engine(
             url, isolation_level="AUTOCOMMIT", hide_parameters=True, max_overflow=20, pool_use_lifo=True,
             connect_args=secret,
-            # Every verb ends what it began: a ROLLBACK afterwards would only be one more round trip.
+            # Every method ends its transaction: a ROLLBACK afterwards would only be one more round trip.
             pool_reset_on_return=None, skip_autocommit_rollback=True,
         )  # fmt: skip
         event.listen(engine, "connect", _prepare)

@@ -1,4 +1,4 @@
-"""Transactions, locks and write ids in a SQL database; a module per verb or small group of verbs.
+"""Transactions, locks and write ids in a SQL database; a module per method or small group of methods.
 
 - begin: ``begin_txn`` → ``open_txns``, ``lock_queue``, ``snapshots``, ``write_ids``
 - commit: ``commit_txn`` → conflicts (:mod:`hiveacid.core.transactions.conflicts`), catalog changes,
