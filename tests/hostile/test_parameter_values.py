@@ -33,7 +33,7 @@ _VALUES = (
 
 def _check(sql: Callable[..., DataFrame], spark_set: Callable[[str, str], None]) -> None:
     spark_set("hiveacid.hostile", "x' OR '1'='1")
-    values = sample(_VALUES, 3)
+    values = sample(_VALUES, 2)
     sql(f"CREATE TABLE parameters (s STRING, k INT) PARTITIONED BY (p STRING) {_TABLE}")
     for number, value in enumerate(values):
         sql("INSERT INTO parameters PARTITION (p = :v) VALUES (:v, :k)", {"v": value, "k": number})
@@ -70,7 +70,7 @@ def test_parameter_values_are_data_in_a_native_session(native: NativeSession) ->
     native.sql("INSERT INTO immediate VALUES (:v), ('y')", {"v": _VALUES[0]})
     select = "EXECUTE IMMEDIATE 'SELECT s FROM immediate WHERE s = ?' USING :v"
     assert [row[0] for row in native.sql(select, {"v": _VALUES[0]}).collect()] == [_VALUES[0]]
-    for value in sample(_VALUES, 3):
+    for value in sample(_VALUES, 2):
         with pytest.raises(UnsupportedOperationException, match="parameters of this statement"):
             native.sql("EXECUTE IMMEDIATE 'INSERT INTO immediate VALUES (?)' USING :v", {"v": value})
     assert native.sql("SELECT count(*) FROM immediate").collect()[0][0] == 2
