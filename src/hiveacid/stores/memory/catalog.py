@@ -38,7 +38,7 @@ class MemoryCatalog(MemoryBase):
         checks.database_name(name)
         if name not in self._state.databases:
             raise refusals.no_database(name)
-        tables = [one for one in (*self._state.tables, *self._state.views) if one.database == name]
+        tables = [table for table in (*self._state.tables, *self._state.views) if table.database == name]
         if tables:
             raise refusals.database_not_empty(name, len(tables))
         del self._state.databases[name]
@@ -150,7 +150,7 @@ class MemoryCatalog(MemoryBase):
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
         self._require_table(name)
-        return tuple(one for _, one in sorted(self._state.partitions[name].items(), key=lambda item: item[0]))
+        return tuple(sorted(self._state.partitions[name].values(), key=lambda partition: partition.key))
 
     def _require_table(self, name: TableName) -> None:
         checks.table_name(name)
@@ -213,9 +213,9 @@ class MemoryCatalog(MemoryBase):
         for name, count in changes.skipped:
             self._state.next_write_id[name] = WriteId(self._state.next_write_id.get(name, WriteId(1)) + count)
         for new in changes.partitions:
-            known = self._state.partitions.get(new.table)
-            if known is not None:
-                known.setdefault(new.partition.key, new.partition)
+            partitions = self._state.partitions.get(new.table)
+            if partitions is not None:
+                partitions.setdefault(new.partition.key, new.partition)
 
     def _purge(self, name: TableName) -> None:
         state = self._state
@@ -224,10 +224,12 @@ class MemoryCatalog(MemoryBase):
         state.commits.pop(name, None)
         state.written = [row for row in state.written if row.change.table != name]
         state.compactions = {
-            number: one for number, one in state.compactions.items() if one.request.table != name
+            number: value for number, value in state.compactions.items() if value.request.table != name
         }
-        state.changed = {place: at for place, at in state.changed.items() if place[0] != name}
-        state.streams = {key: one for key, one in state.streams.items() if key.table != name}
+        state.changed = {
+            (table, partition): time for (table, partition), time in state.changed.items() if table != name
+        }
+        state.streams = {key: value for key, value in state.streams.items() if key.table != name}
 
     def _rename(self, old: TableName, new: TableName) -> None:
         state = self._state
@@ -252,7 +254,9 @@ class MemoryCatalog(MemoryBase):
         for number, one in state.compactions.items():
             if one.request.table == old:
                 state.compactions[number] = replace(one, request=replace(one.request, table=new))
-        state.changed = {(new if name == old else name, of): at for (name, of), at in state.changed.items()}
+        state.changed = {
+            (new if name == old else name, of): changed_at for (name, of), changed_at in state.changed.items()
+        }
         for key in [key for key in state.streams if key.table == old]:
             moved = replace(key, table=new)
             state.streams[moved] = replace(state.streams.pop(key), stream=moved)

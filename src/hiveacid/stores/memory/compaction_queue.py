@@ -40,7 +40,7 @@ class MemoryCompactionQueue(MemoryBase):
     @synchronized
     def changed_partitions(self, since: int = 0) -> tuple[ChangedPartition, ...]:
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
-        found = {place: at for place, at in self._state.changed.items() if at >= since}
+        changed = {partition: time for partition, time in self._state.changed.items() if time >= since}
         aborted: dict[tuple[TableName, str | None], list[int]] = defaultdict(list)
         for table, given in self._state.write_ids.items():
             for txn_id in given.values():
@@ -53,7 +53,7 @@ class MemoryCompactionQueue(MemoryBase):
                 }
                 for partition in traces or {None}:
                     aborted[table, partition].append(txn.ended)
-        return list_changed_partitions(found, aborted)
+        return list_changed_partitions(changed, aborted)
 
     @synchronized
     def enqueue_compaction(self, request: CompactionRequest, initiator: str) -> Compaction:
@@ -184,7 +184,7 @@ class MemoryCompactionQueue(MemoryBase):
         """See :class:`hiveacid.ports.compaction_queue.CompactionQueuePort`."""
         now = self._clock.now()
         lowest = min((txn.id for txn in self._state.open_txns()), default=self._state.last_txn + 1)
-        found = [
+        ready = [
             job
             for job in self._state.compactions.values()
             if job.state == CompactionState.READY_FOR_CLEANING
@@ -193,7 +193,7 @@ class MemoryCompactionQueue(MemoryBase):
             and (job.commit_time or 0) <= now - int(delay * 1000)
             and (job.clean_from or 0) <= now
         ]
-        return tuple(sorted(found, key=lambda job: (job.high_watermark or 0, job.id)))
+        return tuple(sorted(ready, key=lambda job: (job.high_watermark or 0, job.id)))
 
     @synchronized
     def retry_cleaning(self, compaction_id: int, error: str, wait: float) -> None:
@@ -216,8 +216,8 @@ class MemoryCompactionQueue(MemoryBase):
         """See :class:`hiveacid.ports.services.ServicePort`."""
         checks.service(service)
         now = self._clock.now()
-        known = self._state.services.get(service.name)
-        started = now if known is None else known.started
+        before = self._state.services.get(service.name)
+        started = now if before is None else before.started
         self._state.services[service.name] = replace(service, started=started, last_seen=now)
 
     @synchronized

@@ -21,13 +21,13 @@ class MemoryLocks(MemoryBase):
         """See :class:`hiveacid.ports.locks.LockPort`. Raises ConfigError for an empty or odd request."""
         wanted = checks.components(components)
         self._state.require_open(txn_id)
-        found = self._blocker(txn_id, wanted, LockId(self._state.last_lock + 1))
-        if found is not None and zero_wait:
-            return LockAnswer(LockId(0), LockState.NOT_ACQUIRED, str(found))
+        blocker = self._blocker(txn_id, wanted, LockId(self._state.last_lock + 1))
+        if blocker is not None and zero_wait:
+            return LockAnswer(LockId(0), LockState.NOT_ACQUIRED, str(blocker))
         self._state.last_lock += 1
-        made = Request(LockId(self._state.last_lock), txn_id, wanted, LockState.WAITING, None, None)
-        self._state.requests[made.id] = made
-        return self._answer(made, found)
+        request = Request(LockId(self._state.last_lock), txn_id, wanted, LockState.WAITING, None, None)
+        self._state.requests[request.id] = request
+        return self._answer(request, blocker)
 
     @synchronized
     def check_lock(self, lock_id: LockId) -> LockAnswer:
@@ -57,14 +57,19 @@ class MemoryLocks(MemoryBase):
         del self._state.requests[lock_id]
 
     def _blocker(self, txn_id: TxnId, wanted: Sequence[LockComponent], before: LockId) -> HeldLock | None:
-        earlier = [held for one in self._state.requests.values() if one.id < before for held in one.held()]
+        earlier = [
+            held
+            for request in self._state.requests.values()
+            if request.id < before
+            for held in request.held()
+        ]
         return first_blocking_lock(txn_id, wanted, earlier)
 
-    def _answer(self, request: Request, found: HeldLock | None) -> LockAnswer:
-        if found is None:
+    def _answer(self, request: Request, blocker: HeldLock | None) -> LockAnswer:
+        if blocker is None:
             request.state, request.acquired_at = LockState.ACQUIRED, self._clock.now()
-        request.blocked_by = None if found is None else found.name
-        return LockAnswer(request.id, request.state, None if found is None else str(found))
+        request.blocked_by = None if blocker is None else blocker.name
+        return LockAnswer(request.id, request.state, None if blocker is None else str(blocker))
 
     @synchronized
     def show_locks(self) -> tuple[LockRow, ...]:

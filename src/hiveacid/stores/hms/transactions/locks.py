@@ -114,10 +114,7 @@ class MetastoreLocks:
         return tuple(_row(one) for one in rows)
 
     def _queue_request(
-        self,
-        txn_id: TxnId,
-        components: Sequence[LockComponent],
-        find: FindTable,
+        self, txn_id: TxnId, components: Sequence[LockComponent], find: FindTable
     ) -> LockAnswer:
         """Queue a request and check it."""
         requests = Requests(self.capabilities, find)

@@ -38,12 +38,12 @@ def update_job(
 ) -> None:
     """Set columns of a job; ``NOW`` among them needs the store's time."""
     statement = update(compactions).where(compactions.c.id == compaction_id).values(**values)
-    connection.execute(statement, {"now": now} if any(one is NOW for one in values.values()) else {})
+    connection.execute(statement, {"now": now} if any(value is NOW for value in values.values()) else {})
 
 
-def requeued_columns(one: Compaction) -> dict[str, object]:
+def requeued_columns(job: Compaction) -> dict[str, object]:
     """Return the columns of a job that is queued again. Raises TransactionStateError if it is not working."""
-    state = fire(COMPACTION, one.state, "revoke")
+    state = fire(COMPACTION, job.state, "revoke")
     return {"state": state, "worker": None, "started": None, "txn_id": None, "high_watermark": None}
 
 

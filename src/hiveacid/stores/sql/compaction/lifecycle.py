@@ -34,12 +34,12 @@ def requeue_or_fail_lost_jobs(
     """Queue the jobs of timed-out transactions again, or fail those that lost too many workers."""
     for some in chunks(txn_ids):
         for row in connection.execute(_OF_TXNS, {"ids": some}).mappings().all():
-            one = compaction_from_row(row)
-            if one.state == CompactionState.WORKING and one.claims < limits.max_lost_workers:
-                update_job(connection, one.id, requeued_columns(one) | {"error": reason}, now)
+            job = compaction_from_row(row)
+            if job.state == CompactionState.WORKING and job.claims < limits.max_lost_workers:
+                update_job(connection, job.id, requeued_columns(job) | {"error": reason}, now)
                 continue
-            values = {"state": fire(COMPACTION, one.state, "fail"), "error": reason, "ended": NOW}
-            update_job(connection, one.id, values, now)
+            values = {"state": fire(COMPACTION, job.state, "fail"), "error": reason, "ended": NOW}
+            update_job(connection, job.id, values, now)
 
 
 _OF_TXNS = ALL.where(
@@ -55,8 +55,8 @@ def requeue_abandoned_jobs(connection: Connection, limits: Limits, now: int | No
     """
     timeouts = {"begun": int(limits.worker_timeout * 1000), "claimed": int(limits.txn_timeout * 1000)}
     for row in connection.execute(_ABANDONED, {**timeouts, "now": now}).mappings().all():
-        one = compaction_from_row(row)
-        update_job(connection, one.id, requeued_columns(one), now)
+        job = compaction_from_row(row)
+        update_job(connection, job.id, requeued_columns(job), now)
 
 
 _ABANDONED = ALL.where(
