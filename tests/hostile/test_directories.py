@@ -26,7 +26,7 @@ from hiveacid.errors import (
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.locations import read_metadata
 from hiveacid.storage.staging import abandoned_staging
-from hiveacid.stores.hms.transactions import snapshots
+from hiveacid.stores.hms.transactions import transactions
 from hiveacid.stores.memory.store import MemoryStore
 from support.cost import assert_quick, assert_small
 
@@ -105,7 +105,7 @@ def test_lists_of_ids_that_no_store_gives_are_refused() -> None:
     assert_quick(read)
     for one in (-1, LAST_ID + 1, LONG_MAX):
         with pytest.raises(StoreError):
-            snapshots.checked_id(one)
+            transactions.checked_id(one)
 
 
 def test_a_staging_directory_of_an_impossible_transaction_stops_no_cleaner() -> None:

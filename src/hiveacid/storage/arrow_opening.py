@@ -40,7 +40,9 @@ def open_arrow(uri: StorageUri, lookup: Lookup) -> ArrowFileSystem:
         if uri.scheme in S3:
             return ArrowFileSystem(_s3(uri.authority, lookup), in_bucket)
         if uri.scheme == "gs":
-            return ArrowFileSystem(_google(), in_bucket)
+            from pyarrow.fs import GcsFileSystem  # noqa: PLC0415 - Arrow only when it is needed
+
+            return ArrowFileSystem(GcsFileSystem(), in_bucket)
         if uri.scheme in ("abfs", "abfss"):
             return ArrowFileSystem(_azure(uri, lookup), in_bucket)
         if uri.scheme in ("hdfs", "viewfs"):
@@ -115,12 +117,6 @@ def _s3(bucket: str, lookup: Lookup) -> Any:
     if int(pa.__version__.partition(".")[0]) >= _DELAYED_OPEN:
         options["allow_delayed_open"] = True
     return fs.S3FileSystem(**options)
-
-
-def _google() -> Any:
-    from pyarrow.fs import GcsFileSystem  # noqa: PLC0415 - Arrow only when it is needed
-
-    return GcsFileSystem()
 
 
 def _azure(uri: StorageUri, lookup: Lookup) -> Any:

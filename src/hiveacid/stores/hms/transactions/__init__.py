@@ -1,7 +1,7 @@
 """Transactions, locks and write ids of a metastore.
 
-``transactions`` makes the calls of a transaction's life, ``locks`` those about locks, ``snapshots`` converts the
-answers. ``retry`` repeats steps before a commit whose answer was lost. ``seeding`` makes a metastore continue the ids
+``transactions`` makes the calls of a transaction's life and converts the answers, ``locks`` makes those about locks.
+``retry`` repeats steps before a commit whose answer was lost. ``seeding`` makes a metastore continue the ids
 of a table that comes from another store. ``file_events`` sends new files to the metastore's listeners.
 
 Invariant: what a transaction writes is recorded in the metastore before the first file exists. Without the record the

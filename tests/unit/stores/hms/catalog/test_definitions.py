@@ -38,7 +38,7 @@ from hiveacid.stores.hms.compaction.jobs import owner_of
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.hms.transactions.locks import Requests
-from hiveacid.stores.hms.transactions.snapshots import (
+from hiveacid.stores.hms.transactions.transactions import (
     format_txn_list,
     split_by_aborted_bits,
     txn_list,
