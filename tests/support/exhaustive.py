@@ -43,7 +43,6 @@ EXHAUSTIVE = {
     "cluster/test_cluster.py::test_output_that": "smoke/test_smoke.py loses staged rows without a cluster",
     "cluster/test_cluster.py::test_times_are": "spark/test_time_zones.py compares zones without a cluster",
     "contract/test_history.py::test_a_planted_bug_is_caught_in_processes": "planted bugs in threads stay",
-    "contract/test_lost_answers.py::test_a_verb_is_done_once[mariadb": "test_wire.py cuts MariaDB off at each round trip",
     "contract/test_mariadb.py::TestMariadbServer::test_a_history": _POSTGRES,
     "contract/test_mariadb.py::TestMariadbServer::test_walks": _POSTGRES,
     "crash/test_crash.py::test_a_compaction_is_done_or_never_was[minor": "deaths in a major compaction stay",
@@ -189,10 +188,7 @@ SAMPLED = {
     "hostile/test_orc_tails.py::test_damaged_tails_are_read_or_refused": (4, _OF_MANY),
     "hostile/test_sql_text.py::test_huge_statements": (3, _OF_MANY),
     "spark/test_random_directories.py::test_both_readers": (2, "the directories are random"),
-    "contract/test_lost_answers.py::test_a_verb_is_done_once[postgres": (
-        2,
-        "test_wire.py cuts all verbs of a commit off",
-    ),
+    "contract/test_lost_answers.py::test_a_verb_is_done_once[mariadb": (6, "every verb stays on PostgreSQL"),
     "contract/test_mariadb.py::TestMariadbServer": (2, "the rules of servers stay whole on PostgreSQL"),
     "contract/test_mariadb.py::TestMariadb::": (
         3,
