@@ -8,7 +8,7 @@ before the commit and removes the old names after it, so readers see either the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -201,7 +201,7 @@ def _to_insert_only(
     mark = f"{write_id}"
     # from here on readers of the plain table ignore the directory that is being filled
     context.catalog.alter_table(table.name, table.with_properties({CONVERSION.name: mark}))
-    files = [(root, file) for root in roots for file in _data_files(context, table, root)]
+    files = [(root, file) for root in roots for file in plain_files(context.fs.list_tree(root), table)]
     for root in roots:
         txn.on_abort(partial(context.fs.delete_tree, f"{root}/{directory}"))
     for root, file in files:
@@ -222,10 +222,6 @@ def _remove_crashed_conversion(context: Context, table: TableDefinition, roots: 
                     "a table over with acid.adopt(…)"
                 )
             context.fs.delete_tree(f"{root}/{found.path}")
-
-
-def _data_files(context: Context, table: TableDefinition, root: str) -> Iterable[DataFile]:
-    return tuple(plain_files(context.fs.list_tree(root), table))
 
 
 def _remove_sources(context: Context, files: Sequence[tuple[str, DataFile]]) -> None:

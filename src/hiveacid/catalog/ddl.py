@@ -109,7 +109,7 @@ def drop_database(context: Context, name: str, *, if_exists: bool = False, casca
         held = (*tables, *views)
         what = "tables and views" if views else "tables"
         raise CatalogError(f"database {name} holds {len(held)} {what} ({held[0]} …): use CASCADE")
-    for definition in filter(None, (context.catalog.get_table(TableName(name, one)) for one in tables)):
+    for definition in filter(None, (context.catalog.get_table(TableName(name, table)) for table in tables)):
         _require_removable(context, definition, partitions_of(context, definition) or ())
     for view in views:
         context.catalog.drop_view(TableName(name, view))
@@ -393,7 +393,7 @@ def _adopt(
     roots = [p.location for p in partitions] if table.partition_columns else [table.location]
     highest, base, visible = _ids_on_disk(context, roots)
     visibility = max(visible, default=0)
-    invalid = sorted(one for one in visible if txns is not None and not txns.is_valid(TxnId(one)))
+    invalid = sorted(txn_id for txn_id in visible if txns is not None and not txns.is_valid(TxnId(txn_id)))
     properties = dict(table.properties) | {ADOPTED_TXN.name: str(visibility), HISTORY_FROM.name: str(base)}
     if invalid:
         properties[ADOPTED_INVALID.name] = ",".join(map(str, invalid))

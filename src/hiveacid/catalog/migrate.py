@@ -89,13 +89,17 @@ class Migration:
     def tables(self) -> list[TableName]:
         """Return all tables of the source, by name."""
         store = self.source.store
-        return [TableName(one, name) for one in store.list_databases() for name in store.list_tables(one)]
+        return [
+            TableName(database, name)
+            for database in store.list_databases()
+            for name in store.list_tables(database)
+        ]
 
     def views(self, databases: Collection[str]) -> list[TableName]:
         """Return the source's views in some databases."""
         store = self.source.store
-        known = [one for one in store.list_databases() if one in databases]
-        return [TableName(one, name) for one in known for name in store.list_views(one)]
+        known = [database for database in store.list_databases() if database in databases]
+        return [TableName(database, name) for database in known for name in store.list_views(database)]
 
     def move(self, name: TableName, *, dry_run: bool = False) -> MigratedTable | None:
         """Move a table; return None if an earlier call has moved it. ``dry_run``: only check.
@@ -182,7 +186,7 @@ class Migration:
 
     def _require_no_other_txns(self, own: TxnId) -> None:
         """Refuse while other transactions are open: the new store's cleaner would not know of their snapshots."""
-        others = [one for one in self.source.store.valid_txns().open if one != own]
+        others = [txn_id for txn_id in self.source.store.valid_txns().open if txn_id != own]
         if others:
             raise TransactionStateError(
                 f"{len(others)} transactions are open in {self.source.name} "
@@ -204,7 +208,7 @@ class Migration:
         if ids.open:
             raise TransactionStateError(f"write ids {ids.open[:_SHOWN]} of {name} are open")
         visible, base = self._on_disk([p.location for p in partitions] or [table.location])
-        invalid = tuple(sorted(one for one in visible if not _was_committed(table, txns, one)))
+        invalid = tuple(sorted(txn_id for txn_id in visible if not _was_committed(table, txns, txn_id)))
         return MigratedTable(
             table, partitions, ids.high_watermark, ids.aborted, tuple(sorted(visible)), invalid, base
         )
@@ -327,7 +331,7 @@ class Migration:
 
     def _require_committed_in_target(self, state: MigratedTable) -> None:
         txns = self.target.store.valid_txns()
-        lost = [one for one in state.visible if not txns.is_valid(TxnId(one))]
+        lost = [txn_id for txn_id in state.visible if not txns.is_valid(TxnId(txn_id))]
         if lost:
             raise UnsupportedFeatureError(
                 f"{state.table.name} was compacted under transaction ids {lost[:_SHOWN]}, which are open or aborted "
@@ -335,8 +339,8 @@ class Migration:
             )
 
 
-def _was_committed(table: TableDefinition, txns: ValidTxnList, one: int) -> bool:
+def _was_committed(table: TableDefinition, txns: ValidTxnList, txn_id: int) -> bool:
     adopted = id_property(table, ADOPTED_TXN)
-    if one <= adopted:
-        return str(one) not in (ADOPTED_INVALID.of(table) or "").split(",")
-    return txns.is_valid(TxnId(one))
+    if txn_id <= adopted:
+        return str(txn_id) not in (ADOPTED_INVALID.of(table) or "").split(",")
+    return txns.is_valid(TxnId(txn_id))

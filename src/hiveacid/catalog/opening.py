@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,5 @@ def settings_of_store(opened: WarehouseStore, given: Mapping[str, str]) -> dict[
 
 def create_database_if_missing(catalog: Catalog, database: DatabaseDefinition) -> None:
     """Create a database unless it exists; another process may create it at the same time."""
-    try:
+    with suppress(AlreadyExistsError):
         catalog.create_database(database)
-    except AlreadyExistsError:
-        return

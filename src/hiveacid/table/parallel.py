@@ -37,14 +37,14 @@ def run_in_parallel(
     workers = _WorkerThreads(deque(enumerate(tasks)), owner_thread())
     ended = [threading.Event() for _ in range(min(most, len(tasks)))]
     threads = [
-        thread_with_job_properties(facts, partial(workers.run, one), "hiveacid-beside") for one in ended
+        thread_with_job_properties(facts, partial(workers.run, event), "hiveacid-beside") for event in ended
     ]
     try:
         for thread in threads:
             thread.start()
-        for thread, one in zip(threads, ended, strict=True):
+        for thread, event in zip(threads, ended, strict=True):
             # not Thread.join: after an interruption it treats the thread as dead (CPython 3.11)
-            while not one.wait(1.0) and thread.is_alive():
+            while not event.wait(1.0) and thread.is_alive():
                 pass
         workers.run(
             threading.Event()

@@ -40,7 +40,9 @@ def partition_name(table: TableDefinition, values: PartitionValues) -> str | Non
 def find_partition(context: Context, table: TableDefinition, name: str | None) -> Partition | None:
     """Return the partition of a name ``p=1/q=2``, None without one."""
     partitions = partitions_of(context, table) or ()
-    return next((one for one in partitions if partition_name(table, one.values) == name), None)
+    return next(
+        (partition for partition in partitions if partition_name(table, partition.values) == name), None
+    )
 
 
 def partitions_on_disk(context: Context, table: TableDefinition) -> list[Partition]:

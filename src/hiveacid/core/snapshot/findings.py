@@ -218,8 +218,3 @@ def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
             key=lambda one: (_ORDER[one.severity], one.partition or "", one.path, one.kind.code, one.message),
         )
     )
-
-
-def is_damaged(findings: Iterable[Finding]) -> bool:
-    """Tell whether any finding is damage."""
-    return any(one.severity is Severity.DAMAGE for one in findings)

@@ -64,7 +64,7 @@ class _Data:
 
     def check_events(self) -> None:
         """Check the ACID columns of every file with row ids."""
-        files = {one.path: one for one in self.checks.used if one.event and not one.limited}
+        files = {used.path: used for used in self.checks.used if used.event and not used.limited}
 
         def look() -> dict[str, EventFacts]:
             good = [self._uri(path) for path in files if path not in self.checks.bad]
@@ -73,20 +73,20 @@ class _Data:
         for path, facts in (self._attempt(look) or {}).items():
             self.checks.findings += self._judge(files[plain_path(path)], facts)
 
-    def _judge(self, one: UsedFile, facts: EventFacts) -> Iterator[Finding]:
-        if one.event is None:
+    def _judge(self, file: UsedFile, facts: EventFacts) -> Iterator[Finding]:
+        if file.event is None:
             return
-        yield from check_events(one.event, facts, self.write_ids)
-        tail = self.checks.tails[one.path]
+        yield from check_events(file.event, facts, self.write_ids)
+        tail = self.checks.tails[file.path]
         said = event_facts_of_footer(tail)
         for column in ("operation", "original", "current", "properties", "row_ids"):
             footer, truth = getattr(said, column), getattr(facts, column)
             if footer and truth and not (footer.low <= truth.low and truth.high <= footer.high):
                 message = f"{column}: the footer says {footer}, the rows have {truth}"
-                yield one.event.finding(FindingKind.WRONG_STATISTICS, message)
+                yield file.event.finding(FindingKind.WRONG_STATISTICS, message)
         if facts.rows != tail.number_of_rows:
             message = f"the footer says {tail.number_of_rows} rows, {facts.rows} were read"
-            yield one.event.finding(FindingKind.UNREADABLE_FILE, message)
+            yield file.event.finding(FindingKind.UNREADABLE_FILE, message)
 
     def check_rows(self) -> None:
         """Read all values; find duplicate row ids, rows in wrong buckets and delete events without a row."""
@@ -96,7 +96,7 @@ class _Data:
             self._attempt(self._misplaced)
         if self.table.kind is not TableKind.FULL_ACID:
             return
-        if any(one.event is None and one.path in self.checks.bad for one in self.checks.used):
+        if any(used.event is None and used.path in self.checks.bad for used in self.checks.used):
             message = "row ids: they are unknown where an original file cannot be read"
             self.checks.findings.append(Finding(FindingKind.NOT_CHECKED, self.table.location, message))
             return
@@ -108,18 +108,22 @@ class _Data:
 
     def _misplaced(self) -> None:
         version = self.table.bucketing_version
-        for path, one in rows.count_misplaced_rows(self.context.facts, self.table, self._rows()).items():
+        for path, misplaced in rows.count_misplaced_rows(
+            self.context.facts, self.table, self._rows()
+        ).items():
             kind = (
-                FindingKind.OTHER_HASH_BUCKET if one.explained == one.rows else FindingKind.WRONG_HASH_BUCKET
+                FindingKind.OTHER_HASH_BUCKET
+                if misplaced.explained == misplaced.rows
+                else FindingKind.WRONG_HASH_BUCKET
             )
-            self._add(kind, plain_path(path), f"{one.rows} rows by bucketing version {version}")
+            self._add(kind, plain_path(path), f"{misplaced.rows} rows by bucketing version {version}")
 
     def _identities(self) -> None:
-        used = [one for one in self.checks.used if one.path not in self.checks.bad]
-        places = rows.PartitionByFile(self.context.facts, {one.path: one.place.root for one in used})
+        used = [file for file in self.checks.used if file.path not in self.checks.bad]
+        places = rows.PartitionByFile(self.context.facts, {file.path: file.place.root for file in used})
         inserts = places.of(self._rows())
         self._add_doubled(FindingKind.DUPLICATE_ROW_ID, rows.find_duplicate_row_ids(inserts))
-        files = [self._uri(one.path) for one in used if one.event and one.event.is_delete]
+        files = [self._uri(file.path) for file in used if file.event and file.event.is_delete]
         if not files:
             return
         deletes = places.of(rows.valid_delete_events(self.context.facts, files, self.write_ids))
@@ -144,8 +148,8 @@ class _Data:
 
     def _locations(self) -> Iterator[Location]:
         """Yield the locations without their delete events and without unreadable files."""
-        known = {one.location.rstrip("/"): one for one in self.found.partitions or ()}
-        skipped = {one.path for one in self.checks.used if one.limited} | self.checks.bad
+        known = {partition.location.rstrip("/"): partition for partition in self.found.partitions or ()}
+        skipped = {used.path for used in self.checks.used if used.limited} | self.checks.bad
         for place in self.found.locations:
             if place.inventory is None:
                 continue

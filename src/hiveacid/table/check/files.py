@@ -72,12 +72,12 @@ def check_files(access: TableAccess, found: TableInventory) -> FileChecks:
         if table.kind is TableKind.FULL_ACID:
             for texts in pool.map(lambda place: _version_files(access, place), found.locations):
                 checks.findings += texts
-        for one, tail, findings in pool.map(lambda one: _check_file(access, found, one), checks.used):
+        for used, tail, findings in pool.map(lambda used: _check_file(access, found, used), checks.used):
             checks.findings += findings
             if tail is not None:
-                checks.tails[one.path] = tail
+                checks.tails[used.path] = tail
             if any(finding.kind in _UNREADABLE for finding in findings):
-                checks.bad.add(one.path)
+                checks.bad.add(used.path)
     return checks
 
 
@@ -185,42 +185,42 @@ def _version_files(access: TableAccess, place: LocationInventory) -> list[Findin
 
 
 def _check_file(
-    access: TableAccess, found: TableInventory, one: UsedFile
+    access: TableAccess, found: TableInventory, used: UsedFile
 ) -> tuple[UsedFile, OrcTail | None, list[Finding]]:
     """Check a file by its footer or its first and last bytes, without reading its rows."""
     kind = file_kind(found.table.storage)
-    name = one.place.name
+    name = used.place.name
     try:
         if kind in _MAGIC:
             first, last = _MAGIC[kind]
-            start, end = access.fs.read_bytes(one.path, 0, 4), access.fs.read_bytes(one.path, -4)
+            start, end = access.fs.read_bytes(used.path, 0, 4), access.fs.read_bytes(used.path, -4)
             good = start == first and (not last or end == last)
             text = f"it does not begin and end like a file of the format {kind}" if not good else ""
-            return one, None, [Finding(FindingKind.UNREADABLE_FILE, one.path, text, name)] if text else []
+            return used, None, [Finding(FindingKind.UNREADABLE_FILE, used.path, text, name)] if text else []
         if kind is not FileKind.ORC:
-            return one, None, []
-        tail = read_tail(access.fs, one.path, one.limit)
+            return used, None, []
+        tail = read_tail(access.fs, used.path, used.limit)
     except (FormatError, StorageError) as error:
-        return one, None, [Finding(FindingKind.UNREADABLE_FILE, one.path, str(error), name)]
+        return used, None, [Finding(FindingKind.UNREADABLE_FILE, used.path, str(error), name)]
     except UnsupportedFeatureError as error:
-        return one, None, [Finding(FindingKind.NOT_CHECKED, one.path, str(error), name)]
-    return one, tail, list(_footer(found, one, tail))
+        return used, None, [Finding(FindingKind.NOT_CHECKED, used.path, str(error), name)]
+    return used, tail, list(_footer(found, used, tail))
 
 
-def _footer(found: TableInventory, one: UsedFile, tail: OrcTail) -> Iterator[Finding]:
+def _footer(found: TableInventory, used: UsedFile, tail: OrcTail) -> Iterator[Finding]:
     if found.table.kind is not TableKind.FULL_ACID:
         return
-    if one.event is None:
+    if used.event is None:
         if has_acid_columns(tail):
             message = "Hive 3.1 and hiveacid fail on it"
-            yield Finding(FindingKind.ACID_ORIGINAL, one.path, message, one.place.name)
+            yield Finding(FindingKind.ACID_ORIGINAL, used.path, message, used.place.name)
         return
     if not has_acid_columns(tail):
         columns = ", ".join(tail.types[0].names[:6]) if tail.types else ""
-        yield one.event.finding(FindingKind.NOT_ACID, f"its columns are {columns or 'none'}")
+        yield used.event.finding(FindingKind.NOT_ACID, f"its columns are {columns or 'none'}")
         return
-    yield from check_footer(tail, one.event)
-    yield from check_events(one.event, event_facts_of_footer(tail), found.snapshot.write_ids)
+    yield from check_footer(tail, used.event)
+    yield from check_events(used.event, event_facts_of_footer(tail), found.snapshot.write_ids)
 
 
 _SCHEME = re.compile(r"^file:/+")

@@ -34,7 +34,7 @@ from hiveacid.table.cleaning.location import (
     ready_jobs,
     unsettled_txns,
 )
-from hiveacid.table.cleaning.overwritten import clean_overwritten
+from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.cleaning.removal import remove_entries
 from hiveacid.table.definition import history_retention
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
@@ -70,10 +70,10 @@ def clean(context: Context) -> list[str]:
 
     for job in ready_jobs(context):
         attempt(f"{job.request.table} (compaction {job.id})", partial(clean_job, context, job.id))
-    clean_overwritten(context, attempt)
+    OverwrittenCleaner(context).step(attempt)
     for database in context.catalog.list_databases():
-        for one in context.catalog.list_tables(database):
-            name = TableName(database, one)
+        for table in context.catalog.list_tables(database):
+            name = TableName(database, table)
             attempt(str(name), partial(clean_aborted, context, name))
     context.store.housekeep()
     delete_copies(context)
@@ -94,7 +94,7 @@ def clean_job(context: Context, job_id: int) -> list[str]:
     # This order matters: a compaction that commits between the two calls then counts as unsettled.
     min_open = context.store.min_open_txn_id()
     ready = ready_jobs(context)
-    job = next((one for one in ready if one.id == job_id), None)
+    job = next((candidate for candidate in ready if candidate.id == job_id), None)
     if job is None or job.next_txn_id is None or job.next_txn_id > min_open:
         return []
     delay = cleaning_delay(context)
@@ -109,7 +109,9 @@ def clean_job(context: Context, job_id: int) -> list[str]:
 
 def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list[str]:
     ready = ready_jobs(context)
-    if job.id not in {one.id for one in ready}:  # dropped with its table, or cleaned by another client
+    if job.id not in {
+        candidate.id for candidate in ready
+    }:  # dropped with its table, or cleaned by another client
         return []
     table = context.catalog.get_table(job.request.table)
     wanted = job.request.partition

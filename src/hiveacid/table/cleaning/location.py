@@ -48,7 +48,7 @@ def ready_jobs(context: Context) -> list[Compaction]:
 
 def unsettled_txns(ready: Iterable[Compaction], min_open: TxnId) -> set[TxnId]:
     """Return the transactions of compactions that an open transaction may not see as committed."""
-    return {one.txn_id for one in ready if one.txn_id and (one.next_txn_id or 0) > min_open}
+    return {job.txn_id for job in ready if job.txn_id and (job.next_txn_id or 0) > min_open}
 
 
 @contextmanager

@@ -83,7 +83,9 @@ class OverwrittenCleaner:
         now = store.now()
         changes = store.changed_partitions(self._since)
         self._changed |= {
-            (one.table, one.partition): one.changed for one in changes if one.changed is not None
+            (change.table, change.partition): change.changed
+            for change in changes
+            if change.changed is not None
         }
         self._since = max(0, now - _OVERLAP)
         self._listed_at = {place: at for place, at in self._listed_at.items() if now - at < _PAUSE}
@@ -95,7 +97,11 @@ class OverwrittenCleaner:
         for name, partitions in _by_table(due).items():
             attempt(
                 str(name),
-                partial(self._list_changed_locations, name, {one: written[name, one] for one in partitions}),
+                partial(
+                    self._list_changed_locations,
+                    name,
+                    {partition: written[name, partition] for partition in partitions},
+                ),
             )
         if not self._obsolete_files:
             return
@@ -133,10 +139,10 @@ class OverwrittenCleaner:
 
     def _note_later_writes(self, name: TableName, since: int) -> None:
         """Start the retention at the last write that a listing may have included."""
-        for one in self.context.store.changed_partitions(since):
-            seen = self._obsolete_files.get((name, one.partition)) if one.table == name else None
-            if seen is not None and one.changed is not None:
-                self._obsolete_files[name, one.partition] = replace(seen, at=max(seen.at, one.changed))
+        for change in self.context.store.changed_partitions(since):
+            seen = self._obsolete_files.get((name, change.partition)) if change.table == name else None
+            if seen is not None and change.changed is not None:
+                self._obsolete_files[name, change.partition] = replace(seen, at=max(seen.at, change.changed))
 
     def _clean(self, name: TableName, partitions: Sequence[str | None], min_open: TxnId) -> list[str]:
         with cleaner_lock(self.context, name) as kept:
@@ -159,11 +165,6 @@ class OverwrittenCleaner:
             return removed
 
 
-def clean_overwritten(context: Context, attempt: _Attempt) -> None:
-    """Remove overwritten files that no open transaction can read; ``attempt`` as in `OverwrittenCleaner.step`."""
-    OverwrittenCleaner(context).step(attempt)
-
-
 def _by_table(places: Iterable[_Place]) -> Mapping[TableName, list[str | None]]:
     found: dict[TableName, list[str | None]] = defaultdict(list)
     for name, partition in sorted(places, key=lambda place: (place[0], place[1] or "")):
@@ -183,11 +184,11 @@ def _locations(
         return table, {None: (table.location, not is_cleanup_disabled(context, table, None))}
     kept = is_cleanup_disabled(context, table, None)
     return table, {
-        partition_name(table, one.values): (
-            one.location,
-            not kept and not (one.properties and is_cleanup_disabled(context, table, one)),
+        partition_name(table, partition.values): (
+            partition.location,
+            not kept and not (partition.properties and is_cleanup_disabled(context, table, partition)),
         )
-        for one in partitions
+        for partition in partitions
     }
 
 
@@ -246,7 +247,7 @@ def _clean(
 
 
 def _keep_deletions_of(plan: CleaningPlan, paths: set[str]) -> CleaningPlan:
-    deletions = tuple(one for one in plan.deletions if one.path in paths)
+    deletions = tuple(deletion for deletion in plan.deletions if deletion.path in paths)
     return replace(
         plan, deletions=deletions, history_from=plan.history_from if deletions else None, unexplained=()
     )

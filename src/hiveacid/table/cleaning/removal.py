@@ -25,7 +25,7 @@ def first_foreign_entry(context: Context, location: str) -> str | None:
     if not context.fs.exists(location):
         return None
     entries = context.fs.list_directory(location)
-    return next((one.path for one in entries if one.is_special or not is_own_staging(one.path)), None)
+    return next((entry.path for entry in entries if entry.is_special or not is_own_staging(entry.path)), None)
 
 
 def locations_to_remove(table: TableDefinition, partitions: Sequence[Partition]) -> tuple[str, ...]:

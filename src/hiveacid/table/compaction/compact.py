@@ -280,7 +280,7 @@ def _claim_and_run(
 
 def _is_served(context: Context, pool: str) -> bool:
     services = context.store.show_services(SERVICE_TIMEOUT)
-    return any(one.kind == "worker" and one.pool == pool for one in services)
+    return any(service.kind == "worker" and service.pool == pool for service in services)
 
 
 def _enqueue_after_sweep(context: Context, request: CompactionRequest) -> Compaction:
@@ -340,15 +340,15 @@ def _with_expiry(
     store = context.store
     place = (request.table, request.partition, CompactionState.WORKING)
     jobs = [
-        one
-        for one in store.show_compactions()
-        if (one.request.table, one.request.partition, one.state) == place
+        job
+        for job in store.show_compactions()
+        if (job.request.table, job.request.partition, job.state) == place
     ]
     if not jobs:
         return error
     job = jobs[0]
     expiry, missed = _expiry(context, job)
-    announced = any(one.name == job.worker for one in store.show_services(SERVICE_TIMEOUT))
+    announced = any(service.name == job.worker for service in store.show_services(SERVICE_TIMEOUT))
     when = datetime.fromtimestamp(expiry / 1000, UTC).isoformat(sep=" ", timespec="seconds")
     kind = _SilentWorkerError if missed and not announced else CompactionRefusedError
     return kind(
@@ -412,7 +412,7 @@ def _wait_for_end(context: Context, job: Compaction, stopping: threading.Event) 
         context.store.abort_timed_out()  # the job of a crashed worker is queued again
         waited += pause
         pause = min(2 * pause, _LONGEST_PAUSE)
-        found = [one for one in context.store.show_compactions() if one.id == job.id]
+        found = [row for row in context.store.show_compactions() if row.id == job.id]
         if not found:
             return now
         now = found[0]

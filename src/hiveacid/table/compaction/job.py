@@ -238,8 +238,10 @@ def _partition(context: Context, table: TableDefinition, place: str | None) -> P
 
 def _plan(work: _Job, location: Location, write_ids: ValidCompactorWriteIdList) -> CompactionPlan:
     plan = plan_compaction(location.state, write_ids, work.kind, work.level, work.txn.txn_id)
-    if work.kind is CompactionKind.MINOR and work.writing.counts and _has_old_events(work, location):
-        raise _RefusedError(f"{work.table.name} {ACID_V1_EVENTS}")
+    if work.kind is CompactionKind.MINOR and work.writing.counts:
+        footers = read_footers(work.context, work.table, [location], work.txn)
+        if footers.has_acid_v1_events:  # only a major compaction can read them
+            raise _RefusedError(f"{work.table.name} {ACID_V1_EVENTS}")
     if isinstance(plan, CompactionRefusal):
         raise _RefusedError(plan.reason, cleaning_needed=plan.cleaning_needed)
     if work.level is LayoutLevel.HIVE3 and not work.context.fs.renames_directories(location.root):
@@ -248,11 +250,6 @@ def _plan(work: _Job, location: Location, write_ids: ValidCompactorWriteIdList) 
             "one step: readers could see half of the result. Use level hive4 (hiveacid.layout.level)"
         )
     return plan
-
-
-def _has_old_events(work: _Job, location: Location) -> bool:
-    """Tell whether files hold update events of ACID v1, which only a major compaction can read."""
-    return read_footers(work.context, work.table, [location], work.txn).has_acid_v1_events
 
 
 def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> CompactionReport:
@@ -264,7 +261,7 @@ def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> Compaction
         _record_history_start(context, work.table.name, plan.high_watermark)
         # a concurrent update by the old row ids then fails at its commit with a write conflict
         work.txn.add_written([Written(work.table.name, place, Operation.UPDATE)])
-    done = rewrite(
+    directories, after = rewrite(
         RewriteTask(context, work.table, location, plan, work.txn, work.job.request, work.level),
         work.writing,
         before,
@@ -277,9 +274,9 @@ def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> Compaction
         place,
         CompactionState.READY_FOR_CLEANING,
         read=tuple(directory.path for directory in read),
-        written=done.directories,
+        written=directories,
         before=before,
-        after=done.amount,
+        after=after,
     )
 
 

@@ -24,7 +24,6 @@ from hiveacid.spark.write.task_reports import TaskReport, add_reports
 
 if TYPE_CHECKING:
     from hiveacid.core.format.write_id_lists import ValidWriteIdList
-    from hiveacid.core.snapshot.listing import DataFile
     from hiveacid.spark.session.capabilities import SparkFacts
     from hiveacid.storage.locations import Location
     from hiveacid.table.context import Context
@@ -58,7 +57,7 @@ def stage_in_order(
     read = scan(replace(source, facts=facts), [some], found.bounds, current=True)
     reports = [stage_in_read_order(replace(target, facts=facts), read, f"{directory}/read")]
     files = list_staged_files(context.fs, f"{directory}/read", StagedKind.INSERTED, reports[0])
-    if any(one.files for one in rest.state.row_directories):
+    if any(directory.files for directory in rest.state.row_directories):
         read = scan(source, [rest], found.bounds, current=True)
         reports.append(stage_rows_with_ids(target, read, f"{directory}/sorted"))
         files += list_staged_files(context.fs, f"{directory}/sorted", StagedKind.INSERTED, reports[1])
@@ -77,7 +76,7 @@ def _files_without_sorting(location: Location, found: Footers, large: int) -> di
     ):
         return {}
     files = []
-    for file in _data(location):
+    for file in (file for directory in data_directories(location) for file in directory.acid_files):
         known = found.files[f"{location.root}/{file.path}"]
         if known.rows and known.keys is None:
             return {}
@@ -85,10 +84,6 @@ def _files_without_sorting(location: Location, found: Footers, large: int) -> di
             files.append(KeyedFile(file.path, file.size, *known.keys))
     chosen = files_in_key_order(files, large)
     return {file.path: file.size for file in files if file.path in chosen}
-
-
-def _data(location: Location) -> list[DataFile]:
-    return [file for directory in data_directories(location) for file in directory.acid_files]
 
 
 def _filter_files(location: Location, chosen: Collection[str], *, inside: bool) -> Location:
@@ -103,7 +98,9 @@ def _filter_files(location: Location, chosen: Collection[str], *, inside: bool) 
     base = None if state.base is None else filtered(state.base)
     return replace(
         location,
-        state=AcidState(base, tuple(filtered(one) for one in state.deltas), state.delete_deltas, ()),
+        state=AcidState(
+            base, tuple(filtered(directory) for directory in state.deltas), state.delete_deltas, ()
+        ),
     )
 
 

@@ -106,14 +106,6 @@ class CompactionWriter:
     counts: bool = True
 
 
-@dataclass(frozen=True)
-class RewriteResult:
-    """The new directories at their final places (absolute paths), and their contents."""
-
-    directories: tuple[str, ...]
-    amount: DataVolume
-
-
 def measure_input(
     context: Context, table: TableDefinition, location: Location, plan: CompactionPlan, *, counted: bool
 ) -> DataVolume:
@@ -152,9 +144,10 @@ def spark_writer() -> CompactionWriter:
 
 def rewrite(
     job: RewriteTask, writing: CompactionWriter, before: DataVolume, publishing: Callable[[], None]
-) -> RewriteResult:
+) -> tuple[tuple[str, ...], DataVolume]:
     """Write the result of a plan and move it to its final place; ``publishing`` is called in between.
 
+    Returns the new directories (absolute paths) and what they hold.
     ``before``: the input of the plan. Raises StorageError if the numbers of rows do not fit it (`_require_balance`).
     """
     fs, root, plan = job.context.fs, job.location.root, job.plan
@@ -178,19 +171,17 @@ def rewrite(
             _put_in_place(job, scratch, list(made))
     finally:
         fs.delete_tree(scratch)
-    rows = sum(one.total(StagedKind.INSERTED) for one in made.values())
-    events = sum(one.total(StagedKind.DELETE) for one in made.values())
+    rows = sum(published.total(StagedKind.INSERTED) for published in made.values())
+    events = sum(published.total(StagedKind.DELETE) for published in made.values())
     counted = writing.counts and footers_have_row_counts(job.table)
-    return RewriteResult(
-        tuple(f"{root}/{name}" for name in made),
-        DataVolume(
-            len(made),
-            sum(one.files for one in made.values()),
-            sum(one.bytes for one in made.values()),
-            rows if counted else None,
-            events if counted else None,
-        ),
+    after = DataVolume(
+        len(made),
+        sum(published.files for published in made.values()),
+        sum(published.bytes for published in made.values()),
+        rows if counted else None,
+        events if counted else None,
     )
+    return tuple(f"{root}/{name}" for name in made), after
 
 
 def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[PublishedFiles]) -> None:
@@ -202,7 +193,9 @@ def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[Publis
     if before.rows is None or before.deletes is None:
         return
     made = list(made)
-    rows, events = (sum(one.total(kind) for one in made) for kind in (StagedKind.INSERTED, StagedKind.DELETE))
+    rows, events = (
+        sum(published.total(kind) for published in made) for kind in (StagedKind.INSERTED, StagedKind.DELETE)
+    )
     applied = 0 if job.plan.kind is CompactionKind.MINOR else before.deletes
     if job.plan.output and rows != before.rows - applied and rows != (live := _live_rows(job)):
         raise _unbalanced(

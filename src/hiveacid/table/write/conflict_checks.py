@@ -27,11 +27,11 @@ def require_not_overtaken(
     if not (txn.explicit or txn.was_overtaken(table.name)):
         return  # its write id is newer than its lock, or no other transaction committed one in between
     for location in locations:
-        above = [one for one in _bases(context, location) if one.write_id > write_id]
+        above = [base for base in _bases(context, location) if base.write_id > write_id]
         if not above:
             continue
         now = context.store.valid_write_ids(context.store.valid_txns(), [table.name])[table.name]
-        if any(now.is_valid(one.write_id) for one in above):
+        if any(now.is_valid(base.write_id) for base in above):
             raise WriteConflictError(
                 f"{table.name}: another transaction overwrote {location} since this one began to write to the "
                 "table, and rows written there now would be lost; run the transaction again"
@@ -61,13 +61,17 @@ def require_no_silent_conflict(
         names = [
             parse_directory(entry.path) for entry in entries if entry.is_dir and not is_hidden(entry.path)
         ]
-        single = [one for one in names if isinstance(one, DeltaName) and one.statement_id is not None]
+        single = [name for name in names if isinstance(name, DeltaName) and name.statement_id is not None]
         fresh = [
-            one for one in single if now.is_valid(one.min_write_id) and not seen.is_valid(one.min_write_id)
+            name
+            for name in single
+            if now.is_valid(name.min_write_id) and not seen.is_valid(name.min_write_id)
         ]
-        inserts = {one.min_write_id for one in fresh if not one.is_delete}
+        inserts = {name.min_write_id for name in fresh if not name.is_delete}
         theirs = [
-            one.min_write_id for one in fresh if one.is_delete and (updates or one.min_write_id in inserts)
+            name.min_write_id
+            for name in fresh
+            if name.is_delete and (updates or name.min_write_id in inserts)
         ]
         if theirs:
             reason = (

@@ -81,7 +81,9 @@ class Merge:
         """Run it. Raises MergeCardinalityError when a target row matches several source rows."""
         if not self.clauses:
             raise ConfigError("MERGE has no WHEN clause")
-        alone = is_exclusive(self.context, inserts=any(one.action is Action.INSERT for one in self.clauses))
+        alone = is_exclusive(
+            self.context, inserts=any(clause.action is Action.INSERT for clause in self.clauses)
+        )
         return run_with_retry(self.context, self.name, "MERGE", self.joined, self._run, exclusive=alone)
 
     def _run(self, table: TableDefinition, txn: Transaction) -> WriteReport:
