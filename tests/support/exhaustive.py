@@ -175,7 +175,9 @@ EXHAUSTIVE = {
         for name in ("plain", "bucketed", "key is")
     },
     "spark/test_streaming.py::test_streamed_rows_are_read_while": "unit/streaming reads open batches without Spark",
-    "spark/test_time_travel.py::test_a_moment_is_made_of_the_commits_up_to_it[only": _OTHER_CASE,
+    "spark/test_stream_writer.py::test_every_batch_once": "the same by the sink stays in test_stream_sink.py",
+    "spark/test_time_travel.py::test_a_minor_compaction_does_not_change_the_past[only": _OTHER_CASE,
+    "spark/test_time_travel.py::test_a_moment_is_made_of_the_commits_up_to_it": "the script past.test stays",
     "spark/test_views.py::test_in_python": "the script views.test stays",
     "unit/streaming/test_killed.py::test_a_killed_writer_leaves_what_it_committed[50-3": _OTHER_CASE,
 }  # fmt: skip
