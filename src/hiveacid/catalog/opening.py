@@ -36,7 +36,7 @@ def open_store(
         return _open_metastore(warehouse, store, settings, clock)
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
-    from hiveacid.stores.limits import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
+    from hiveacid.stores.limits_and_retries import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
     from hiveacid.stores.sql.private_files import protect_directory  # noqa: PLC0415
     from hiveacid.stores.sql.sqlite_file import require_well_placed, sqlite_url  # noqa: PLC0415
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
@@ -75,7 +75,7 @@ def _open_metastore(
     warehouse: str | None, store: str, settings: Settings, clock: Clock
 ) -> tuple[WarehouseStore, str]:
     from hiveacid.stores.hms.store import MetastoreStore  # noqa: PLC0415 - slow; only metastores need it
-    from hiveacid.stores.limits import Limits  # noqa: PLC0415
+    from hiveacid.stores.limits_and_retries import Limits  # noqa: PLC0415
 
     opened = MetastoreStore(store, clock=clock, limits=Limits.of(settings), owner=this_client().user)
     try:

@@ -8,7 +8,7 @@ from hiveacid.config import Settings
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName, TxnId
 from hiveacid.core.schema.constraints import Constraint
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.limits_and_retries import Limits
 
 
 class OwnStore:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hiveacid.errors import TransactionStateError
-from hiveacid.sql.execute import admin, change, create, ddl, insert, query, show, view
-from hiveacid.sql.execute import compact as compaction
+from hiveacid.sql.execute import admin, change, compactions, create, ddl, insert, query, show, view
 from hiveacid.sql.execute.describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute.explain import explain
 from hiveacid.sql.execute.small_results import empty_result
@@ -37,7 +36,7 @@ _READING: Mapping[type, Executor] = {
     queries.ShowColumns: show.columns,
     queries.ShowTransactions: show.transactions,
     queries.ShowLocks: show.locks,
-    queries.ShowCompactions: compaction.show,
+    queries.ShowCompactions: compactions.show,
     queries.ShowConf: show.conf,
     administration.SetOption: admin.set_option,
     administration.ResetOption: admin.reset_option,
@@ -74,9 +73,9 @@ _ALONE: Mapping[type, Executor] = {
     definitions.UnsetTableProperties: ddl.unset_properties,
     definitions.AddPartitions: ddl.add_partitions,
     definitions.DropPartitions: ddl.drop_partitions,
-    administration.Compact: compaction.compact,
+    administration.Compact: compactions.compact,
     administration.AbortTransactions: admin.abort,
-    administration.AbortCompactions: compaction.abort,
+    administration.AbortCompactions: compactions.abort,
 }
 
 

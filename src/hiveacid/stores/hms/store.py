@@ -45,7 +45,7 @@ from hiveacid.stores.hms.thrift.client import MetastoreClient
 from hiveacid.stores.hms.transactions import file_events, retry, seeding
 from hiveacid.stores.hms.transactions.locks import OPERATIONS, MetastoreLocks
 from hiveacid.stores.hms.transactions.transactions import MetastoreTransactions, abort_txns, commit_txn
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.limits_and_retries import Limits
 
 _STRENGTH = {"i": 0, "d": 1, "u": 2}
 _PartitionKey = tuple[TableName, str | None]

@@ -28,7 +28,7 @@ from hiveacid.ports.clock import Clock
 from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import refusals
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.own_store import OwnStore
 
 _Args = ParamSpec("_Args")

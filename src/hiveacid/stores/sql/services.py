@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select
 
 from hiveacid.core.compaction.queue import Service
 from hiveacid.stores import checks
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import services

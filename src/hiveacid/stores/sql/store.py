@@ -8,7 +8,7 @@ from sqlalchemy import URL, select
 
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.catalog.tables import SqlCatalog
 from hiveacid.stores.sql.compaction.candidates import ChangedPartitions
 from hiveacid.stores.sql.compaction.queue import CompactionQueue

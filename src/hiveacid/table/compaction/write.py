@@ -22,7 +22,7 @@ from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import StorageError
 from hiveacid.orc.tail import read_tail
-from hiveacid.spark.read.delete_join import scan_deletes
+from hiveacid.spark.read.delete_join_fallback import scan_deletes
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.publish import (

@@ -25,7 +25,7 @@ from hiveacid.stores.refusals import not_open
 if TYPE_CHECKING:
     from hiveacid.stores.hms.capabilities import Capabilities
     from hiveacid.stores.hms.thrift.client import MetastoreClient
-    from hiveacid.stores.limits import Limits
+    from hiveacid.stores.limits_and_retries import Limits
 
 # TxnType. READ_ONLY (2) is not used: ``get_open_txns`` leaves those out, so a reader could not ask for its own state.
 _TYPES = {TxnKind.COMPACTION: 3}

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, or_, sel
 from hiveacid.core.compaction.queue import list_surplus_jobs
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import COMPACTION, CompactionState, fire
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.compaction.job_rows import ALL, compaction_from_row, requeued_columns, update_job
 from hiveacid.stores.sql.database import chunks
 from hiveacid.stores.sql.schema import compactions

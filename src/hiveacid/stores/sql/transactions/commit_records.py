@@ -25,7 +25,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from hiveacid.core.model import TableName, TxnId, WriteId
 from hiveacid.core.transactions.commits import CommitRecord, OperationSummary, TableOperation, sort_commits
 from hiveacid.stores import checks
-from hiveacid.stores.limits import Limits
+from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import commits, txns, write_ids
 from hiveacid.stores.sql.transactions.txn_rows import NOW
