@@ -91,7 +91,7 @@ def merged_tail(pieces: Sequence[PlacedStripes], end: int, path: str) -> tuple[O
 
 def _require_same_format(pieces: Sequence[PlacedStripes], path: str) -> OrcTail:
     if not pieces:
-        raise BadFileError("a merged footer needs the stripes of at least one file", path=path)
+        raise BadFileError("files without any stripe have no footer to merge", path=path)
     first = pieces[0].tail
     for piece in pieces:
         tail = piece.tail
