@@ -17,9 +17,14 @@ from hiveacid.core.snapshot.selection import AcidState
 from hiveacid.orc.tail import read_tail
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource
+from hiveacid.spark.write.acid_events import (
+    StagedKind,
+    StagingTarget,
+    events_in_read_order,
+    stage_in_read_order,
+)
 from hiveacid.spark.write.publish import list_staged_files
 from hiveacid.spark.write.splicing import splice_by_bucket
-from hiveacid.spark.write.staging import StagedKind, StagingTarget, events_in_read_order, stage_in_read_order
 from hiveacid.storage.locations import list_locations
 from hiveacid.table.read.footers import read_footers
 from support.corpus.acid_files import (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hiveacid.errors import MergeCardinalityError
+from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
-from hiveacid.spark.write.staging import Action
 from hiveacid.table.write import merge
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog import ddl
 from hiveacid.catalog.opening import open_store, settings_of_store
-from hiveacid.config import Settings, keys
+from hiveacid.config import Settings
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Start
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -21,7 +21,7 @@ from hiveacid.stores.clock import SystemClock
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.cleaning.cleaner import clean
 from hiveacid.table.context import Context
-from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transaction, Transactions, this_client
 
@@ -48,8 +48,7 @@ def make_context(
     clock = SystemClock()
     opened, root = open_store(warehouse, store, chosen, clock)
     chosen = Settings.of(settings_of_store(opened, settings or {}))
-    timeout = chosen.get(keys.TXN_TIMEOUT)
-    transactions = Transactions(opened, Heartbeats(opened, timeout / 2), clock, this_client())
+    transactions = Transactions(opened, Heartbeats(opened, heartbeat_interval(chosen)), clock, this_client())
     fs = AnyFileSystem(SessionFileSystems(facts, {k: v for k, v in chosen.changed if k.startswith("fs.")}))
     return Context(facts, fs, opened, opened, transactions, ReadLeases(transactions), clock, root, chosen)
 

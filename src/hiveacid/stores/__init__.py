@@ -6,7 +6,7 @@
 
 Each adapter implements :class:`hiveacid.ports.store.WarehouseStore` in one class and passes
 ``tests/support/contract/suites.py``. ``checks`` validates arguments before a store looks at its state, ``refusals``
-contains the errors, and ``limits`` the settings that a store applies: all stores share these modules. ``own_store`` has the
+contains the errors, and ``limits_and_retries`` the settings that a store applies: all stores share these modules. ``own_store`` has the
 verbs that are the same in ``memory`` and ``sql``.
 
 Invariants: the rules (lock compatibility, write conflicts, state transitions) are those of :mod:`hiveacid.core`.

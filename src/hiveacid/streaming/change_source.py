@@ -43,7 +43,7 @@ from hiveacid.stores.hms.address import is_metastore
 from hiveacid.streaming.change_rows import DeleteEventFiles, FileChanges, require_readable
 from hiveacid.table.context import require_table
 from hiveacid.table.read.change_feed import locate_changes, require_change_history
-from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.transaction import Transaction, Transactions, this_client
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class ChangeSource:
             clock = SystemClock()
             require_existing_warehouse(self.options.warehouse, self.options.store)
             self._store, _ = open_store(self.options.warehouse, self.options.store, self._settings, clock)
-            beats = Heartbeats(self._store, self._settings.get(keys.TXN_TIMEOUT) / 2)
+            beats = Heartbeats(self._store, heartbeat_interval(self._settings))
             self._transactions = Transactions(
                 self._store, beats, clock, this_client("hiveacid stream source")
             )

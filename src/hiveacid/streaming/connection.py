@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from hiveacid.catalog.opening import open_store, require_existing_warehouse, settings_of_store
-from hiveacid.config import Settings, keys
+from hiveacid.config import Settings
 from hiveacid.core.model import TableName
 from hiveacid.errors import (
     BadRecordError,
@@ -26,7 +26,7 @@ from hiveacid.streaming.records import RecordWriter, Rejects, writer_for
 from hiveacid.streaming.stream_target import StreamTarget, require_no_old_events
 from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch
 from hiveacid.table.context import require_table
-from hiveacid.transactions.heartbeats import Heartbeats
+from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.transaction import Transactions, this_client
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Connection:
         self._own_store = open_store(warehouse, given, chosen, clock)[0] if own else None
         opened: Any = self._own_store or given
         chosen = Settings.of(settings_of_store(opened, settings or {}))
-        heartbeats = Heartbeats(opened, chosen.get(keys.TXN_TIMEOUT) / 2)
+        heartbeats = Heartbeats(opened, heartbeat_interval(chosen))
         transactions = Transactions(opened, heartbeats, clock, this_client(agent))
         self._services = StreamContext(LocalFileSystem(), opened, transactions, chosen)
         self._partition = dict(partition or {})

@@ -21,7 +21,7 @@ from hiveacid.storage.staging import new_staging_directory
 from hiveacid.streaming.bucket_rows import Values, split_by_bucket
 from hiveacid.streaming.growing_file import GrowingFile
 from hiveacid.streaming.stream_target import StreamTarget, codec_of, is_overwritten
-from hiveacid.table.write.locking import insert_lock_type
+from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.transactions.transaction import Transaction, Transactions
 
 if TYPE_CHECKING:

@@ -29,6 +29,7 @@ from hiveacid.errors import (
 )
 from hiveacid.orc.lru_cache import LruCache
 from hiveacid.orc.summary import SummaryCache
+from hiveacid.transactions.heartbeats import heartbeat_interval
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
@@ -85,7 +86,7 @@ class Context:
         """Use other settings from now on, also in the store and for the heartbeat."""
         self.settings = settings
         self.store.apply_settings(settings)
-        self.transactions.heartbeats.interval = settings.get(keys.TXN_TIMEOUT) / 2
+        self.transactions.heartbeats.interval = heartbeat_interval(settings)
 
     def resolve(self, name: str | TableName) -> TableName:
         """Return a full name; a name without a database is in the current one."""

@@ -9,18 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hiveacid.config.table_properties import HISTORY_RETENTION
-from hiveacid.config.values import parse_duration
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
-    ConfigError,
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
 from hiveacid.spark.formats.types import column_type
+from hiveacid.table.cleaning.retention import history_retention
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
@@ -89,23 +87,6 @@ def _check_bucketing(table: TableDefinition) -> None:
     for column in table.bucketing.columns:
         if column not in names:
             raise SchemaMismatchError(f"{table.name}: CLUSTERED BY {column}: no such column")
-
-
-def history_retention(table: TableDefinition | None) -> float:
-    """Return the seconds for which a table keeps replaced files; 0 without the table property.
-
-    Raises ConfigError for a negative duration and for other texts; nothing may be removed then.
-    """
-    text = None if table is None else HISTORY_RETENTION.of(table)
-    if text is None:
-        return 0.0
-    try:
-        seconds = parse_duration(text)
-    except ConfigError as error:
-        raise ConfigError(f"table property {HISTORY_RETENTION.name}: {error}") from error
-    if seconds < 0:
-        raise ConfigError(f"table property {HISTORY_RETENTION.name}: must not be negative, got {text!r}")
-    return seconds
 
 
 @contextmanager

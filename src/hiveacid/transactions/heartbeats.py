@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from hiveacid.config import keys
 from hiveacid.errors import TransactionAbortedError
 from hiveacid.ports.transactions import TransactionPort
 
 if TYPE_CHECKING:
+    from hiveacid.config import Settings
     from hiveacid.core.model import TxnId
 
 logger = logging.getLogger(__name__)
@@ -24,6 +26,11 @@ _MISSING = "is not known to the store any more"
 _LONGEST_INTERVAL = 150.0
 _OWNER_THREAD: ContextVar[int | None] = ContextVar("hiveacid_beginner", default=None)
 _BEATS_PER_TIMEOUT = 3  # if the store has a time-out of its own: one lost heartbeat is no harm
+
+
+def heartbeat_interval(settings: Settings) -> float:
+    """Return the seconds between two heartbeats: half of ``hive.txn.timeout``, as in Hive."""
+    return settings.get(keys.TXN_TIMEOUT) / 2
 
 
 def owner_thread() -> int:
@@ -49,7 +56,7 @@ class Heartbeats:
     """
 
     def __init__(self, store: TransactionPort, interval: float) -> None:
-        """``interval``: seconds between heartbeats, half of ``hive.txn.timeout`` as in Hive; a store may require less."""
+        """``interval``: `heartbeat_interval`; a store may require less."""
         self._store = store
         self.interval = interval  # may change: SET hive.txn.timeout
         self._longest = _LONGEST_INTERVAL

@@ -11,9 +11,9 @@ import pytest
 from hiveacid.errors import BadFileError
 from hiveacid.orc.key_order import KeyRun, read_key_run
 from hiveacid.orc.splicing import HEADER, merged_tail, place_stripes, read_stripes
+from hiveacid.spark.write.acid_events import StagedKind
 from hiveacid.spark.write.publish import StagedFile
 from hiveacid.spark.write.splicing import splice_by_bucket
-from hiveacid.spark.write.staging import StagedKind
 from hiveacid.storage.local_file_system import LocalFileSystem
 from support.corpus.acid_files import bucket_property, orc_bytes
 

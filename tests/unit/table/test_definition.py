@@ -6,7 +6,8 @@ import pytest
 
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.errors import ConfigError
-from hiveacid.table.definition import check_definition, history_retention
+from hiveacid.table.cleaning.retention import history_retention
+from hiveacid.table.definition import check_definition
 from support.samples import ORC
 
 

@@ -2,7 +2,7 @@
 
 Main flow: ``column_casts`` gives new rows the table's columns, and adds NOT NULL constraints to the plan. ``changed_rows``
 (with ``merge_narrowing`` for MERGE into large targets) gives changed rows an action.
-``staging`` shuffles, sorts and writes delete events and new rows in one job, and ``task_reports`` compares the counts
+``acid_events`` shuffles, sorts and writes delete events and new rows in one job, and ``task_reports`` compares the counts
 of the tasks with the files that the driver finds. ``publish`` rewrites the footers and moves the files to their names.
 ``rebalance`` and ``splicing`` serve compaction; ``stream_batches`` serves streaming queries.
 

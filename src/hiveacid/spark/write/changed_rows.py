@@ -1,4 +1,4 @@
-"""Changed rows of UPDATE, DELETE and MERGE, for `hiveacid.spark.write.staging.stage_changed_rows`.
+"""Changed rows of UPDATE, DELETE and MERGE, for `hiveacid.spark.write.acid_events.stage_changed_rows`.
 
 A MERGE takes one join of target and source in one pass.
 """
@@ -17,7 +17,7 @@ from hiveacid.spark.formats.expressions import Expression, as_column, cast, name
 from hiveacid.spark.formats.struct_fields import assignment_cast
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import ROW_ID
-from hiveacid.spark.write.staging import ACTION, Action
+from hiveacid.spark.write.acid_events import ACTION, Action
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -17,7 +17,7 @@ from hiveacid.spark.formats.expressions import Expression, as_column, named, sel
 from hiveacid.spark.formats.struct_fields import assignment_cast
 from hiveacid.spark.formats.types import column_type, store_cast
 from hiveacid.spark.read.scan_source import ROW_ID
-from hiveacid.spark.write.staging import ACTION, Action
+from hiveacid.spark.write.acid_events import ACTION, Action
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

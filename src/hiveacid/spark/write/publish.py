@@ -21,7 +21,7 @@ from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.read.path_groups import escape_globs
 from hiveacid.spark.read.scan_source import STRICT_READ
-from hiveacid.spark.write.staging import BUCKET, KIND, StagedKind
+from hiveacid.spark.write.acid_events import BUCKET, KIND, StagedKind
 from hiveacid.storage.publishing import FinalNames
 
 if TYPE_CHECKING:

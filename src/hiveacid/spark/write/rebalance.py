@@ -20,7 +20,7 @@ from hiveacid.orc.tail import OrcTail, read_tail
 from hiveacid.spark.formats.column_recipes import ORC
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID, STRICT_READ
-from hiveacid.spark.write.staging import bucket_property
+from hiveacid.spark.write.acid_events import bucket_property
 from hiveacid.spark.write.task_reports import save_frame
 
 if TYPE_CHECKING:

@@ -27,7 +27,6 @@ from hiveacid.storage.paths import real_path
 from hiveacid.storage.staging import abandoned_staging, expired_staging
 from hiveacid.table.cleaning.location import (
     cleaner_lock,
-    cleaning_delay,
     delete_planned,
     is_cleanup_disabled,
     plan_location_cleaning,
@@ -36,7 +35,7 @@ from hiveacid.table.cleaning.location import (
 )
 from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.cleaning.removal import remove_entries
-from hiveacid.table.definition import history_retention
+from hiveacid.table.cleaning.retention import cleaning_delay, history_retention
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
 from hiveacid.table.read.flushed_files import delete_copies
 

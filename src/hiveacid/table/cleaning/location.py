@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
 from hiveacid.config.table_properties import HISTORY_FROM, NO_CLEANUP
 from hiveacid.core.compaction.cleaning import CleaningPlan, plan_cleaning
 from hiveacid.core.format.names import PAIR_FILE, parse_number
@@ -30,12 +29,6 @@ _LONGEST_ID = 20  # digits
 
 _CLEANERS = "_hiveacid_cleaner"
 """Name in the place of a database, for locks that only cleaners request."""
-
-
-def cleaning_delay(context: Context) -> float:
-    """Return the delay in seconds between a compaction and the removal of its sources."""
-    delayed = context.settings.get(keys.DELAYED_CLEANUP)
-    return context.settings.get(keys.CLEANER_RETENTION) if delayed else 0.0
 
 
 def ready_jobs(context: Context) -> list[Compaction]:

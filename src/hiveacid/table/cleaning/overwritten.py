@@ -20,14 +20,13 @@ from hiveacid.errors import FormatError, MissingDirectoryError
 from hiveacid.storage.locations import adopted_txn_id, list_adopted, read_metadata
 from hiveacid.table.cleaning.location import (
     cleaner_lock,
-    cleaning_delay,
     delete_planned,
     is_cleanup_disabled,
     plan_location_cleaning,
     ready_jobs,
     unsettled_txns,
 )
-from hiveacid.table.definition import history_retention
+from hiveacid.table.cleaning.retention import cleaning_delay, history_retention
 from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:

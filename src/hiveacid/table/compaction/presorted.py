@@ -17,9 +17,14 @@ from hiveacid.core.compaction.disjoint_files import KeyedFile, files_in_key_orde
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, data_directories
+from hiveacid.spark.write.acid_events import (
+    StagedKind,
+    StagingTarget,
+    stage_in_read_order,
+    stage_rows_with_ids,
+)
 from hiveacid.spark.write.publish import StagedFile, list_staged_files
 from hiveacid.spark.write.splicing import splice_by_bucket
-from hiveacid.spark.write.staging import StagedKind, StagingTarget, stage_in_read_order, stage_rows_with_ids
 from hiveacid.spark.write.task_reports import TaskReport, add_reports
 
 if TYPE_CHECKING:

@@ -25,6 +25,14 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.spark.read.delete_join_fallback import scan_deletes
 from hiveacid.spark.read.scan_source import ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.acid_events import (
+    StagedKind,
+    StagingTarget,
+    stage_delete_events,
+    stage_empty,
+    stage_flat,
+    stage_rows_with_ids,
+)
 from hiveacid.spark.write.publish import (
     PublishedFiles,
     StagedFile,
@@ -34,14 +42,6 @@ from hiveacid.spark.write.publish import (
     publish_flat,
 )
 from hiveacid.spark.write.rebalance import bucket_count, renumber_rows, stage_runs
-from hiveacid.spark.write.staging import (
-    StagedKind,
-    StagingTarget,
-    stage_delete_events,
-    stage_empty,
-    stage_flat,
-    stage_rows_with_ids,
-)
 from hiveacid.storage.staging import staging_name
 from hiveacid.table.compaction.presorted import stage_in_order
 from hiveacid.table.compaction.report import DataVolume

@@ -12,6 +12,7 @@ from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports.transactions import Operation, Start, Written
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_empty, stage_insert
 from hiveacid.spark.write.column_casts import add_static_partition_columns, fit_columns
 from hiveacid.spark.write.publish import (
     PublishedFiles,
@@ -22,12 +23,11 @@ from hiveacid.spark.write.publish import (
     publish_acid,
     publish_flat,
 )
-from hiveacid.spark.write.staging import StagedKind, StagingTarget, stage_empty, stage_insert
 from hiveacid.table.cleaning.removal import delete_plain_files, require_listable
 from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write.constraints import constrain_insert
-from hiveacid.table.write.locking import insert_lock_type
+from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.table.write.output_directories import (
     OutputDirectories,
     PlainFileNames,

@@ -11,9 +11,9 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.acid_events import Action
 from hiveacid.spark.write.changed_rows import MatchKind, MergePlan, WhenClause
 from hiveacid.spark.write.merge_narrowing import can_narrow, narrow_source
-from hiveacid.spark.write.staging import Action
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.update import check_assignments, run_with_retry, write_changes

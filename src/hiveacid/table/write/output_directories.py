@@ -15,7 +15,7 @@ from hiveacid.core.transactions.commits import NewFiles
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
-from hiveacid.spark.write.staging import StagedKind
+from hiveacid.spark.write.acid_events import StagedKind
 from hiveacid.storage.staging import new_staging_directory
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
 from hiveacid.table.write.conflict_checks import require_not_overtaken

@@ -20,10 +20,10 @@ from hiveacid.errors import (
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_changed_rows
 from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.spark.write.publish import list_staged_files, publish_acid
-from hiveacid.spark.write.staging import StagedKind, StagingTarget, stage_changed_rows
 from hiveacid.table.read.scan import list_snapshot
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes

@@ -1,0 +1,37 @@
+"""For how long the files that compactions and overwrites replaced stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiveacid.config import keys
+from hiveacid.config.table_properties import HISTORY_RETENTION
+from hiveacid.config.values import parse_duration
+from hiveacid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TableDefinition
+    from hiveacid.table.context import Context
+
+
+def cleaning_delay(context: Context) -> float:
+    """Return the delay in seconds between a compaction and the removal of its sources."""
+    delayed = context.settings.get(keys.DELAYED_CLEANUP)
+    return context.settings.get(keys.CLEANER_RETENTION) if delayed else 0.0
+
+
+def history_retention(table: TableDefinition | None) -> float:
+    """Return the seconds for which a table keeps replaced files; 0 without the table property.
+
+    Raises ConfigError for a negative duration and for other texts; nothing may be removed then.
+    """
+    text = None if table is None else HISTORY_RETENTION.of(table)
+    if text is None:
+        return 0.0
+    try:
+        seconds = parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(f"table property {HISTORY_RETENTION.name}: {error}") from error
+    if seconds < 0:
+        raise ConfigError(f"table property {HISTORY_RETENTION.name}: must not be negative, got {text!r}")
+    return seconds
