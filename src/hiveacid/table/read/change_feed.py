@@ -157,7 +157,7 @@ def resolve_point(
         try:
             given = Instant(epoch_millis(context.facts, given))
         except ConfigError as error:
-            raise ConfigError(f"{given!r} is neither a valid write-id list nor a timestamp") from error
+            raise ConfigError(f"{given!r} is not a valid write-id list, nor a timestamp") from error
     if isinstance(given, Instant):
         return write_ids_at_instant(context, table, present, given)
     parsed = parse_write_id_list(given)
