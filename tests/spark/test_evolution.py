@@ -349,12 +349,9 @@ def test_foreign_files_are_passed_over_and_named_once(
         (tmp_path / "t" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "t" / name).write_text("nothing")
     adopt(acid, tmp_path / "t", "visited", "k INT")
-    with caplog.at_level("WARNING", logger="hiveacid"):
-        # While this frame lives, the next statement reads in its transaction.
-        frame = acid.sql("SELECT k FROM visited")
-        assert sorted(map(tuple, frame.collect())) == [(1,), (2,), (3,)]
-        assert acid.context.read_leases.sweep() >= 1
-        assert values(acid, "SELECT max(k) FROM visited") == [(3,)]
+    with caplog.at_level("WARNING", logger="hiveacid"), acid.transaction() as transaction:
+        assert values(transaction, "SELECT k FROM visited") == [(1,), (2,), (3,)]
+        assert values(transaction, "SELECT max(k) FROM visited") == [(3,)]
     (record,) = [r.getMessage() for r in caplog.records if "visited" in r.getMessage()]
     assert "delta_1_1_0/part-0.orc" in record
     assert "notes" in record
