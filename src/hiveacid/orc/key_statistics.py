@@ -84,7 +84,8 @@ def _stripe_keys(tail: OrcTail) -> list[_StripeKeys]:
 
 
 def _range(statistics: StatisticsList, column: int, path: str) -> Range:
-    low, high = statistics[column].minimum, statistics[column].maximum
+    decoded = statistics[column]  # each access decodes it anew
+    low, high = decoded.minimum, decoded.maximum
     if not isinstance(low, int) or not isinstance(high, int):
         raise BadFileError("an ACID column has no lowest and highest value", path=path)
     return Range(low, high)
