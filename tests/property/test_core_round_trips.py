@@ -41,7 +41,7 @@ def snapshots(draw: st.DrawFn) -> ValidWriteIdList:
     return ValidWriteIdList(table, WriteId(draw(st.integers(0, 30))), tuple(open_ids), tuple(aborted))
 
 
-@given(write_id=st.integers(-(2**63), 2**62).map(WriteId), txn_id=TXN_IDS)
+@given(write_id=st.integers(-(2**63), 2**62 - 1).map(WriteId), txn_id=TXN_IDS)
 def test_base_names(write_id: WriteId, txn_id: TxnId) -> None:
     name = BaseName(write_id, txn_id)
     assert parse_directory(name.format()) == name

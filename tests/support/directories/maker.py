@@ -380,7 +380,7 @@ class _Maker:
             "_tmp.base_0000009/bucket_00000",
             ".hiveacid-staging-7-ab12cd/bucket_00000",
             "_SUCCESS",
-            ".000000_0.crc",
+            ".000777_0.crc",  # of no file: Hadoop refuses a file beside wrong checksums
             "notes/readme.orc",
             "delta_x=1/000000_0",
             "archive.d/base_0000001/bucket_00000",
@@ -389,7 +389,7 @@ class _Maker:
             self.files[path] = Junk(b"not ORC")
         inside = (
             "part-00000.orc",
-            ".bucket_00000.crc",
+            ".bucket_00777.crc",
             "_tmp_bucket_00007",
             "notes.txt",
             "_temporary/bucket_00009",
