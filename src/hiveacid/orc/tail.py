@@ -160,16 +160,6 @@ class OrcTail:
             return False
         return self.types[root.children[-1]].kind is OrcKind.STRUCT
 
-    def column_id(self, *names: str) -> int | None:
-        """Return the column id of a field by its path of names (compared without case), None if there is none."""
-        at = 0
-        for name in names:
-            lowered = [n.lower() for n in self.types[at].names] if self.types else []
-            if name.lower() not in lowered:
-                return None
-            at = self.types[at].children[lowered.index(name.lower())]
-        return at
-
 
 def read_tail(fs: FileSystem, path: str, size: int) -> OrcTail:
     """Read a file's tail; usually one read of 16 KiB from the end.

@@ -324,6 +324,9 @@ class Transaction:
             self._end()
             raise
         self._end(wrote=bool(self._write_ids))
+        written = ", ".join(f"{table} with write id {own}" for table, own in self._write_ids.items())
+        level = logging.INFO if written else logging.DEBUG
+        logger.log(level, "transaction %s committed: %s", self.txn_id, written or "no write id")
         self._run_actions(self._on_commit)
 
     def abort(self, reason: str) -> None:

@@ -52,8 +52,7 @@ def test_statistics_by_type() -> None:
     tail = tail_of(DATA / "plain.orc")
 
     def bounds(name: str) -> tuple[object, object]:
-        column = tail.column_id(name)
-        assert column is not None
+        column = tail.types[0].children[tail.types[0].names.index(name)]
         found = tail.column_statistics[column]
         assert found.has_null
         assert found.count == 1028  # every seventh row, from 0 on, has nulls
@@ -80,14 +79,6 @@ def test_stripes_equal_what_pyorc_sees() -> None:
     assert len(tail.stripes) == 6
     starts = [stripe.statistics[ROW_ID].minimum for stripe in tail.stripes]
     assert starts == [sum(s.rows for s in tail.stripes[:n]) for n in range(6)]
-
-
-def test_column_ids_by_name_ignore_case_and_go_into_structs() -> None:
-    tail = tail_of(DATA / "plain.orc")
-    assert tail.column_id("C0") == 1
-    assert tail.types[tail.column_id("c15", "Y") or 0].kind is OrcKind.LIST
-    assert tail.column_id("c15", "nothing") is None
-    assert tail.column_id() == 0
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from hiveacid.config import Settings
-from hiveacid.core.model import TxnId
+from hiveacid.core.model import TableName, TxnId
 from hiveacid.core.transactions.commits import TableOperation
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.core.transactions.stream_progress import StreamBatch
@@ -318,3 +318,14 @@ def test_a_closed_session_leaves_nothing_to_a_turn_that_goes_wrong(
     for thread in (turn, closing):
         thread.join(timeout=30)
     assert open_ids(store) == []
+
+
+def test_the_log_names_a_committed_transaction_with_its_write_ids(
+    transactions: Transactions, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="hiveacid"):
+        writer = transactions.begin(SETTINGS)
+        own = writer.write_id(TableName("db", "t"))
+        writer.commit()
+        transactions.begin(SETTINGS).commit()  # nothing written: only for debugging
+    assert caplog.messages == [f"transaction {writer.txn_id} committed: db.t with write id {own}"]

@@ -6,7 +6,6 @@ Rules: Hive's ``RecordIdentifier``, ``OrcRecordUpdater`` and ``OrcRawRecordMerge
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hiveacid.core.model import WriteId
@@ -48,19 +47,6 @@ class AcidStatistics:
     def to_string(self) -> str:
         """Return the text of the footer entry. Hive 3.1 ignores a delete delta whose entry is missing or wrong."""
         return f"{self.inserts},{self.updates},{self.deletes}"
-
-
-def merge_order(key: RecordKey, current_write_id: int, *, is_delete: bool) -> tuple[RecordKey, int, bool]:
-    """Return the sort key of an event in a merge: row key, newest event first, a delete before an insert.
-
-    The first event of each row key decides: if it is a delete, the row is hidden.
-    """
-    return key, -current_write_id, not is_delete
-
-
-def format_key_index(last_keys: Iterable[RecordKey]) -> str:
-    """Return the key index of a file, from the last key of each of its stripes."""
-    return "".join(f"{key.write_id},{key.bucket_property},{key.row_id};" for key in last_keys)
 
 
 def parse_key_index(text: str) -> tuple[RecordKey, ...]:

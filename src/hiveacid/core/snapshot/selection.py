@@ -97,19 +97,6 @@ class AcidState:
         return (*self.row_directories, *self.delete_deltas)
 
 
-def applies_to(delete_delta: DeltaName, data: BaseName | DeltaName) -> bool:
-    """Tell whether events of a delete delta can hit rows of a base or delta (``isQualifiedDeleteDeltaForSplit``).
-
-    They cannot if all its write ids are older, or if both directories belong to single statements of one write id and
-    the delete is not the later statement. Otherwise only the keys can tell.
-    """
-    if isinstance(data, BaseName):
-        return True
-    if delete_delta.statement_id is None or data.statement_id is None:
-        return delete_delta.max_write_id >= data.min_write_id
-    return (delete_delta.max_write_id, delete_delta.statement_id) > (data.min_write_id, data.statement_id)
-
-
 def select(
     entries: Iterable[FileEntry],
     write_ids: ValidWriteIdList,

@@ -5,8 +5,6 @@ import pytest
 from hiveacid.core.format.row_key import (
     AcidStatistics,
     RecordKey,
-    format_key_index,
-    merge_order,
     parse_key_index,
     parse_statistics,
 )
@@ -23,16 +21,8 @@ def test_keys_are_ordered_by_write_id_then_the_whole_bucket_property_then_row() 
     assert sorted(ordered[2:] + ordered[:2]) == ordered
 
 
-def test_the_newest_event_of_a_key_comes_first_a_delete_before_an_insert() -> None:
-    row, other = key(1, 536870912, 0), key(1, 536870912, 1)
-    events = [(other, 1, False), (row, 1, False), (row, 3, True), (row, 3, False), (row, 2, True)]
-    events.sort(key=lambda event: merge_order(event[0], event[1], is_delete=event[2]))
-    assert events == [(row, 3, True), (row, 3, False), (row, 2, True), (row, 1, False), (other, 1, False)]
-
-
 def test_key_index_round_trip() -> None:
     keys = (key(1, 536870912, 9999), key(3, 536936449, 0))
-    assert format_key_index(keys) == "1,536870912,9999;3,536936449,0;"
     assert parse_key_index("1,536870912,9999;3,536936449,0;") == keys
     assert parse_key_index("1,2,3") == (key(1, 2, 3),)
     assert parse_key_index("") == ()

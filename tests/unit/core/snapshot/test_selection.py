@@ -2,11 +2,10 @@
 
 import pytest
 
-from hiveacid.core.format.names import parse_directory
 from hiveacid.core.format.write_id_lists import RangeResponse, parse_txn_list, parse_write_id_list
 from hiveacid.core.model import TxnId
 from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
-from hiveacid.core.snapshot.selection import AcidState, applies_to, select
+from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.errors import BadDirectoryNameError, BadFileError, NotEnoughHistoryError
 from support.cost import assert_quick
 
@@ -364,28 +363,6 @@ def test_a_compactor_filters_aborted_rows_inside_a_range() -> None:
     view = parse_write_id_list("db.t:7:9223372036854775807::4").compactor()
     found = select(listing("delta_3_5"), view, None)
     assert found.deltas[0].validity is RangeResponse.SOME
-
-
-@pytest.mark.parametrize(
-    ("delete", "data", "expected"),
-    [
-        ("delete_delta_4_4_0", "delta_5_5_0", False),
-        ("delete_delta_6_6_0", "delta_5_5_0", True),
-        ("delete_delta_5_5_1", "delta_5_5_0", True),
-        ("delete_delta_5_5_1", "delta_5_5_1", False),
-        ("delete_delta_5_5_0", "delta_5_5_1", False),
-        ("delete_delta_5_5", "delta_5_5_1", True),
-        ("delete_delta_5_5_1", "delta_5_5", True),
-        ("delete_delta_1_6_v9", "delta_1_6_v9", True),
-        ("delete_delta_1_3", "delta_4_6", False),
-        ("delete_delta_6_6_0", "base_5", True),
-    ],
-)
-def test_which_delete_deltas_can_hit_which_directories(delete: str, data: str, expected: bool) -> None:  # noqa: FBT001
-    delete_name, data_name = parse_directory(delete), parse_directory(data)
-    assert delete_name is not None
-    assert data_name is not None
-    assert applies_to(delete_name, data_name) is expected  # type: ignore[arg-type]
 
 
 def test_ten_thousand_directories_take_no_time() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.core.model import (
@@ -18,7 +17,6 @@ from hiveacid.core.schema.constraints import Constraint, ConstraintKind
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
-    CommitStateUnknownError,
     NoSuchDatabaseError,
     UnsupportedFeatureError,
 )
@@ -320,7 +318,7 @@ class MetastoreCatalog:
         own = write_id() if write_id is not None and self.capabilities.requests else None
         # For a partitioned table Hive keeps counts and the last writer's id per partition.
         if definitions.remove_counts(raw, None if raw.partitionKeys else own):
-            _retry_once(lambda: self._alter(name, raw, QUIET, own))
+            self._alter(name, raw, QUIET, own)
         if raw.partitionKeys:
             found = (
                 fetch_partitions(self.client, name)
@@ -334,8 +332,7 @@ class MetastoreCatalog:
         if not self.capabilities.requests:
             for raw in raws:
                 call = "alter_partition_with_environment_context"
-                arguments = name.database, name.name, raw, _environment(QUIET)
-                _retry_once(partial(self.client.call, call, *arguments))
+                self.client.call(call, name.database, name.name, raw, _environment(QUIET))
             return
         for start in range(0, len(raws), _MOST_ALTERED):
             request = protocol.AlterPartitionsRequest(
@@ -346,7 +343,7 @@ class MetastoreCatalog:
                 writeId=write_id,
                 validWriteIdList=definitions.own_write_id_list(name, write_id),
             )
-            _retry_once(partial(self.client.call, "alter_partitions_req", request))
+            self.client.call("alter_partitions_req", request)
 
     def _names(self, database: str, kind: str) -> list[str]:
         return list(self.client.call("get_tables_by_type", database, "*", kind) or ())
@@ -404,14 +401,6 @@ def _enabled_constraints(not_null: Any, default: Any, check: Any) -> Iterator[Co
 
 def _constrained_column(raw: Any) -> str | None:
     return raw.column_name.lower() if raw.column_name else None
-
-
-def _retry_once(change: Callable[[], None]) -> None:
-    """Make an idempotent change; repeat it once if the first answer was lost."""
-    try:
-        change()
-    except CommitStateUnknownError:
-        change()
 
 
 def _environment(properties: Mapping[str, str]) -> Any:
