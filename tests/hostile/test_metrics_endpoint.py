@@ -11,14 +11,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
 import pytest
 
 from hiveacid.errors import ConfigError
-from hiveacid.services.endpoint import Endpoint
+from hiveacid.services.endpoint import Endpoint, health, is_live
 from hiveacid.services.http_server import Access
+from hiveacid.services.runner import LoopState
 
 PATIENCE = 0.5  # seconds
 ENOUGH = 30.0  # seconds until a test gives up
@@ -129,7 +131,7 @@ def test_the_host_header_must_name_this_machine(hosts: list[str], status: int) -
 
 
 def test_the_token_must_be_sent(tmp_path: Path) -> None:
-    """Every page needs it."""
+    """Every page but the probes needs it."""
     file = tmp_path / "token"
     file.write_text("s3cret\n")
     access = Access.of(token=file)
@@ -154,6 +156,30 @@ def test_other_machines_need_token_and_tls(tmp_path: Path) -> None:
         Access.of(certificate=empty)
     with pytest.raises(ConfigError, match="cannot be read"):
         Access.of(token=tmp_path / "missing")
+
+
+def test_other_machines_see_two_words_without_token_and_tls() -> None:
+    """Orchestrators ask by address; what contains names of tables stays closed, whatever Host is claimed."""
+    access = Access.of("0.0.0.0")  # noqa: S104 - what is tested
+    with Endpoint(0, access) as endpoint:
+        assert ask(endpoint, "/live", Host="10.1.2.3:9100") == (200, b"starting\n")
+        assert ask(endpoint, "/ready", Host="10.1.2.3:9100") == (503, b"starting\n")
+        for path in ("/health", "/metrics", "/", "/live/../metrics"):
+            assert ask(endpoint, path) == (403, b"Forbidden\n")
+            assert ask(endpoint, path, Host="10.1.2.3")[0] == 421
+    with Endpoint(0) as endpoint:
+        assert ask(endpoint, "/ready")[0] == 503
+        assert ask(endpoint, "/health")[0] == 200
+
+
+def test_a_service_that_fails_is_live_but_not_ready() -> None:
+    """A restart does not bring a store back; it does bring back a thread that is gone."""
+    running = LoopState("cleaner", 1.0, last=1_000)
+    assert is_live({"cleaner": running}, 2_000)
+    assert not is_live({"cleaner": running}, 60_000)
+    failing = replace(running, error="store away")
+    assert is_live({"cleaner": failing}, 60_000)
+    assert not health({"cleaner": failing}, 60_000)[0]
 
 
 def test_tls_and_a_client_that_never_shakes_hands(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def make_context(
     chosen = Settings.of(settings or {})
     facts = SparkFacts(spark)
     facts.apply_settings()
+    facts.require_whole_path(warehouse)
     clock = SystemClock()
     opened, root = open_store(warehouse, store, chosen, clock)
     chosen = Settings.of(settings_of_store(opened, settings or {}))

@@ -48,13 +48,18 @@ def _check_pool_name(context: click.Context, parameter: click.Parameter, value: 
     "--pool", default="default", show_default=True, callback=_check_pool_name, help="The pool of the workers."
 )
 @click.option("--once", is_flag=True, help="Do one turn of each, print the results and end.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Answer /health and /metrics on this port.")
 @click.option(
+    "--port", type=click.IntRange(0, 65535), help="Answer /health, /metrics, /live and /ready on this port."
+)
+@click.option(
+    "--host",
     "--listen",
+    "listen",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Address of --port; one that other machines reach needs --token-file and --certificate.",
+    help="Address of --port. One that other machines reach answers only /live and /ready, unless --token-file and "
+    "--certificate are given.",
 )
 @click.option(
     "--host-name",
@@ -110,7 +115,7 @@ def services(
     """
     from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
     from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
-    from hiveacid.services.http_server import Access  # noqa: PLC0415
+    from hiveacid.services.http_server import PROBES, Access  # noqa: PLC0415
     from hiveacid.services.logs import log_to  # noqa: PLC0415
 
     every = not (initiator or cleaner or housekeeper or workers is not None)
@@ -126,7 +131,8 @@ def services(
             access = Access.of(listen, names, token_file, certificate, private_key)
             endpoint = stack.enter_context(Endpoint(port, access))  # /health answers while Spark starts
             scheme = "http" if certificate is None else "https"
-            logger.info("%s://%s:%s/health and /metrics", scheme, listen, endpoint.port)
+            pages = " and ".join(sorted(PROBES)) if access.probes_only else "/health and /metrics"
+            logger.info("%s://%s:%s%s", scheme, listen, endpoint.port, pages)
         session = stack.enter_context(connection.session())
         for name, value in pairs:
             session.set(name, value)

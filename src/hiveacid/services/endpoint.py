@@ -1,6 +1,7 @@
-"""Endpoint for monitors of a service process: ``/health`` as JSON, ``/metrics`` for Prometheus.
+"""Endpoint for monitors of a service process: ``/health`` as JSON, ``/metrics`` for Prometheus, two probes.
 
-``/health`` needs neither Spark nor Prometheus' client.
+``/live`` and ``/ready`` answer one word, for orchestrators: a process that is not live should be started again, one that
+is not ready waits for something else (Spark, the store). Only ``/metrics`` needs Prometheus' client.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 
 from hiveacid.errors import ConfigError
-from hiveacid.services.http_server import Access, HttpServer, Page
+from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
 from hiveacid.services.metrics import Metric, StoreFigures, location_metrics, loop_metrics, store_metrics
 from hiveacid.table.compaction.compact import SERVICE_TIMEOUT
 
@@ -31,9 +32,18 @@ def health(loops: dict[str, LoopState], now: int) -> tuple[bool, dict[str, objec
     return well, {"status": "ok" if well else "failing", "services": report}
 
 
+def is_live(loops: dict[str, LoopState], now: int) -> bool:
+    """Tell whether every service still takes turns, failed ones included: a store that is away is no reason to restart."""
+    return all(_takes_turns(loop, now) for loop in loops.values())
+
+
 def _is_well(loop: LoopState, now: int) -> bool:
+    return loop.error is None and _takes_turns(loop, now)
+
+
+def _takes_turns(loop: LoopState, now: int) -> bool:
     if loop.error is not None:
-        return False
+        return True  # it failed in a turn, and tries again
     asleep = loop.began is None and loop.last is not None
     return not asleep or now - (loop.last or 0) <= _LATE_AFTER_INTERVALS * 1000 * max(loop.interval, 1.0)
 
@@ -100,6 +110,8 @@ class Endpoint:
 
     def _page(self, path: str) -> Page:
         attached = self._attached
+        if path in PROBES:
+            return _probe(path, attached)
         if path == "/health":
             if attached is None:
                 return _json(HTTPStatus.OK, {"status": "starting", "services": {}})
@@ -109,7 +121,7 @@ class Endpoint:
         if path == "/metrics":
             figures = () if attached is None else collect(attached[0], attached[1].loops)
             return Page(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", exposition(figures))
-        return Page(HTTPStatus.NOT_FOUND, "text/plain", b"only /health and /metrics exist\n")
+        return Page(HTTPStatus.NOT_FOUND, "text/plain", b"only /health, /metrics, /live and /ready exist\n")
 
     def __enter__(self) -> Self:
         """Begin to answer."""
@@ -119,6 +131,17 @@ class Endpoint:
     def __exit__(self, *_: object) -> None:
         """Close the port."""
         self._server.close()
+
+
+def _probe(path: str, attached: tuple[Services, Runner] | None) -> Page:
+    word, good = "starting", path == "/live"
+    if attached is not None:
+        services, runner = attached
+        loops, now = runner.loops, services.context.clock.now()
+        good = is_live(loops, now) if path == "/live" else health(loops, now)[0]
+        word = "ok" if good else "failing"
+    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+    return Page(status, "text/plain", f"{word}\n".encode())
 
 
 def _json(status: HTTPStatus, report: dict[str, object]) -> Page:

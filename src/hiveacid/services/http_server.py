@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
+PROBES = frozenset({"/live", "/ready"})
+"""Paths whose answers are a status and one word, for any client that reaches the address."""
 _LOCAL_NAMES = frozenset({LOOPBACK, "localhost", "::1"})
 _MOST_CONNECTIONS = 8
 _PATIENCE = 5.0
@@ -39,7 +41,8 @@ class Access:
 
     ``names``: host names accepted in the ``Host`` header, besides ``address`` and the loopback names; this refuses a
     foreign web page whose host name resolves to this machine (DNS rebinding). ``token``: the text that clients must send
-    as ``Authorization: Bearer``. ``patience``: seconds that a client has for its request.
+    as ``Authorization: Bearer``. ``patience``: seconds that a client has for its request. ``probes_only``: the address
+    is reached by other machines and has neither token nor TLS, so that it answers `PROBES` only.
     """
 
     address: str = LOOPBACK
@@ -47,6 +50,7 @@ class Access:
     token: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = None
     patience: float = _PATIENCE
+    probes_only: bool = False
 
     @classmethod
     def of(
@@ -59,11 +63,14 @@ class Access:
     ) -> Access:
         """Read token, certificate and private key from files.
 
-        Raises ConfigError for unreadable or invalid files, and for an address other than loopback without token and TLS.
+        An address other than loopback needs token and TLS, or none of both; without them it answers probes only.
+        Raises ConfigError for one of both alone, and for unreadable or invalid files.
         """
-        if address not in _LOCAL_NAMES and (token is None or certificate is None):
+        reachable = address not in _LOCAL_NAMES
+        if reachable and (token is None) != (certificate is None):
             raise ConfigError(
-                f"listening on {address} needs a token and a TLS certificate: other machines reach it"
+                f"listening on {address} needs a token and a TLS certificate: other machines reach it. With none of both it "
+                f"answers {' and '.join(sorted(PROBES))} only"
             )
         try:
             secret = None if token is None else token.read_text(encoding="utf-8").strip()
@@ -75,10 +82,21 @@ class Access:
             raise ConfigError(f"token, certificate or private key cannot be read: {error}") from error
         if secret == "":
             raise ConfigError(f"the file {token} contains no token")
-        return cls(address, frozenset(name.lower() for name in names), secret, tls)
+        return cls(
+            address,
+            frozenset(name.lower() for name in names),
+            secret,
+            tls,
+            probes_only=reachable and tls is None,
+        )
 
-    def refusal(self, hosts: list[str], authorization: str | None) -> HTTPStatus | None:
-        """Return the status with which to refuse a request, judged by its headers; None if it is allowed."""
+    def refusal(self, path: str, hosts: list[str], authorization: str | None) -> HTTPStatus | None:
+        """Return the status with which to refuse a request, judged by its headers; None if it is allowed.
+
+        Probes contain no data and need neither token nor host name: an orchestrator asks by address.
+        """
+        if path in PROBES:
+            return None
         if len(hosts) != 1:
             return HTTPStatus.BAD_REQUEST
         try:
@@ -90,7 +108,7 @@ class Access:
         given = (authorization or "").encode("utf-8", "replace")
         if self.token is not None and not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
             return HTTPStatus.UNAUTHORIZED
-        return None
+        return HTTPStatus.FORBIDDEN if self.probes_only else None
 
 
 @dataclass(frozen=True)
@@ -178,14 +196,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile = io.BufferedReader(_DeadlineReader(self.connection, self.server.access.patience))
 
     def do_GET(self) -> None:
-        refusal = self.server.access.refusal(
-            self.headers.get_all("Host") or [], self.headers.get("Authorization")
-        )
+        path = self.path.partition("?")[0].rstrip("/")
+        hosts, authorization = self.headers.get_all("Host") or [], self.headers.get("Authorization")
+        refusal = self.server.access.refusal(path, hosts, authorization)
         if refusal is not None:
             self._send(Page(refusal, "text/plain", f"{refusal.phrase}\n".encode()))
             return
         try:
-            page = self.server.page(self.path.partition("?")[0].rstrip("/"))
+            page = self.server.page(path)
         except HiveAcidError as error:
             page = Page(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{error}\n".encode())
         self._send(page)

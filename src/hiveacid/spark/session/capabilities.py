@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.spark.session.executor_time_zones import ExecutorTimeZones
 
 if TYPE_CHECKING:
@@ -28,15 +31,36 @@ _PERFORMANCE_SETTINGS = {"spark.sql.orc.columnarReaderBatchSize": "1024"}
 def configure(builder: Any) -> Any:
     """Return a ``SparkSession.builder`` with the settings that hiveacid works best with.
 
-    Also makes Python workers use this interpreter (Spark's default is the ``python3`` on the PATH). The batch size of
-    ORC reads stays unchanged if the builder sets it.
+    With a local master it also makes Python workers use this interpreter (Spark's default is the ``python3`` on the PATH).
+    Other machines may have none at its path. The batch size of ORC reads stays unchanged if the builder sets it.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     given = getattr(builder, "_options", {})
+    if is_local_master(_master(given)):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     faster = {key: value for key, value in _PERFORMANCE_SETTINGS.items() if key not in given}
     for key, value in (_SETTINGS | faster).items():
         builder = builder.config(key, value)
     return builder
+
+
+def is_local_master(master: str) -> bool:
+    """Tell whether a master runs its tasks in the driver's process, or in others of this machine."""
+    return master == "local" or master.startswith(("local[", "local-cluster["))
+
+
+def _master(given: Mapping[str, str]) -> str:
+    """Return the master that a builder's session will have, as far as it can be known before Spark starts."""
+    named = given.get("spark.master") or given.get("spark.remote")
+    if named:
+        return named
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit, whose JVM runs already
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - the command line works without it
+
+        SparkContext._ensure_initialized()  # noqa: SLF001 - PySpark offers no other way to its defaults
+        return SparkConf().get("spark.master") or "local"
+    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    following = [after for word, after in pairwise(words) if word == "--master"]
+    return following[-1] if following else os.environ.get("MASTER", "local")
 
 
 _QUOTED_PATTERNS = "spark.sql.parser.quotedRegexColumnNames"
@@ -104,6 +128,20 @@ class SparkFacts:
             raise UnsupportedFeatureError(
                 f"{_QUOTED_PATTERNS}=true makes patterns of the names that hiveacid gives to Spark in back-quotes: SET {_QUOTED_PATTERNS}"
                 "=false (a query may name its columns one by one)"
+            )
+
+    def require_whole_path(self, warehouse: str | None) -> None:
+        """Refuse a relative warehouse in cluster mode: Spark chooses the driver's machine and directory. Raises ConfigError."""
+        mode = str(self.spark.conf.get("spark.submit.deployMode", "client"))
+        if (
+            warehouse
+            and mode == "cluster"
+            and "://" not in warehouse
+            and not warehouse.startswith(("/", "file:/"))
+        ):
+            raise ConfigError(
+                f"warehouse={warehouse}: in cluster mode Spark chooses the driver's working directory; give the whole path, one "
+                "that all machines share"
             )
 
     def apply_settings(self) -> None:

@@ -24,7 +24,7 @@ def configure(
 
     ``native``: the session's own ``spark.sql`` carries out statements on transactional tables of ``warehouse`` and
     ``store`` (as for `connect`), and passes all others to Spark unchanged. Classic sessions only.
-    Also makes Python workers use this interpreter (Spark's default is whatever ``python3`` is on the PATH).
+    With a local master it also makes Python workers use this interpreter.
     Raises ConfigError for a warehouse, store or settings without ``native``.
     """
     configured = session.configure(builder)
