@@ -36,7 +36,7 @@ from hiveacid.errors import (
     TransactionStateError,
     UnsupportedFeatureError,
 )
-from hiveacid.ports.write_ids import is_stand_in
+from hiveacid.ports.write_ids import is_stand_in, present_write_ids
 from hiveacid.storage.locations import id_property, list_layout
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transactions, this_client
@@ -290,7 +290,7 @@ class Migration:
         there = store.get_table(name)
         if state.table.kind is TableKind.PLAIN or there is None or is_stand_in(there):
             return
-        ids = store.valid_write_ids(store.valid_txns(), [name])[name]
+        ids = present_write_ids(store, name)
         if ids.high_watermark > state.high_watermark:
             raise CatalogError(
                 f"{name} was written to in {self.target.name} while it was being moved there (write id "

@@ -9,6 +9,23 @@ from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 
 
+class SnapshotSource(Protocol):
+    """A store that gives the present snapshot and translates it into write-id lists."""
+
+    def valid_txns(self) -> ValidTxnList:
+        """Return the present snapshot (``ports.transactions``)."""
+
+    def valid_write_ids(
+        self, txns: ValidTxnList, tables: Sequence[TableName]
+    ) -> Mapping[TableName, ValidWriteIdList]:
+        """See `WriteIdPort`."""
+
+
+def present_write_ids(store: SnapshotSource, table: TableName) -> ValidWriteIdList:
+    """Return the valid write-id list of a table at this moment."""
+    return store.valid_write_ids(store.valid_txns(), [table])[table]
+
+
 class WriteIdPort(Protocol):
     """Write ids of tables: allocation, valid write-id lists, ids of aborted transactions."""
 

@@ -23,6 +23,9 @@ from hiveacid.errors import MissingDirectoryError, StorageError
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/[^/]|/$))?", re.IGNORECASE)
 _NO_LINKS = frozenset({errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+_NO_TARGET = frozenset(
+    {errno.ENOENT, errno.ELOOP}
+)  # a link to nothing or to itself, which Hadoop passes over, too
 _ATTEMPTS = 5
 _MOST_WAYS = 16
 _BLOCK = 1 << 20  # bytes read at a time
@@ -76,11 +79,12 @@ class LocalFileSystem:
         with os.scandir(f"{top}/{prefix}") as found:
             for item in found:
                 path = prefix + item.name
-                is_dir = item.is_dir()
                 try:
-                    status = item.stat()
-                except FileNotFoundError:
-                    continue
+                    is_dir, status = item.is_dir(), item.stat()
+                except OSError as error:
+                    if error.errno in _NO_TARGET:
+                        continue
+                    raise
                 if not is_dir:
                     special = not stat.S_ISREG(status.st_mode)
                     entries.append(FileEntry(path, is_dir, status.st_size, _milliseconds(status), special))

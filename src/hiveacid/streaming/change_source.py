@@ -33,6 +33,7 @@ from hiveacid.errors import (
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.ports.transactions import Start, TxnKind
+from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.read.change_feed import ChangedLocation
 from hiveacid.storage.growing_files import read_flush_length
 from hiveacid.storage.local_file_system import LocalFileSystem
@@ -121,7 +122,7 @@ class ChangeSource:
     def present(self, table: TableDefinition) -> ValidWriteIdList:
         """Return the table's current valid write-id list."""
         store: TransactionStore = self.store
-        return store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
+        return present_write_ids(store, table.name)
 
     def first(self) -> Offset:
         """Return the offset at which a new query begins, as its options say."""

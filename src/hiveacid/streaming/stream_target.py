@@ -25,6 +25,7 @@ from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
 from hiveacid.orc.writing import CODECS
+from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.storage.locations import list_locations
 from hiveacid.storage.paths import is_local
 from hiveacid.streaming.arrow_casts import cast
@@ -164,7 +165,7 @@ def is_overwritten(
     ]
     if not above:
         return False
-    now = store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
+    now = present_write_ids(store, table.name)
     return any(now.is_valid(write_id_above) for write_id_above in above)
 
 

@@ -10,6 +10,7 @@ from hiveacid.core.model import WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import ConfigError, TransactionStateError
+from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
 from hiveacid.spark.read.scan_source import ROW_ID
@@ -153,7 +154,7 @@ class AcidTable:
         if self.joined is not None:
             return self.joined.valid_write_ids(self.name).to_string()
         store, name = self.context.store, self.context.require(self.name).name
-        return store.valid_write_ids(store.valid_txns(), [name])[name].to_string()
+        return present_write_ids(store, name).to_string()
 
     def changes(
         self,

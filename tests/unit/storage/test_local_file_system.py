@@ -313,3 +313,13 @@ def test_a_place_has_one_name_for_spark_and_for_comparing(tmp_path: Path) -> Non
     for scheme in ("s3", "s3n", "s3a"):
         assert real_path(f"{scheme}://bucket/t") == spark_path(f"{scheme}://bucket/t") == "s3a://bucket/t"
     assert spark_path("gs://bucket/a%41 b") == "gs://bucket/a%41 b"
+
+
+def test_links_to_nothing_and_to_themselves_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "itself").symlink_to(tmp_path / "itself")
+    (tmp_path / "one").symlink_to(tmp_path / "other")
+    (tmp_path / "other").symlink_to(tmp_path / "one")
+    (tmp_path / "nothing").symlink_to(tmp_path / "absent")
+    assert names(tmp_path) == ["file"]
+    assert [entry.path for entry in FS.list_directory(str(tmp_path))] == ["file"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hiveacid.core.format.names import BaseName, DeltaName, is_hidden, parse_directory
 from hiveacid.core.model import TableDefinition, WriteId
 from hiveacid.errors import WriteConflictError
+from hiveacid.ports.write_ids import present_write_ids
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
@@ -30,7 +31,7 @@ def require_not_overtaken(
         above = [base for base in _bases(context, location) if base.write_id > write_id]
         if not above:
             continue
-        now = context.store.valid_write_ids(context.store.valid_txns(), [table.name])[table.name]
+        now = present_write_ids(context.store, table.name)
         if any(now.is_valid(base.write_id) for base in above):
             raise WriteConflictError(
                 f"{table.name}: another transaction overwrote {location} since this one began to write to the "
@@ -52,7 +53,7 @@ def require_no_silent_conflict(
     WriteConflictError.
     """
     store = context.store
-    now = store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
+    now = present_write_ids(store, table.name)
     if not txn.misses_commits_of(table.name, now):
         return
     seen = txn.valid_write_ids(table.name)

@@ -11,6 +11,7 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
 from hiveacid.ports.transactions import Operation, Start, Written
+from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_empty, stage_insert
 from hiveacid.spark.write.column_casts import add_static_partition_columns, fit_columns
@@ -215,7 +216,7 @@ def require_writable(
         )
     if options.overwrite:
         store = context.store
-        now = store.valid_write_ids(store.valid_txns(), [table.name])[table.name]
+        now = present_write_ids(store, table.name)
         if txn.misses_commits_of(table.name, now):
             raise WriteConflictError(
                 f"INSERT OVERWRITE {table.name}: another transaction wrote to the table since this one began, and "

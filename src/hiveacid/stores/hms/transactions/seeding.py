@@ -14,7 +14,7 @@ from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import StoreError, UnsupportedFeatureError
 from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.transactions import Operation
-from hiveacid.ports.write_ids import STAND_IN_PREFIX
+from hiveacid.ports.write_ids import STAND_IN_PREFIX, present_write_ids
 from hiveacid.stores import checks
 from hiveacid.stores.hms.catalog.names import plain_table
 from hiveacid.stores.hms.thrift import protocol
@@ -109,7 +109,7 @@ def restart_write_ids(store: SeededStore, table: TableDefinition, mark: tuple[st
 
 
 def _top(store: SeededStore, table: TableName) -> int:
-    return int(store.valid_write_ids(store.valid_txns(), [table])[table].high_watermark)
+    return int(present_write_ids(store, table).high_watermark)
 
 
 def _spend(store: SeededStore, who: Client, table: TableName, ids: range, lost: set[WriteId]) -> None:

@@ -17,6 +17,7 @@ from hiveacid.errors import (
     TransactionStateError,
 )
 from hiveacid.ports.transactions import Client, HeartbeatAnswer, TransactionRow, TxnKind
+from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.stores import checks
 from hiveacid.stores.hms.catalog.names import plain_table, without_quotes
 from hiveacid.stores.hms.thrift import protocol
@@ -77,7 +78,7 @@ class MetastoreTransactions:
 
     def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
         """Return the write ids of aborted transactions that the metastore has not forgotten."""
-        return self.valid_write_ids(self.valid_txns(), [table])[table].aborted
+        return present_write_ids(self, table).aborted
 
     def min_open_txn_id(self) -> TxnId:
         """Return the lowest open transaction id, or the next one."""
