@@ -56,10 +56,10 @@ def with_statistics_of(data: bytes, other: bytes, folder: Path) -> bytes:
     one, two = (read_tail(fs, f"{folder}/{name}", len(text)) for name, text in (("a", data), ("b", other)))
     assert one.source is not None
     assert two.source is not None
-    statistics = iter([field.value for field in two.source.footer.fields if field.number == 7])
+    statistics = iter([value for number, _, value in two.source.footer.fields if number == 7])
     footer = b"".join(
-        encode_field(field.number, next(statistics) if field.number == 7 else field.value, field.wire)
-        for field in one.source.footer.fields
+        encode_field(number, next(statistics) if number == 7 else value, wire)
+        for number, wire, value in one.source.footer.fields
     )
     postscript = b"".join(
         encode_field(number, len(footer) if number == 1 else value, wire)

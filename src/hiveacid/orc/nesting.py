@@ -149,11 +149,11 @@ def _rewrite(tail: OrcTail, types: Sequence[OrcType], user_metadata: Mapping[str
 def _footer(source: TailBytes, types: Sequence[OrcType], user_metadata: Mapping[str, str]) -> bytes:
     out = []
     rest = iter(types)
-    for item in source.footer.fields:
-        if item.number == _TYPES:
+    for number, wire, value in source.footer.fields:
+        if number == _TYPES:
             out.append(encode_field(_TYPES, _encode_type(next(rest))))
-        elif item.number != _USER_METADATA or not _is_key_in(item.value, user_metadata):
-            out.append(encode_field(item.number, item.value, item.wire))
+        elif number != _USER_METADATA or not _is_key_in(value, user_metadata):
+            out.append(encode_field(number, value, wire))
     for key, text in user_metadata.items():
         entry = encode_field(1, key.encode()) + encode_field(2, text.encode())
         out.append(encode_field(_USER_METADATA, entry))

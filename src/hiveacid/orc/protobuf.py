@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TypeAlias
 
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 """Wire types."""
@@ -25,12 +25,8 @@ class WireError(ValueError):
     """The bytes are not a message."""
 
 
-class WireField(NamedTuple):
-    """One field of a message; ``value`` is an int for a varint, else the bytes."""
-
-    number: int
-    wire: int
-    value: int | bytes
+WireField: TypeAlias = tuple[int, int, int | bytes]
+"""One field of a message: number, wire type, and an int for a varint, else the bytes. Not a class: footers have many."""
 
 
 def encode_varint(value: int) -> bytes:
@@ -102,7 +98,7 @@ def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[WireField]:
                 raise WireError("a field is cut off or of no known kind")
             value = data[at : at + length]
             at += length
-        fields.append(WireField(key >> 3, wire, value))
+        fields.append((key >> 3, wire, value))
     return fields
 
 

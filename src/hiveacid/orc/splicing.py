@@ -112,12 +112,12 @@ def _footer(pieces: Sequence[PlacedStripes], end: int) -> bytes:
         _STATISTICS: list(_statistics(pieces)),
     }
     out = []
-    for item in footers[0].fields:
-        if item.number in fresh:
-            out.extend(fresh[item.number])
-            fresh[item.number] = []
+    for number, wire, value in footers[0].fields:
+        if number in fresh:
+            out.extend(fresh[number])
+            fresh[number] = []
         else:
-            out.append(encode_field(item.number, item.value, item.wire))
+            out.append(encode_field(number, value, wire))
     if footers[0].integer(_CALENDAR) is None:
         out.append(encode_field(_CALENDAR, _PROLEPTIC_GREGORIAN))
     return b"".join(out)
@@ -131,13 +131,13 @@ def _moved_stripes(pieces: Sequence[PlacedStripes]) -> Iterable[bytes]:
                 _STRIPES,
                 b"".join(
                     encode_field(
-                        item.number,
-                        item.value - piece.start + piece.offset
-                        if item.number == _OFFSET and isinstance(item.value, int)
-                        else item.value,
-                        item.wire,
+                        number,
+                        value - piece.start + piece.offset
+                        if number == _OFFSET and isinstance(value, int)
+                        else value,
+                        wire,
                     )
-                    for item in Message.parse(raw).fields
+                    for number, wire, value in Message.parse(raw).fields
                 ),
             )
 

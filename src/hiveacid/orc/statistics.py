@@ -91,11 +91,11 @@ def decode_statistics(data: bytes) -> ColumnStatistics:
     message = Message.parse(data)
     has_null = message.integer(10)
     bounds: _Bounds = (None, None, None)
-    for number, read in _BOUNDS_READERS.items():
-        part = message.message(number)
-        if part is not None:
+    for number, _, part in message.fields:
+        read = _BOUNDS_READERS.get(number)
+        if read is not None and isinstance(part, bytes):
             try:
-                bounds = read(part)
+                bounds = read(Message.parse(part))
             except InvalidOperation as error:
                 raise WireError("a decimal of the statistics is no number") from error
     return ColumnStatistics(message.integer(1), has_null is None or bool(has_null), *bounds)

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from hiveacid.core.compaction.disjoint_files import Key
 from hiveacid.core.format.row_key import FORMAT_VERSION
 from hiveacid.core.model import LAST_ID
 from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError
+from hiveacid.orc.compression_chunks import DEFAULT_BLOCK_SIZE, MAX_BLOCK, Compression, decompress
 from hiveacid.orc.lru_cache import LruCache
+from hiveacid.orc.protobuf import WireError, WireField, read_fields
 from hiveacid.orc.schema import row_schema
-from hiveacid.orc.tail import BUCKET, OPERATION, ORIGINAL_WRITE_ID, ROW_ID, OrcTail
+from hiveacid.orc.statistics import decode_statistics
+from hiveacid.orc.tail import (
+    BUCKET,
+    FIRST_READ,
+    OPERATION,
+    ORIGINAL_WRITE_ID,
+    ROW_ID,
+    OrcTail,
+    parse_postscript,
+    parse_types,
+    tail_from_end,
+)
 
-_MAX_SUMMARIES = 50_000
+if TYPE_CHECKING:
+    from hiveacid.ports.file_system import FileSystem
+
+_MAX_SUMMARIES = 200_000  # 0.5 KB each
 
 FileKey = tuple[str, int, int]
 """Path, size in bytes and modification time in ms (0 if unknown) of a file."""
@@ -45,7 +64,7 @@ class SummaryCache:
         return summary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Range:
     """Lowest and highest value of a column."""
 
@@ -63,7 +82,7 @@ class Range:
         return (self.high - self.low).bit_length()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileSummary:
     """Number of rows, columns and, for an ACID file, ranges of its key parts (None without statistics).
 
@@ -88,6 +107,20 @@ class FileSummary:
             (self.write_id.low, self.bucket.low, self.row_id.low),
             (self.write_id.high, self.bucket.high, self.row_id.high),
         )
+
+
+def read_summary(fs: FileSystem, path: str, size: int) -> FileSummary:
+    """Return ``summarize(read_tail(fs, path, size))``, usually without parsing the whole tail. Raises as these do."""
+    if size == 0:
+        return summarize(OrcTail(path, 0))
+    data = fs.read_bytes(path, max(0, size - FIRST_READ), min(size, FIRST_READ))
+    if len(data) != min(size, FIRST_READ):
+        raise BadFileError(f"the file is shorter than {size} bytes", path=path)
+    try:
+        quick = _summarize_end(data, size)
+    except WireError:  # the whole tail tells what is wrong
+        quick = None
+    return quick or summarize(tail_from_end(fs, path, size, data))
 
 
 def summarize(tail: OrcTail) -> FileSummary:
@@ -129,3 +162,91 @@ def _range(tail: OrcTail, column: int) -> Range | None:
     statistics = tail.column_statistics[column]
     low, high = statistics.minimum, statistics.maximum
     return Range(low, high) if isinstance(low, int) and isinstance(high, int) else None
+
+
+# Without parsing the whole tail. Files of one table repeat their types, postscripts and many statistics byte for byte, so
+# that these are parsed once. A plan of many files spends most of its time here.
+
+
+def _summarize_end(data: bytes, size: int) -> FileSummary | None:
+    """Return the summary from the last bytes of a file; None for whatever is unusual. Raises WireError."""
+    end = len(data) - 1 - data[-1]
+    length, codec, block_size = _postscript(data[end:-1]) if end > 0 else (len(data), Compression.NONE, 0)
+    start = end - length
+    if start < 0:
+        return None
+    footer = decompress(data[start:end], codec, block_size)
+    if len(footer) > _LONGEST_FOOTER:
+        return None
+    fields = read_fields(footer)
+    numbers = {number: value for number, _, value in fields if number in _NUMBERS}
+    rows, stride = numbers.get(_ROWS, 0), numbers.get(_STRIDE, 0)
+    if not (
+        isinstance(rows, int) and isinstance(stride, int) and rows <= _MOST_ROWS and stride <= _MOST_STRIDE
+    ):
+        return None
+    types = tuple([value for number, _, value in fields if number == _TYPES and isinstance(value, bytes)])
+    is_acid, schema = _columns(types)
+    if _rows_of_stripes(fields, start + size - len(data)) != rows:
+        return None
+    if not is_acid:
+        return FileSummary(rows, schema)
+    statistics = [value for number, _, value in fields if number == _STATISTICS and isinstance(value, bytes)]
+    if (
+        not stride
+        or len(statistics) != len(types)
+        or max(map(len, statistics[: ROW_ID + 1])) > _LONGEST_STATISTICS
+    ):
+        return None
+    if _integers(statistics[0])[0] != rows:
+        return None
+    operation, write_id, bucket, row_id = (
+        _integers(statistics[column])[1] for column in (OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID)
+    )
+    if operation is None or (write_id is not None and write_id.high > LAST_ID):
+        return None
+    return FileSummary(rows, schema, True, rows > 0 and operation.high > 0, write_id, bucket, row_id)  # noqa: FBT003
+
+
+_STRIPES, _TYPES, _ROWS, _STATISTICS, _STRIDE = 3, 4, 6, 7, 8  # of the footer
+_NUMBERS = (_ROWS, _STRIDE)
+_LONGEST_FOOTER, _LONGEST_STATISTICS = 1 << 18, 100  # bytes; hostile ones must not fill the caches
+_STRIPE_FIELDS, _MOST_ROWS, _MOST_STRIDE = 64, 1 << 48, (1 << 32) - 1  # as in ``orc.tail``
+
+
+def _rows_of_stripes(footer: Sequence[WireField], end: int) -> int | None:
+    """Return the sum of the stripes' rows; None if a stripe does not end before the footer."""
+    rows = 0
+    for number, _, value in footer:
+        if number == _STRIPES and isinstance(value, bytes):
+            facts = {
+                part: fact for part, _, fact in read_fields(value, _STRIPE_FIELDS) if isinstance(fact, int)
+            }
+            if facts.get(1, 0) + facts.get(2, 0) + facts.get(3, 0) + facts.get(4, 0) > end:
+                return None
+            rows += facts.get(5, 0)
+    return rows
+
+
+@lru_cache(maxsize=1000)
+def _postscript(data: bytes) -> tuple[int, Compression, int]:
+    """Return the footer's length, its codec and the block size. Raises WireError."""
+    postscript = parse_postscript(data)
+    length, codec, block_size = map(postscript.integer, (1, 2, 3))
+    if (block_size or 0) > MAX_BLOCK or (codec or 0) not in list(Compression):
+        raise WireError("a codec or block size that cannot be")
+    return length or 0, Compression(codec or 0), block_size or DEFAULT_BLOCK_SIZE
+
+
+@lru_cache(maxsize=200)
+def _columns(types: tuple[bytes, ...]) -> tuple[bool, Struct]:
+    tail = OrcTail("", 0, types=parse_types(types))
+    return tail.is_acid, row_schema(tail)
+
+
+@lru_cache(maxsize=10_000)
+def _integers(statistics: bytes) -> tuple[int | None, Range | None]:
+    """Return the number of values and the range of an integer column from its statistics."""
+    found = decode_statistics(statistics)
+    low, high = found.minimum, found.maximum
+    return found.count, Range(low, high) if isinstance(low, int) and isinstance(high, int) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NoReturn
 
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
@@ -26,7 +26,8 @@ OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID, CURRENT_WRITE_ID, ROW = range(1, 7
 """ORC column ids of those fields."""
 
 _ACID_NAMES = [name.lower() for name in ACID_FIELDS]
-_FIRST_READ = 16 * 1024
+FIRST_READ = 16 * 1024
+"""Bytes of the first read from a file's end, which usually hold the whole tail."""
 _MAGIC = b"ORC"
 _FOOTER_LENGTH, _METADATA_LENGTH = 1, 5  # of the postscript
 # Limits for the numbers in a tail: no writer reaches them, and they protect a reader's memory and time.
@@ -170,7 +171,11 @@ def read_tail(fs: FileSystem, path: str, size: int) -> OrcTail:
     """
     if size == 0:
         return OrcTail(path, 0)
-    data = _read(fs, path, size, min(size, _FIRST_READ))
+    return tail_from_end(fs, path, size, _read(fs, path, size, min(size, FIRST_READ)))
+
+
+def tail_from_end(fs: FileSystem, path: str, size: int, data: bytes) -> OrcTail:
+    """Read a file's tail as `read_tail` does; ``data``: the last bytes of the file, as many as were read."""
     try:
         postscript = _postscript(data)
         need = (
@@ -216,7 +221,13 @@ def _postscript(data: bytes) -> Message:
     length = data[-1] if data else 0
     if length + 1 > len(data):
         _raise_wire_error("the file is too short")
-    postscript = Message.parse(data[-1 - length : -1])
+    return parse_postscript(data[-1 - length : -1])
+
+
+@lru_cache(maxsize=1000)
+def parse_postscript(data: bytes) -> Message:
+    """Return the postscript. Files of one table have few different ones, so that each is parsed once."""
+    postscript = Message.parse(data)
     if postscript.data(8000) != _MAGIC:
         _raise_wire_error("it does not end with ORC's postscript")
     return postscript
@@ -235,7 +246,7 @@ class _Parser:
         metadata_length = self.postscript.integer(_METADATA_LENGTH) or 0
         footer = Message.parse(self._section(end - footer_length, end))
         metadata = self._section(end - footer_length - metadata_length, end - footer_length)
-        types = _types(footer)
+        types = parse_types(footer.all_data(4))
         rows = _require_at_most(footer.integer(6), _MAX_ROWS)
         return OrcTail(
             path=self.path,
@@ -255,11 +266,11 @@ class _Parser:
             ),
         )
 
-    @property
+    @cached_property
     def _block_size(self) -> int:
         return _require_at_most(self.postscript.integer(3), MAX_BLOCK) or DEFAULT_BLOCK_SIZE
 
-    @property
+    @cached_property
     def _compression(self) -> Compression:
         try:
             kind = Compression(self.postscript.integer(2) or 0)
@@ -310,8 +321,8 @@ def _statistics(path: str, raw: tuple[bytes, ...], columns: int, rows: int) -> S
     return StatisticsList(path, raw)
 
 
-def _types(footer: Message) -> tuple[OrcType, ...]:
-    packed = footer.all_data(4)
+def parse_types(packed: Sequence[bytes]) -> tuple[OrcType, ...]:
+    """Return the types that a footer lists. Raises WireError."""
     if not packed:
         _raise_wire_error("the footer has no types")
     left = _TYPE_FIELDS * (len(packed) + 1)

@@ -23,11 +23,12 @@ from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.errors import CatalogError, FormatError
 from hiveacid.ports.file_system import FileSystem
 
-_THREADS = 16
+_THREADS, _CHUNK = 16, 100
 _COPYING = "._COPYING_"
 """Suffix of files that ``hdfs dfs -put`` is still copying; Spark ignores them."""
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,22 @@ def for_each_location(
         return (look(table.location, None),)
     if not partitions:
         return ()
-    if len(partitions) == 1:
-        return (look(partitions[0].location, partitions[0]),)
-    with ThreadPoolExecutor(min(_THREADS, len(partitions))) as pool:
-        return tuple(pool.map(lambda one: look(one.location, one), partitions))
+    return tuple(map_in_threads(lambda one: look(one.location, one), partitions))
+
+
+def map_in_threads(work: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+    """Return the results of ``work`` for all items, in their order; some run at the same time.
+
+    A thread takes several of very many items at once: for a local file, handing it over costs more than reading it.
+    """
+    if len(items) <= 1:
+        return [work(item) for item in items]
+    size = max(1, min(_CHUNK, len(items) // (4 * _THREADS)))
+    chunks = [items[start : start + size] for start in range(0, len(items), size)]
+    with ThreadPoolExecutor(min(_THREADS, len(chunks))) as pool:
+        return [
+            found for part in pool.map(lambda chunk: [work(item) for item in chunk], chunks) for found in part
+        ]
 
 
 def read_location(

@@ -14,14 +14,16 @@ import pyorc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from orc_files import DATA, tail_of
+from orc_files import DATA, FLAT, tail_of
 
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.compression_chunks import Compression
 from hiveacid.orc.protobuf import encode_field
+from hiveacid.orc.summary import read_summary, summarize
 from hiveacid.orc.tail import BUCKET, OPERATION, ROW, ROW_ID, OrcKind, OrcTail, read_tail
 from hiveacid.storage.local_file_system import LocalFileSystem
 
+ACID = FLAT.replace("row:boolean", "row:struct<n:int,s:string>").join(("struct<", ">"))
 INSERT = (DATA / "insert.orc").read_bytes()
 
 
@@ -195,6 +197,33 @@ def test_a_flipped_byte_in_the_tail_is_noticed_or_harmless(tmp_path: Path, back:
         tail = tail_of(path)
         for statistics in (tail.column_statistics, *(stripe.statistics for stripe in tail.stripes)):
             assert len(statistics) in (0, len(list(statistics)))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2500), st.integers(0, 255))
+def test_a_summary_without_the_whole_tail_says_what_the_whole_tail_says(
+    tmp_path: Path, back: int, flip: int
+) -> None:
+    path = tmp_path / "acid.orc"
+    with path.open("wb") as file, pyorc.Writer(file, ACID) as writer:
+        writer.writerows([(0, 3, 1 << 29, number, 3, (number, "x")) for number in range(50)])
+    data = bytearray(path.read_bytes())
+    if back < len(data):
+        data[-1 - back] ^= flip
+    path.write_bytes(data)
+    with suppress(BadFileError, UnsupportedFeatureError):
+        quick = read_summary(LocalFileSystem(), str(path), len(data))
+        with suppress(BadFileError, UnsupportedFeatureError):  # damage in a part that no plan needs
+            assert quick == summarize(tail_of(path))
+
+
+def test_unusual_files_are_summarized_by_their_whole_tail(tmp_path: Path) -> None:
+    for name in ("insert.orc", "delete.orc", "plain.orc"):
+        path = DATA / name
+        assert read_summary(LocalFileSystem(), str(path), path.stat().st_size) == summarize(tail_of(path))
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"")
+    assert read_summary(LocalFileSystem(), str(empty), 0) == summarize(tail_of(empty))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

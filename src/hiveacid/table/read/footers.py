@@ -12,7 +12,6 @@ A footer holds facts that a listing lacks:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,12 +22,12 @@ from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import Struct
 from hiveacid.core.snapshot.originals import OriginalRows, number_originals
 from hiveacid.errors import BadFileError, FormatError
-from hiveacid.orc.summary import FileKey, FileSummary, summarize
-from hiveacid.orc.tail import read_tail
+from hiveacid.orc.summary import FileKey, FileSummary, read_summary
 from hiveacid.spark.read.delete_bounds import DeleteBounds, measure_delete_bounds
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.path_groups import FileFooter
 from hiveacid.spark.read.scan_source import data_directories, files_without_acid_columns
+from hiveacid.storage.locations import map_in_threads
 from hiveacid.table.read.flushed_files import readable_length
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from hiveacid.storage.locations import Location
     from hiveacid.table.context import Context
     from hiveacid.transactions.transaction import Transaction
-
-_THREADS = 16
 
 
 @dataclass(frozen=True)
@@ -125,14 +122,12 @@ def read_summaries(context: Context, paths: Sequence[_Path]) -> dict[str, FileSu
     """Read footers, several at a time; the cache identifies them by path, size and time."""
 
     def read(path: _Path) -> FileSummary:
-        return context.summaries.put(path.key, summarize(read_tail(context.fs, path.own, path.size)))
+        return context.summaries.put(path.key, read_summary(context.fs, path.own, path.size))
 
     known = {path.own: context.summaries.get(path.key) for path in paths}
     new = [path for path in paths if known[path.own] is None]
     found = {own: summary for own, summary in known.items() if summary is not None}
-    if new:
-        with ThreadPoolExecutor(min(_THREADS, len(new))) as pool:
-            found.update(zip((path.own for path in new), pool.map(read, new), strict=True))
+    found.update(zip((path.own for path in new), map_in_threads(read, new), strict=True))
     return found
 
 
