@@ -15,7 +15,6 @@ from histories import history
 
 from hiveacid.ports.transactions import Begun, Client, Start, TxnKind
 from hiveacid.stores.limits_and_retries import Limits
-from hiveacid.stores.memory.store import MemoryStore
 from support.history.__main__ import main
 from support.history.anomalies import AnomalyKind
 from support.history.client import HistoryClient, Workload
@@ -25,6 +24,7 @@ from support.history.tables import Tables
 from support.history.threads import ThreadedRun
 from support.history.verdict import Verdict, judge
 from support.history.wire import address_of, through
+from support.memory_store.store import MemoryStore
 
 
 def threaded(directory: Path, transactions: int, bug: str = "", seed: int = 0) -> Verdict:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.stores.memory.store import MemoryStore
 from support.clock import ManualClock
 from support.contract.suites import CatalogContract, TransactionStoreContract
+from support.memory_store.store import MemoryStore
 
 
 class TestMemory(TransactionStoreContract, CatalogContract):

@@ -27,8 +27,8 @@ from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.locations import read_metadata
 from hiveacid.storage.staging import abandoned_staging
 from hiveacid.stores.hms.transactions import transactions
-from hiveacid.stores.memory.store import MemoryStore
 from support.cost import assert_quick, assert_small
+from support.memory_store.store import MemoryStore
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession

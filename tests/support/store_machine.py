@@ -22,8 +22,8 @@ from hiveacid.errors import HiveAcidError
 from hiveacid.ports.catalog import CatalogChanges, NewPartition
 from hiveacid.ports.clock import Clock
 from hiveacid.ports.transactions import Begun, Operation, Start, TxnKind, Written
-from hiveacid.stores.memory.store import MemoryStore
 from support.clock import ManualClock
+from support.memory_store.store import MemoryStore
 from support.samples import CLIENT, ORDERS, STOCK, Store, database, table
 
 OTHER = TableName("shop", "o'ther \"; %")

@@ -1,13 +1,12 @@
 """Adapters of the store ports: transactions, locks, write ids, compaction queue and catalog.
 
-- ``memory``: the reference. It has every rule in its plainest form, in one process, and tests compare stores with it.
 - ``sql``: SQLite inside a warehouse, PostgreSQL and MariaDB as servers.
 - ``hms``: a Hive Metastore 3.1 or 4.x over Thrift.
 
 Each adapter implements :class:`hiveacid.ports.store.WarehouseStore` in one class and passes
 ``tests/support/contract/suites.py``. ``checks`` validates arguments before a store looks at its state, ``refusals``
-contains the errors, and ``limits_and_retries`` the settings that a store applies: all stores share these modules. ``own_store`` has the
-verbs that are the same in ``memory`` and ``sql``.
+contains the errors, and ``limits_and_retries`` the settings that a store applies: all stores share these modules. The
+tests compare both with a store in memory (``tests/support/memory_store``), which has every rule in its plainest form.
 
 Invariants: the rules (lock compatibility, write conflicts, state transitions) are those of :mod:`hiveacid.core`.
 No store relies on remembered state that another client may have changed.

@@ -14,9 +14,9 @@ from hiveacid.core.schema.storage_formats import ORC
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.table.read.inventory import StandaloneAccess, TableInventory, inventory_of
 from support.corpus.golden_tables import Golden, unpack
+from support.memory_store.store import MemoryStore
 
 ADOPTED = 1_000_000
 """A visibility transaction id that no golden table has: all theirs count as committed."""

@@ -17,7 +17,7 @@ from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.stores.limits_and_retries import Limits
-from hiveacid.stores.memory.store import MemoryStore
+from support.memory_store.store import MemoryStore
 from support.samples import ORC
 from support.simulation.files import MemoryFileSystem
 from support.simulation.ledger import Holding, Ledger, difference, strange

@@ -40,7 +40,7 @@ from hiveacid.errors import (
 )
 from hiveacid.spark.session.jobs import Progress
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.memory.store import MemoryStore
+from support.memory_store.store import MemoryStore
 
 
 def entries_of(script: str) -> list[Entry]:

@@ -21,11 +21,11 @@ from hiveacid.core.model import (
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.services.services import Services
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.table.context import Context
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Heartbeats, Transactions
 from support.clock import ManualClock
+from support.memory_store.store import MemoryStore
 from support.samples import CLIENT, ORC
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from hiveacid.errors import StorageError
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.services.cleaner import Cleaner
 from hiveacid.storage.local_file_system import LocalFileSystem
-from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.table.cleaning.cleaner import clean
+from support.memory_store.store import MemoryStore
 from support.samples import CLIENT
 
 

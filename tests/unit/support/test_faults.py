@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from hiveacid.ports.transactions import Client
-from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.transactions.heartbeats import Heartbeats
 from support.crash.faults import Faults, FaultyPort, Moment, SimulatedCrash, crash
+from support.memory_store.store import MemoryStore
 
 
 def test_heartbeats_of_a_dead_process_do_not_end_with_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:

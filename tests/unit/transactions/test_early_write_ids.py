@@ -18,10 +18,10 @@ from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.transactions import Client, Start
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.table.write.conflict_checks import require_not_overtaken
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transaction, Transactions
+from support.memory_store.store import MemoryStore
 
 SETTINGS = Settings.of({})
 CLIENT = Client("u", "h", "test")

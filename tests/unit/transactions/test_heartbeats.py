@@ -7,9 +7,9 @@ import threading
 from hiveacid.core.model import TxnId
 from hiveacid.errors import StoreUnavailableError
 from hiveacid.ports.transactions import Client, HeartbeatAnswer
-from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.transactions.heartbeats import Heartbeats
 from support.clock import ManualClock
+from support.memory_store.store import MemoryStore
 
 
 class RestlessStore(MemoryStore):

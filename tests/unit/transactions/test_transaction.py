@@ -21,10 +21,10 @@ from hiveacid.errors import (
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.ports.transactions import Begun, Client, Start, TxnKind, Written
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.memory.store import MemoryStore
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transactions
+from support.memory_store.store import MemoryStore
 
 SETTINGS = Settings.of({})
 CLIENT = Client("u", "h", "test")

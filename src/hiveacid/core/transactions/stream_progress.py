@@ -117,11 +117,6 @@ def batch_error(
     return None
 
 
-def progress_after_batch(known: StreamProgress, batch: StreamBatch) -> StreamProgress:
-    """Return the progress after a batch that may be committed."""
-    return replace(known, batch_id=batch.batch_id)
-
-
 def fenced_message(stream: StreamKey) -> str:
     """Return the error text for a writer that a newer one has replaced."""
     return (

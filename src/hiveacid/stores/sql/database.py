@@ -25,7 +25,6 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.limits_and_retries import Limits
-from hiveacid.stores.own_store import OwnStore
 from hiveacid.stores.sql.dialects import Durability, ErrorKind, dialect_of
 from hiveacid.stores.sql.store_url import parse_store_url
 
@@ -226,7 +225,7 @@ class Database:
         )
 
 
-class SqlBase(OwnStore):
+class SqlBase:
     """Database, limits and clock that the parts of the SQL store share."""
 
     def __init__(self, database: Database, limits: Limits, clock: Clock) -> None:

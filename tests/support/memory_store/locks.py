@@ -8,7 +8,7 @@ from hiveacid.core.model import LockId, TxnId
 from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState, first_blocking_lock
 from hiveacid.ports.locks import LockAnswer, LockRow
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.memory.state import MemoryBase, Request, synchronized
+from support.memory_store.state import MemoryBase, Request, synchronized
 
 
 class MemoryLocks(MemoryBase):

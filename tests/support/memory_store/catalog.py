@@ -18,7 +18,7 @@ from hiveacid.core.schema.locations import is_same_location, overlap
 from hiveacid.core.transactions.commits import CommitRecord, OperationSummary
 from hiveacid.ports.catalog import CatalogChanges
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.memory.state import MemoryBase, synchronized
+from support.memory_store.state import MemoryBase, synchronized
 
 
 class MemoryCatalog(MemoryBase):

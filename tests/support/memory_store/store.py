@@ -6,6 +6,7 @@ It is the oracle of the contract tests and of the simulation, and useful for exp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import TableName, TxnId, WriteId
@@ -18,7 +19,6 @@ from hiveacid.core.transactions.stream_progress import (
     StreamKey,
     StreamProgress,
     batch_error,
-    progress_after_batch,
     register_writer,
 )
 from hiveacid.errors import HiveAcidError, WriteConflictError
@@ -34,10 +34,10 @@ from hiveacid.ports.transactions import (
     Written,
 )
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.memory.catalog import MemoryCatalog
-from hiveacid.stores.memory.compaction_queue import MemoryCompactionQueue
-from hiveacid.stores.memory.locks import MemoryLocks
-from hiveacid.stores.memory.state import NOBODY, TransactionRecord, WrittenRow, synchronized
+from support.memory_store.catalog import MemoryCatalog
+from support.memory_store.compaction_queue import MemoryCompactionQueue
+from support.memory_store.locks import MemoryLocks
+from support.memory_store.state import NOBODY, TransactionRecord, WrittenRow, synchronized
 
 
 class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
@@ -179,7 +179,9 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
                 row.sequence = self._state.sequence
         self._apply_changes(changes)
         if batch is not None:
-            self._state.streams[batch.stream] = progress_after_batch(self._state.streams[batch.stream], batch)
+            self._state.streams[batch.stream] = replace(
+                self._state.streams[batch.stream], batch_id=batch.batch_id
+            )
         self._finish_committed_job(txn_id)
         self._end_txn(txn, "commit")
         self._record_commit(txn, operations)

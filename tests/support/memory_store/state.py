@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
+from hiveacid.config import Settings
 from hiveacid.core.compaction.queue import Compaction, Service
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import (
     DatabaseDefinition,
     LockId,
@@ -19,6 +21,7 @@ from hiveacid.core.model import (
     ViewDefinition,
     WriteId,
 )
+from hiveacid.core.schema.constraints import Constraint
 from hiveacid.core.transactions.commits import CommitRecord
 from hiveacid.core.transactions.conflicts import CONFLICTING_OPERATIONS, Change, CommittedChange
 from hiveacid.core.transactions.locks import HeldLock, LockComponent, LockState
@@ -29,7 +32,6 @@ from hiveacid.ports.transactions import Client, TxnKind
 from hiveacid.stores import refusals
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.limits_and_retries import Limits
-from hiveacid.stores.own_store import OwnStore
 
 _Args = ParamSpec("_Args")
 _Answer = TypeVar("_Answer")
@@ -134,7 +136,7 @@ class State:
         return txn
 
 
-class MemoryBase(OwnStore):
+class MemoryBase:
     """State, clock and limits that the parts of the reference store share."""
 
     def __init__(self, *, limits: Limits | None = None, clock: Clock | None = None) -> None:
@@ -142,6 +144,35 @@ class MemoryBase(OwnStore):
         self._mutex = threading.RLock()
         self._limits = limits or Limits()
         self._clock = clock or SystemClock()
+
+    def apply_settings(self, settings: Settings) -> None:
+        """Apply the limits of ``settings`` from now on."""
+        self._limits = Limits.of(settings)
+
+    def layout_level(self) -> str | None:
+        """Return None: the settings choose the layout level."""
+        return None
+
+    def txn_timeout(self) -> float | None:
+        """Return None: each transaction has the timeout of its client."""
+        return None
+
+    def record_read_write_ids(self, txn_id: TxnId, write_ids: Sequence[ValidWriteIdList]) -> None:
+        """Do nothing: the cleaner waits for open transactions, not for write ids."""
+
+    def restart_write_ids(self, table: TableDefinition, mark: tuple[str, str]) -> None:
+        """Do nothing: DROP TABLE has deleted the table's write ids."""
+
+    def require_claimable_jobs(self) -> None:
+        """Do nothing: every worker may claim jobs."""
+
+    def maintained_by_hiveacid(self) -> bool:
+        """Return True: hiveacid's initiator, workers and cleaner maintain the tables."""
+        return True
+
+    def enabled_constraints(self, name: TableName) -> tuple[Constraint, ...]:  # noqa: ARG002 - the same for all
+        """Return none: CREATE TABLE refuses them."""
+        return ()
 
 
 _Part = TypeVar("_Part", bound=MemoryBase)

@@ -26,7 +26,7 @@ from hiveacid.core.transactions.states import (
     fire,
 )
 from hiveacid.stores import checks, refusals
-from hiveacid.stores.memory.state import MemoryBase, WrittenRow, synchronized
+from support.memory_store.state import MemoryBase, WrittenRow, synchronized
 
 
 class MemoryCompactionQueue(MemoryBase):
