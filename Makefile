@@ -30,8 +30,8 @@ demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real fli
 # What only `make test-all` runs, and the smaller test that stays for each: tests/support/exhaustive.py
 test-all smoke test-connect interop-corpus interop-hive: export HIVEACID_TEST_ALL ?= 1
 .PHONY: test test-all
-test: java $(STAMPS)/test $(STAMPS)/project  ## a test of every behaviour, 14 minutes (TESTS=path ARGS="pytest options" narrow it)
-test-all: java $(STAMPS)/test $(STAMPS)/project  ## all tests, as CI runs them (35 minutes)
+test: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## a test of every behaviour, 14 minutes (TESTS=path ARGS="pytest options" narrow it)
+test-all: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## all tests, as CI runs them (35 minutes)
 test test-all:
 	@$(BIN)/python tests/support/servers/hadoop_jars.py
 	@echo "== pytest $(TESTS) $(ARGS)$(if $(HIVEACID_TEST_ALL), (all tests))"

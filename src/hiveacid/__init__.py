@@ -11,27 +11,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hiveacid import errors
+    from hiveacid.arrow.warehouse import open_warehouse as open  # noqa: A004 - hiveacid.open(...)
     from hiveacid.errors import HiveAcidError
     from hiveacid.sql.native.builder import configure
     from hiveacid.sql.session import AcidSession, connect
 
 __version__ = "0.1.0"
 
-__all__ = ["AcidSession", "HiveAcidError", "__version__", "configure", "connect", "errors"]
+__all__ = ["AcidSession", "HiveAcidError", "__version__", "configure", "connect", "errors", "open"]
 
 _HOMES = (
-    ("AcidSession", "hiveacid.sql.session"),
-    ("HiveAcidError", "hiveacid.errors"),
-    ("configure", "hiveacid.sql.native.builder"),
-    ("connect", "hiveacid.sql.session"),
+    ("AcidSession", "hiveacid.sql.session", "AcidSession"),
+    ("HiveAcidError", "hiveacid.errors", "HiveAcidError"),
+    ("configure", "hiveacid.sql.native.builder", "configure"),
+    ("connect", "hiveacid.sql.session", "connect"),
+    ("open", "hiveacid.arrow.warehouse", "open_warehouse"),
 )
 
 
 def __getattr__(name: str) -> object:
     """Import a public name from its home (PEP 562)."""
-    home = dict(_HOMES).get(name)
-    if home is not None:
-        return getattr(import_module(home), name)
+    for public, home, own in _HOMES:
+        if public == name:
+            return getattr(import_module(home), own)
     if name in __all__:
         return import_module(f"hiveacid.{name}")
     message = f"module 'hiveacid' has no attribute {name!r}"

@@ -20,7 +20,10 @@ ALL = bool(os.environ.get("HIVEACID_TEST_ALL"))
 """Whether every test runs; set by ``make test-all`` and the targets for other Sparks and engines."""
 
 _SCRIPTS = [path.stem for path in sorted((Path(__file__).parents[1] / "sql").glob("*.test"))]
-_GOLDEN = "spark/test_corpus.py::test_tables_read_as_their_engine_reads_them"
+_GOLDEN = (
+    "spark/test_corpus.py::test_tables_read_as_their_engine_reads_them",
+    "spark/test_arrow_corpus.py::test_tables_read_without_spark_as_with_it",
+)
 
 _OTHER_INTERFACE = "the script runs by the other SQL interface"
 _POSTGRES = "the same test on PostgreSQL stays"
@@ -85,7 +88,8 @@ EXHAUSTIVE = {
         )
     },
     **{
-        f"{_GOLDEN}[{name}]": _OTHER_GOLDEN
+        f"{test}[{name}]": _OTHER_GOLDEN
+        for test in _GOLDEN
         for name in (
             "hive-3.1.3/insert_only_orc", "hive-3.1.3/insert_only_textfile", "hive-4.0.1/multi_insert", "trino-476/repeat",
             "hive-3.1.3/iow", "hive-3.1.3/load_data", "hive-3.1.3/merge",

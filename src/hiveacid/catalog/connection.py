@@ -51,7 +51,17 @@ def make_context(
     chosen = Settings.of(settings_of_store(opened, settings or {}))
     transactions = Transactions(opened, Heartbeats(opened, heartbeat_interval(chosen)), clock, this_client())
     fs = AnyFileSystem(SessionFileSystems(facts, {k: v for k, v in chosen.changed if k.startswith("fs.")}))
-    return Context(facts, fs, opened, opened, transactions, ReadLeases(transactions), clock, root, chosen)
+    return Context(
+        facts=facts,
+        fs=fs,
+        store=opened,
+        catalog=opened,
+        transactions=transactions,
+        read_leases=ReadLeases(transactions),
+        clock=clock,
+        warehouse=root,
+        settings=chosen,
+    )
 
 
 @dataclass

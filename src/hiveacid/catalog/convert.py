@@ -24,7 +24,7 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.storage.locations import id_property, list_layout, plain_files
 from hiveacid.table.definition import check_definition, exclusive_table
 from hiveacid.table.partitions import partitions_of
-from hiveacid.table.read.scan import list_visible
+from hiveacid.table.read.listing import list_visible
 
 if TYPE_CHECKING:
     from hiveacid.core.snapshot.listing import DataFile

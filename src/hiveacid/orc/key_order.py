@@ -6,7 +6,6 @@ these three small ones.
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.orc
 
 from hiveacid.errors import BadFileError
+from hiveacid.orc.file_range import FileRange
 
 if TYPE_CHECKING:
     from hiveacid.core.compaction.disjoint_files import Key
@@ -41,7 +41,7 @@ def read_key_run(fs: FileSystem, path: str, size: int) -> KeyRun | None:
     The result is also None for a file without rows or with a null in a key. Raises BadFileError.
     """
     try:
-        file = pyarrow.orc.ORCFile(pa.PythonFile(_ArrowFile(fs, path, size), mode="r"))
+        file = pyarrow.orc.ORCFile(pa.PythonFile(FileRange(fs, path, size), mode="r"))
         stripes = [_stripe_run(file, number) for number in range(file.nstripes)]
     except (pa.ArrowException, OSError) as error:  # Arrow says "not ORC" by an OSError
         raise BadFileError(f"the keys cannot be read: {error}", path=path) from error
@@ -73,31 +73,3 @@ def _stripe_run(file: Any, number: int) -> KeyRun | None:
         return None
     first, last = (tuple(column[row].as_py() for column in columns) for row in (0, rows - 1))
     return KeyRun(rows, first, last, frozenset(pc.unique(columns[1]).to_pylist()))
-
-
-class _ArrowFile:
-    """File object for Arrow over a file of a file system port."""
-
-    closed = False
-
-    def __init__(self, fs: FileSystem, path: str, size: int) -> None:
-        self._fs, self._path, self._size, self._at = fs, path, size, 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
-
-    def read(self, length: int = -1) -> bytes:
-        data = self._fs.read_bytes(self._path, self._at, None if length < 0 else length)
-        self._at += len(data)
-        return data
-
-    def close(self) -> None:
-        """Nothing is open between two reads."""

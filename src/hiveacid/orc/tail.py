@@ -30,12 +30,15 @@ FIRST_READ = 16 * 1024
 """Bytes of the first read from a file's end, which usually hold the whole tail."""
 _MAGIC = b"ORC"
 _FOOTER_LENGTH, _METADATA_LENGTH = 1, 5  # of the postscript
+_CALENDAR = 11  # of the footer
 # Limits for the numbers in a tail: no writer reaches them, and they protect a reader's memory and time.
 _MAX_ROWS = 1 << 48
 _MAX_DIGITS = 38
 _MAX_NUMBER = (1 << 32) - 1  # ORC keeps all other numbers as 32-bit integers
 _MAX_DEPTH = 100  # types in types
 _STRIPE_FIELDS = 64  # the specification has seven
+_STRIPE_FIELDS_EACH = 16  # streams and encodings of a column in a stripe's footer
+_WRITER_TIME_ZONE = 3  # of a stripe's footer
 _TYPE_FIELDS = 12  # on average for a type: names and children count for the parent
 _METADATA_FIELDS = 8
 _READABLE_CODECS = (Compression.NONE, Compression.ZLIB, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
@@ -88,7 +91,10 @@ class OrcType:
 
 @dataclass(frozen=True)
 class Stripe:
-    """A stripe: its extent in bytes and its rows. ``packed``: its statistics as they are in the file."""
+    """A stripe: its extent in bytes and its rows. ``packed``: its statistics as they are in the file.
+
+    ``footer_length``: bytes of its footer, which ends it.
+    """
 
     offset: int
     length: int
@@ -96,6 +102,7 @@ class Stripe:
     columns: int = field(repr=False)
     path: str = field(repr=False)
     packed: bytes | None = field(repr=False)
+    footer_length: int = field(default=0, repr=False)
 
     @cached_property
     def statistics(self) -> StatisticsList:
@@ -154,6 +161,11 @@ class OrcTail:
     source: TailBytes | None = field(default=None, repr=False)
 
     @property
+    def calendar(self) -> int:
+        """Return the calendar of dates and times: 0 not marked, 1 hybrid Julian and Gregorian, 2 proleptic Gregorian."""
+        return 0 if self.source is None else self.source.footer.integer(_CALENDAR) or 0
+
+    @property
     def is_acid(self) -> bool:
         """Tell whether ORC readers treat the file as one of ACID events: its root has the six names in order, in any case."""
         root = self.types[0] if self.types else OrcType(OrcKind.STRUCT)
@@ -192,6 +204,23 @@ def tail_from_end(fs: FileSystem, path: str, size: int, data: bytes) -> OrcTail:
         return _Parser(path, size, data, postscript).parse()
     except WireError as error:
         raise _bad_file_error(path, error) from error
+
+
+def writer_time_zone(fs: FileSystem, tail: OrcTail, stripe: Stripe) -> str:
+    """Return the time zone of a stripe's timestamps, as its writer named it; '' if it has no name.
+
+    Raises BadFileError, StorageError.
+    """
+    start = stripe.offset + stripe.length - stripe.footer_length
+    data = fs.read_bytes(tail.path, start, stripe.footer_length)
+    block_size = DEFAULT_BLOCK_SIZE if tail.source is None else tail.source.block_size
+    try:
+        footer = Message.parse(
+            decompress(data, tail.compression, block_size), _STRIPE_FIELDS_EACH * (2 + len(tail.types))
+        )
+        return footer.text(_WRITER_TIME_ZONE) or ""
+    except WireError as error:
+        raise _bad_file_error(tail.path, error) from error
 
 
 def parse_tail(data: bytes, size: int, path: str) -> OrcTail:
@@ -298,7 +327,7 @@ class _Parser:
             if offset + length > self.size:
                 _raise_wire_error("a stripe lies outside of the file")
             rows = _require_at_most(info.integer(5), _MAX_ROWS)
-            stripes.append(Stripe(offset, length, rows, columns, self.path, packed))
+            stripes.append(Stripe(offset, length, rows, columns, self.path, packed, info.integer(4) or 0))
         if sum(stripe.rows for stripe in stripes) != (footer.integer(6) or 0):
             _raise_wire_error("the stripes have another number of rows than the file")
         return tuple(stripes)

@@ -62,11 +62,10 @@ class DeleteEventCache:
     )
 
 
-@dataclass
-class Context:
-    """One connection: Spark, storage, store, catalog, and the session's changeable settings."""
+@dataclass(kw_only=True)
+class StoreContext:
+    """One connection without an engine: storage, store, catalog, and the session's changeable settings."""
 
-    facts: SparkFacts
     fs: FileSystem
     store: TransactionStore
     catalog: Catalog
@@ -76,11 +75,7 @@ class Context:
     warehouse: str
     settings: Settings
     database: str = "default"
-    summaries: SummaryCache = field(default_factory=SummaryCache)
-    delete_cache: DeleteEventCache = field(default_factory=DeleteEventCache)
-    statement: str | None = None  # SQL text of the running statement, for the history of tables
     closed: bool = False
-    in_view: bool = False  # the text of a view is being read, and ``database`` is the view's
 
     def change_settings(self, settings: Settings) -> None:
         """Use other settings from now on, also in the store and for the heartbeat."""
@@ -101,6 +96,21 @@ class Context:
         """Return a table's definition or raise NoSuchTableError (NoSuchDatabaseError)."""
         return require_table(self.catalog, name)
 
+    def layout_level(self, table: TableDefinition) -> LayoutLevel:
+        """Return the layout level of a table: its own property, else the session's setting."""
+        return LayoutLevel(LAYOUT_LEVEL.of(table) or self.settings.get(keys.LAYOUT_LEVEL))
+
+
+@dataclass(kw_only=True)
+class Context(StoreContext):
+    """One connection with Spark."""
+
+    facts: SparkFacts
+    summaries: SummaryCache = field(default_factory=SummaryCache)
+    delete_cache: DeleteEventCache = field(default_factory=DeleteEventCache)
+    statement: str | None = None  # SQL text of the running statement, for the history of tables
+    in_view: bool = False  # the text of a view is being read, and ``database`` is the view's
+
     def require_full_acid(self, name: TableName, verb: str) -> TableDefinition:
         """Return a table whose rows can be changed; NotTransactionalError, InsertOnlyError otherwise."""
         table = self.require(name)
@@ -112,10 +122,6 @@ class Context:
                 "TBLPROPERTIES ('transactional'='true')"
             )
         return table
-
-    def layout_level(self, table: TableDefinition) -> LayoutLevel:
-        """Return the layout level of a table: its own property, else the session's setting."""
-        return LayoutLevel(LAYOUT_LEVEL.of(table) or self.settings.get(keys.LAYOUT_LEVEL))
 
     def single_bucket(self, table: TableDefinition) -> bool:
         """Tell whether all new rows of a table without buckets go to bucket 0: by its property or the setting."""

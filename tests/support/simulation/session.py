@@ -25,7 +25,7 @@ from hiveacid.storage.locations import Location
 from hiveacid.storage.staging import staging_name
 from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
-from hiveacid.table.read.scan import list_visible
+from hiveacid.table.read.listing import list_visible
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.read_leases import ReadLeases
 from hiveacid.transactions.transaction import Transaction, Transactions
@@ -99,8 +99,9 @@ class Session:
         process.beat = heart.beat
         transactions = Transactions(store, heart, clock, Client("sim", "here", name))
         context = Context(
-            cast("Any", None), files, store, store, transactions, ReadLeases(transactions), clock, WAREHOUSE,
-            world.settings, "shop",
+            facts=cast("Any", None), fs=files, store=store, catalog=store, transactions=transactions,
+            read_leases=ReadLeases(transactions), clock=clock, warehouse=WAREHOUSE, settings=world.settings,
+            database="shop",
         )  # fmt: skip
         return cls(world, process, context)
 

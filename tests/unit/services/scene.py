@@ -46,15 +46,15 @@ class Scene:
         self.store = MemoryStore(clock=self.clock)
         transactions = Transactions(self.store, Heartbeats(self.store, 150.0), self.clock, CLIENT)
         self.context = Context(
-            cast("Any", None),  # no Spark session: nothing here asks for it
-            LocalFileSystem(durable=False),
-            self.store,
-            self.store,
-            transactions,
-            ReadLeases(transactions),
-            self.clock,
-            str(self.root),
-            Settings(),
+            facts=cast("Any", None),  # no Spark session: nothing here asks for it
+            fs=LocalFileSystem(durable=False),
+            store=self.store,
+            catalog=self.store,
+            transactions=transactions,
+            read_leases=ReadLeases(transactions),
+            clock=self.clock,
+            warehouse=str(self.root),
+            settings=Settings(),
         )
         self.store.create_database(DatabaseDefinition("default", str(self.root)))
 

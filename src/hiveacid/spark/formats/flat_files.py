@@ -27,6 +27,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import avro, text
 from hiveacid.spark.formats import column_recipes as recipes
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.time_zones import from_file, to_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.session.temporary_views import analyse
@@ -80,7 +81,7 @@ def read(
     reader = facts.spark.read.options(**strict)
     if kind is FileKind.TEXTFILE:
         lines = reader.text(list(files))
-        layout = text.text_layout(table)
+        layout = text_layout(table)
         return lines.select(*text.parse_line(facts, layout, F.col("value"), table.columns))
     if kind is FileKind.AVRO:
         reader = reader.schema(avro.read_schema(table))
@@ -161,7 +162,7 @@ def write(
                     facts, lambda: save_frame(facts, frame, "avro", schema, keys, directory)
                 )
         case FileKind.TEXTFILE:
-            line = text.format_line(facts, text.text_layout(table), table.columns)
+            line = text.format_line(facts, text_layout(table), table.columns)
             lines = frame.select(line.alias("value"), *keys)
             return save_frame(facts, lines, "text", {"compression": "none"}, keys, directory)
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from hiveacid.core.format.names import DeltaName, parse_directory
 from hiveacid.core.model import TableName, TxnId
 from hiveacid.errors import BadFileError, MissingDirectoryError
-from hiveacid.storage.growing_files import read_flush_length
+from hiveacid.storage.growing_files import FlushLength, read_flush_length
 from hiveacid.table.context import STORE_DIRECTORY
 
 if TYPE_CHECKING:
     from hiveacid.core.snapshot.listing import DataFile
+    from hiveacid.ports.file_system import FileSystem
     from hiveacid.table.context import Context
     from hiveacid.transactions.transaction import Transaction
 
@@ -31,15 +32,10 @@ def readable_length(
     """
     if file.flush_length_path is None:
         return file.size, None
-    found = read_flush_length(
-        context.fs, path, path.removesuffix(file.path) + file.flush_length_path, file.size
-    )
+    found = flushed_length(context.fs, path, file)
     length, size = found.length, found.size
     if found.side is None:
         return size, None  # its writer ended it since the listing
-    if length > size:
-        msg = f"{length} bytes were flushed, but only {size} are there: the rest is lost"
-        raise BadFileError(msg, path=path)
     if length == 0 or (length == size and not _may_grow(table, txn, path)):
         return length, None
     name = hashlib.sha256(path.encode()).hexdigest()[:32]
@@ -47,6 +43,18 @@ def readable_length(
     if not context.fs.exists(copy):
         context.fs.copy_file(path, copy, length)
     return length, copy
+
+
+def flushed_length(fs: FileSystem, path: str, file: DataFile) -> FlushLength:
+    """Return the flushed length of a file with a side file.
+
+    Raises BadFileError for a file that is shorter than its side file says; it has lost rows.
+    """
+    found = read_flush_length(fs, path, f"{path.removesuffix(file.path)}{file.flush_length_path}", file.size)
+    if found.side is not None and found.length > found.size:
+        msg = f"{found.length} bytes were flushed, but only {found.size} are there: the rest is lost"
+        raise BadFileError(msg, path=path)
+    return found
 
 
 def _may_grow(table: TableName, txn: Transaction, path: str) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hiveacid.core.format.write_id_lists import ValidWriteIdList
     from hiveacid.core.model import TableDefinition
-    from hiveacid.table.context import Context
+    from hiveacid.table.context import StoreContext
     from hiveacid.transactions.transaction import Transaction
 
 
@@ -47,7 +47,7 @@ def format_datetime(at: datetime) -> str:
 
 
 def write_ids_at(
-    context: Context, table: TableDefinition, txn: Transaction, past: PointInTime
+    context: StoreContext, table: TableDefinition, txn: Transaction, past: PointInTime
 ) -> ValidWriteIdList:
     """Return the write ids of a point in the past that a transaction sees.
 
@@ -63,7 +63,7 @@ def write_ids_at(
 
 
 def write_ids_at_instant(
-    context: Context, table: TableDefinition, present: ValidWriteIdList, instant: Instant
+    context: StoreContext, table: TableDefinition, present: ValidWriteIdList, instant: Instant
 ) -> ValidWriteIdList:
     """Return the write ids of ``present`` that were committed by a moment.
 
@@ -76,7 +76,7 @@ def write_ids_at_instant(
 
 
 def require_history(
-    context: Context,
+    context: StoreContext,
     table: TableDefinition,
     txn: Transaction,
     past: PointInTime,

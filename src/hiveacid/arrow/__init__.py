@@ -1,0 +1,15 @@
+"""Tables without Spark or Java: reads by Arrow, appends by the streaming writer.
+
+`warehouse` opens a warehouse, and `table` offers its tables. A read goes this way:
+
+1. `table` takes a read transaction from the leases of the connection, or shares one.
+2. `snapshot` drops partitions that the filter excludes (`pruning`), lists the others by the code that Spark's scan uses,
+   and names the files to read.
+3. `scan` reads them in order. `orc_file` reads stripes in C++, only the columns that are needed, and `pruning` skips stripes by
+   their statistics. `file_values` turns stored values into the table's, `flat_files` reads the other formats.
+4. `delete_keys` drops deleted rows by comparing keys as vectors. Rows of write ids that are not valid go by
+   `orc.arrow_arrays`.
+
+A filter is an expression of pyarrow. `conditions` makes one from SQL text, `polars_source` from a Polars predicate;
+`duckdb_source` receives one from DuckDB. Each row passes the filter itself; pruning only saves reading.
+"""

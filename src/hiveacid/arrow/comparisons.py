@@ -1,0 +1,226 @@
+"""Comparisons of columns and literals as expressions of Arrow, with the types and the order of Spark."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from hiveacid.core.schema.types import Primitive
+from hiveacid.orc.stored_values import arrow_type
+from hiveacid.spark.parser.lexer import Token
+
+WHOLE = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+TEXTS = frozenset({"string", "varchar", "char"})
+_DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*", re.ASCII)
+_WIDE_DIGITS = 76
+_TIME = re.compile(
+    r"\s*(\d{4})-(\d{1,2})-(\d{1,2})[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*", re.ASCII
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A column or a literal. ``kind``: a Hive type's name, or null. ``value``: of a literal, in Python."""
+
+    kind: str
+    token: Token
+    column: str | None = None
+    hive: Primitive | None = None
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Two expressions of one type. ``constant``: the scalar on the right, if it is one."""
+
+    left: Any
+    right: Any
+    left_type: Any
+    floating: bool = False
+    constant: Any = None
+
+
+def compared(sides: Sides, operator: str) -> Any:
+    """Return the comparison of two sides by one of ``= <> < <= > >=``."""
+    left, right = sides.left, sides.right
+    plain = {
+        "=": lambda: left == right,
+        "<>": lambda: left != right,
+        "<": lambda: left < right,
+        "<=": lambda: left <= right,
+        ">": lambda: left > right,
+        ">=": lambda: left >= right,
+    }[operator]()
+    if not sides.floating:
+        return plain
+    # NaN equals NaN and is above all other numbers; Arrow's comparisons with it are false, but <> is true
+    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
+    match operator:
+        case "=":
+            return plain | (left_nan & right_nan)
+        case "<>":
+            return plain & ~(left_nan & right_nan)
+        case "<":
+            return plain | (right_nan & ~left_nan)
+        case ">":
+            return plain | (left_nan & ~right_nan)
+        case "<=":
+            return plain | right_nan & left.is_valid()
+    return plain | left_nan & right.is_valid()
+
+
+def sides_of(left: Term, right: Term) -> Sides | None:
+    """Bring two terms to one type; None if Spark would need a cast that may fail or lose something."""
+    kinds = {left.kind, right.kind}
+    if kinds <= {*WHOLE, "decimal", "float", "double"}:
+        return _numbers(left, right)
+    if kinds <= TEXTS:
+        return _texts(left, right)
+    if right.kind == "string" and right.column is None and left.column is not None:
+        converted = _from_text(left, right)
+        return None if converted is None else sides_of(left, converted)
+    if kinds == {"date", "timestamp"}:
+        of = pa.timestamp("us")
+        return Sides(_as(left, of), _as(right, of), of)
+    if len(kinds) == 1 and kinds <= {"date", "timestamp", "boolean", "binary"}:
+        of = arrow_type(left.hive) if left.hive is not None else pa.scalar(left.value).type
+        return _own(left, right, of)
+    return None
+
+
+def _own(left: Term, right: Term, of: Any) -> Sides:
+    constant = pa.scalar(right.value, of) if right.column is None else None
+    return Sides(_as(left, of), _as(right, of), of, constant=constant)
+
+
+def _as(term: Term, of: Any) -> Any:
+    """Return a term as an expression of a type."""
+    if term.column is None:
+        value = term.value
+        if isinstance(value, date) and not isinstance(value, datetime) and pa.types.is_timestamp(of):
+            value = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a wall clock
+        return pc.scalar(pa.scalar(value, of))
+    own = None if term.hive is None else arrow_type(term.hive)
+    return ds.field(term.column) if own == of else ds.field(term.column).cast(of)
+
+
+def _from_text(left: Term, right: Term) -> Term | None:
+    """Return a string as a literal of the column's type, if it can mean only one value."""
+    text = right.value
+    if left.kind in WHOLE and re.fullmatch(r"-?\d{1,38}", text, re.ASCII):
+        return Term("bigint", right.token, value=int(text))
+    if left.kind == "date" and (day := parse_day(text)) is not None:
+        return Term("date", right.token, value=day)
+    if left.kind == "timestamp" and (moment := parse_moment(text)) is not None:
+        return Term("timestamp", right.token, value=moment)
+    return None
+
+
+def _numbers(left: Term, right: Term) -> Sides:
+    if {left.kind, right.kind} & {"float", "double"}:
+        of = pa.float64()
+        if left.kind == right.kind == "float" and right.column is not None:
+            of = pa.float32()
+        return Sides(_as(left, of), _as(_float(right), of), of, floating=True)
+    hive = left.hive
+    if hive is not None and right.column is None:
+        value = Decimal(right.value)
+        if hive.name in WHOLE and value == value.to_integral_value():
+            limit = 1 << WHOLE[hive.name] - 1
+            if -limit <= value < limit:
+                return _own(left, Term("bigint", right.token, value=int(value)), arrow_type(hive))
+        if hive.name == "decimal" and _fits(value, *hive.args):
+            return _own(left, Term("decimal", right.token, value=value), arrow_type(hive))
+    scale = max(_scale(left), _scale(right))
+    of = pa.decimal256(_WIDE_DIGITS, scale)
+    return Sides(_as(_decimal(left), of), _as(_decimal(right), of), of)
+
+
+def _float(term: Term) -> Term:
+    return term if term.column is not None else Term("double", term.token, value=float(term.value))
+
+
+def _decimal(term: Term) -> Term:
+    return term if term.column is not None else Term("decimal", term.token, value=Decimal(term.value))
+
+
+def _fits(value: Decimal, precision: int, scale: int) -> bool:
+    value = value.normalize()
+    exponent = int(value.as_tuple().exponent)
+    return -exponent <= scale and value.adjusted() < precision - scale
+
+
+def _scale(term: Term) -> int:
+    if term.column is not None:
+        return term.hive.args[1] if term.hive is not None and term.hive.name == "decimal" else 0
+    return max(0, -int(Decimal(term.value).as_tuple().exponent))
+
+
+def _texts(left: Term, right: Term) -> Sides:
+    lengths = [
+        term.hive.args[0] for term in (left, right) if term.hive is not None and term.hive.name == "char"
+    ]
+    of = pa.string()
+    if right.column is None:
+        value = str(right.value).ljust(lengths[0]) if lengths else right.value
+        longer = bool(lengths) and len(value) > lengths[0]
+        field: Any = _as(left, of)
+        if longer:
+            field = pc.utf8_rpad(field, len(value), " ")
+        constant = None if longer else pa.scalar(value, of)
+        return Sides(field, pc.scalar(pa.scalar(value, of)), None if longer else of, constant=constant)
+    if len(lengths) == 2:  # noqa: PLR2004 - both are char
+        padded = [pc.utf8_rpad(_as(term, of), max(lengths), " ") for term in (left, right)]
+        return Sides(padded[0], padded[1], None)
+    return Sides(_as(left, of), _as(right, of), of)
+
+
+def like_regex(pattern: str, escape: str) -> str | None:
+    """Return a LIKE pattern as a regular expression; None for an escape before another character or at the end."""
+    out, at = [], 0
+    while at < len(pattern):
+        character = pattern[at]
+        if character == escape:
+            at += 1
+            if at == len(pattern) or pattern[at] not in ("%", "_", escape):
+                return None
+            out.append(_quoted(pattern[at]))
+        else:
+            out.append({"%": ".*", "_": "."}.get(character) or _quoted(character))
+        at += 1
+    return rf"\A(?s:{''.join(out)})\z"
+
+
+def _quoted(character: str) -> str:
+    return character if character.isalnum() or ord(character) >= 0x80 else f"\\x{ord(character):02x}"  # noqa: PLR2004 - ASCII
+
+
+def parse_day(text: str) -> date | None:
+    """Return the day that a text such as ``2026-01-31`` names, None if it names none."""
+    found = _DATE.fullmatch(text)
+    try:
+        return None if found is None else date(*map(int, found.groups()))
+    except ValueError:
+        return None
+
+
+def parse_moment(text: str) -> datetime | None:
+    """Return the wall-clock time that a text names (a day is its midnight), None if it names none."""
+    day = parse_day(text)
+    if day is not None:
+        return datetime(day.year, day.month, day.day)  # noqa: DTZ001 - a wall clock
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    year, month, of_month, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    try:
+        return datetime(year, month, of_month, hour, minute, second, int((found[7] or "").ljust(6, "0")))  # noqa: DTZ001
+    except ValueError:
+        return None

@@ -1,0 +1,398 @@
+"""SQL conditions as filters of Arrow, for a part of Spark's grammar.
+
+Supported are comparisons (``= == <> != < <= > >= <=>``), AND, OR, NOT, IN, BETWEEN, LIKE and IS NULL. They compare columns
+and literals: numbers, strings, TRUE, FALSE, NULL, ``DATE '…'``, ``TIMESTAMP '…'`` and ``X'…'``. Everything else is refused
+with its position. The text becomes values and calls of Arrow, never code.
+
+A filter keeps the rows for which the condition is true. NOT is therefore moved down to the comparisons, and each of
+them, or its opposite, becomes an expression that is true exactly where Spark's is. NaN equals itself and is above all
+other numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+from operator import and_, or_
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from hiveacid.arrow.comparisons import (
+    TEXTS,
+    Sides,
+    Term,
+    compared,
+    like_regex,
+    parse_day,
+    parse_moment,
+    sides_of,
+)
+from hiveacid.core.model import TableDefinition
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, parse_type
+from hiveacid.errors import NoSuchColumnError, ParseError
+from hiveacid.orc.stored_values import arrow_type
+from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize
+
+_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_SPELLINGS = {"==": "=", "!=": "<>"}
+_MOST_DEPTH = 100
+_DIGITS = 38
+NEVER, ALWAYS = pc.scalar(False), pc.scalar(True)  # noqa: FBT003 - values
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A filter and the columns that it refers to."""
+
+    predicate: Any
+    columns: tuple[str, ...]
+
+
+Atom = Callable[[bool], Any]
+"""Returns an expression that is true where the condition is true (True) or where it is false (False)."""
+
+
+def parse_condition(text: str, table: TableDefinition) -> Condition:
+    """Return the filter of a condition on a table. Raises ParseError with the position, NoSuchColumnError."""
+    parser = _Parser(table, tokenize(text))
+    atom = parser.disjunction(0)
+    if parser.token.kind is not TokenKind.END:
+        parser.fail("the condition should end here")
+    return Condition(atom(True), tuple(dict.fromkeys(parser.columns)))  # noqa: FBT003 - what it is about
+
+
+def condition_of(expression: Any, schema: Any) -> Condition:
+    """Return the filter of a pyarrow expression; its columns are those without which it cannot be bound.
+
+    Raises NoSuchColumnError for an expression that cannot be.
+    """
+    empty = schema.empty_table()
+    try:
+        empty.filter(expression)
+    except pa.ArrowException as error:
+        raise NoSuchColumnError(f"where: the expression does not fit the table ({error})") from error
+    columns = []
+    for index, name in enumerate(schema.names):
+        try:
+            empty.remove_column(index).filter(expression)
+        except pa.ArrowException:
+            columns.append(name)
+    return Condition(expression, tuple(columns))
+
+
+class _Parser:
+    """Recursive descent over the tokens of a condition."""
+
+    def __init__(self, table: TableDefinition, tokens: Sequence[Token]) -> None:
+        self._table, self._tokens, self._at = table, tokens, 0
+        self._types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
+        self.columns: list[str] = []
+
+    @property
+    def token(self) -> Token:
+        return self._tokens[self._at]
+
+    def fail(self, message: str, token: Token | None = None) -> NoReturn:
+        at = token or self.token
+        shown = at.text if at.kind is not TokenKind.END else "the end"
+        raise ParseError(
+            f"{message} (at {shown}); conditions without Spark have comparisons of columns with literals, AND, OR, NOT, "
+            "IN, BETWEEN, LIKE and IS NULL",
+            line=at.line,
+            column=at.column,
+        )
+
+    def take(self, *words: str) -> bool:
+        """Take the words if all of them come next."""
+        after = self._tokens[self._at : self._at + len(words)]
+        if [token.keyword for token in after] != [*words]:
+            return False
+        self._at += len(words)
+        return True
+
+    def expect(self, word: str) -> None:
+        if not self.take(word):
+            self.fail(f"{word} was expected")
+
+    def disjunction(self, depth: int) -> Atom:
+        parts = [self.conjunction(depth)]
+        while self.take("OR"):
+            parts.append(self.conjunction(depth))
+        return lambda positive: _joined([part(positive) for part in parts], or_ if positive else and_)
+
+    def conjunction(self, depth: int) -> Atom:
+        parts = [self.negation(depth)]
+        while self.take("AND"):
+            parts.append(self.negation(depth))
+        return lambda positive: _joined([part(positive) for part in parts], and_ if positive else or_)
+
+    def negation(self, depth: int) -> Atom:
+        if depth > _MOST_DEPTH:
+            self.fail(f"the condition is nested more than {_MOST_DEPTH} deep")
+        if self.take("NOT") or self.take("!"):
+            inner = self.negation(depth + 1)
+            return lambda positive: inner(not positive)
+        if self.take("("):
+            inner = self.disjunction(depth + 1)
+            self.expect(")")
+            return inner
+        return self.comparison()
+
+    def comparison(self) -> Atom:
+        left = self.term()
+        operator = _SPELLINGS.get(self.token.keyword, self.token.keyword)
+        if operator == "<=>" or operator in _OPPOSITE:
+            token = self.token
+            self._at += 1
+            right = self.term()
+            if operator == "<=>":
+                return self._null_safe(left, right, token)
+            return self._binary(left, operator, right, token)
+        if self.take("IS"):
+            negated = self.take("NOT")
+            if not self.take("NULL"):
+                self.fail("NULL was expected")
+            return self._is_null(left, negated=negated)
+        negated = self.take("NOT")
+        token = self.token
+        if self.take("IN"):
+            return _negated(self._in(left, token), negated=negated)
+        if self.take("BETWEEN"):
+            low = self.term()
+            self.expect("AND")
+            high = self.term()
+            parts = self._binary(left, ">=", low, token), self._binary(left, "<=", high, token)
+            return _negated(
+                lambda positive: _joined([part(positive) for part in parts], and_ if positive else or_),
+                negated=negated,
+            )
+        if self.take("LIKE"):
+            return _negated(self._like(left, token), negated=negated)
+        if negated:
+            self.fail("IN, BETWEEN or LIKE was expected")
+        if left.kind == "boolean":
+            true = Term("boolean", left.token, value=True)
+            return self._binary(left, "=", true, left.token)
+        if left.kind == "null":
+            return lambda _: NEVER
+        return self.fail("a comparison was expected")
+
+    # columns and literals
+
+    def term(self) -> Term:
+        token = self.token
+        self._at += 1
+        if token.kind is TokenKind.NUMBER or token.keyword in ("-", "+"):
+            return self._number(token)
+        if token.kind is TokenKind.STRING:
+            text = string_value(token.text)
+            while self.token.kind is TokenKind.STRING:
+                text += string_value(self.token.text)
+                self._at += 1
+            return Term("string", token, value=text)
+        if not token.is_name:
+            self._at -= 1
+            self.fail("a column or literal was expected")
+        if token.kind is TokenKind.WORD:
+            literal = self._word_literal(token)
+            if literal is not None:
+                return literal
+        return self._column(token)
+
+    def _number(self, first: Token) -> Term:
+        sign = ""
+        token = first
+        while token.keyword in ("-", "+"):
+            sign = ("" if sign else "-") if token.keyword == "-" else sign
+            token = self.token
+            self._at += 1
+        if token.kind is not TokenKind.NUMBER:
+            self.fail("a number was expected", token)
+        text = token.text.lower()
+        if text.endswith(("bd", "l", "s", "y", "f")):
+            self.fail("numbers with a letter are not supported: leave it out", token)
+        if text.endswith("d") or "e" in text:
+            return Term("double", first, value=float(sign + text.removesuffix("d")))
+        number = Decimal(sign + text)
+        if len(number.as_tuple().digits) > _DIGITS:
+            self.fail(f"a number has {_DIGITS} digits at most", token)
+        return (
+            Term("bigint", first, value=int(number))
+            if "." not in text
+            else Term("decimal", first, value=number)
+        )
+
+    def _word_literal(self, token: Token) -> Term | None:
+        word, after = token.keyword, self.token
+        if word in ("TRUE", "FALSE"):
+            return Term("boolean", token, value=word == "TRUE")
+        if word == "NULL":
+            return Term("null", token)
+        if after.kind is not TokenKind.STRING or word not in ("DATE", "TIMESTAMP", "X"):
+            return None
+        self._at += 1
+        text = string_value(after.text)
+        if word == "X":
+            try:
+                return Term("binary", token, value=bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}"))
+            except ValueError:
+                self.fail("hexadecimal digits were expected", after)
+        value = parse_day(text) if word == "DATE" else parse_moment(text)
+        if value is None:
+            self.fail(
+                f"this is no {word.lower()} of the form 2026-01-31{'' if word == 'DATE' else ' 12:00:00'}",
+                after,
+            )
+        return Term(word.lower(), token, value=value)
+
+    def _column(self, token: Token) -> Term:
+        name = token.name.lower()
+        qualifiers = {(self._table.name.name,), (self._table.name.database, self._table.name.name)}
+        parts = [name]
+        while self.token.keyword == ".":
+            self._at += 1
+            if not self.token.is_name:
+                self.fail("a name was expected")
+            parts.append(self.token.name.lower())
+            self._at += 1
+        if self.token.keyword == "(":
+            self.fail("functions are not supported", token)
+        name = parts[-1] if len(parts) > 1 and tuple(parts[:-1]) in qualifiers else parts[0]
+        if name not in self._types:
+            known = ", ".join(self._types)
+            raise NoSuchColumnError(
+                f"{self._table.name} has no column {name} (line {token.line}, column {token.column}); it has {known}"
+            )
+        if len(parts) > 1 and tuple(parts[:-1]) not in qualifiers:
+            self.fail("fields of structs are not supported", token)
+        hive = parse_type(self._types[name])
+        self.columns.append(name)
+        if not isinstance(hive, Primitive):
+            return Term("nested", token, column=name)
+        return Term(hive.name, token, column=name, hive=hive)
+
+    # conditions
+
+    def _is_null(self, term: Term, *, negated: bool) -> Atom:
+        if term.column is None:
+            known = ALWAYS if (term.kind == "null") != negated else NEVER
+            other = NEVER if known is ALWAYS else ALWAYS
+            return lambda positive: known if positive else other
+        field = ds.field(term.column)
+        return lambda positive: field.is_null() if positive != negated else field.is_valid()
+
+    def _null_safe(self, left: Term, right: Term, token: Token) -> Atom:
+        if left.kind == "null":
+            left, right = right, left
+        if right.kind == "null":
+            return self._is_null(left, negated=False)
+        equal = self._binary(left, "=", right, token)
+        nulls = [ds.field(term.column).is_null() for term in (left, right) if term.column is not None]
+        both = reduce(and_, nulls) if len(nulls) == 2 else NEVER  # noqa: PLR2004 - both are columns
+
+        def atom(positive: bool) -> Any:  # noqa: FBT001 - what it is about
+            if positive:
+                return equal(True) | both  # noqa: FBT003
+            one = NEVER if not nulls else nulls[0] if len(nulls) == 1 else nulls[0] != nulls[1]
+            return equal(False) | one  # noqa: FBT003
+
+        return atom
+
+    def _binary(self, left: Term, operator: str, right: Term, token: Token) -> Atom:
+        if "null" in (left.kind, right.kind):
+            return lambda _: NEVER
+        if left.column is None and right.column is not None:
+            left, operator, right = right, _MIRRORED.get(operator, operator), left
+        sides = self._typed(left, right, token)
+        return lambda positive: compared(sides, operator if positive else _OPPOSITE[operator])
+
+    def _in(self, left: Term, token: Token) -> Atom:
+        self.expect("(")
+        items = [self.term()]
+        while self.take(","):
+            items.append(self.term())
+        self.expect(")")
+        some_null = left.kind == "null" or any(item.kind == "null" for item in items)
+        equals = [self._binary(left, "=", item, token) for item in items if item.kind != "null"]
+        fast = self._is_in(left, [item for item in items if item.kind != "null"], token)
+
+        def atom(positive: bool) -> Any:  # noqa: FBT001 - what it is about
+            if left.kind == "null" or (some_null and not positive):
+                return NEVER
+            if fast is not None:
+                return fast if positive else ~fast & ds.field(left.column).is_valid()
+            return _joined([equal(positive) for equal in equals], or_ if positive else and_)
+
+        return atom
+
+    def _is_in(self, left: Term, items: Sequence[Term], token: Token) -> Any:
+        """Return membership as one expression, if all items are values of the column's own type."""
+        if left.column is None or left.hive is None or any(item.column is not None for item in items):
+            return None
+        of = arrow_type(left.hive)
+        values = []
+        for item in items:
+            sides = self._typed(left, item, token)
+            if sides.floating or sides.left_type != of:
+                return None
+            values.append(sides.constant)
+        return (
+            ds.field(left.column).isin(pa.array([value.as_py() for value in values], of)) if values else NEVER
+        )
+
+    def _like(self, left: Term, token: Token) -> Atom:
+        pattern = self.term()
+        escape = "\\"
+        if self.take("ESCAPE"):
+            given = self.term()
+            if given.kind != "string" or len(given.value) != 1:
+                self.fail("one character in quotes was expected", given.token)
+            escape = given.value
+        if "null" in (left.kind, pattern.kind):
+            return lambda _: NEVER
+        if (
+            left.column is None
+            or left.kind not in TEXTS
+            or pattern.kind != "string"
+            or pattern.column is not None
+        ):
+            self.fail("LIKE compares a column of text with a pattern in quotes", token)
+        regex = like_regex(pattern.value, escape)
+        if regex is None:
+            self.fail(f"in a pattern, {escape} comes before %, _ or itself only", pattern.token)
+        matches = pc.match_substring_regex(ds.field(left.column), pattern=regex)
+        return lambda positive: matches if positive else ~matches
+
+    def _typed(self, left: Term, right: Term, token: Token) -> Sides:
+        if LOCAL_TIMESTAMP in (left.kind, right.kind):
+            self.fail(
+                f"values of {LOCAL_TIMESTAMP} depend on a session's time zone: compare them by a pyarrow expression",
+                token,
+            )
+        sides = sides_of(left, right)
+        if sides is None:
+            kinds = [
+                term.kind if term.column is None else f"{term.column} ({term.kind})" for term in (left, right)
+            ]
+            self.fail(
+                f"{kinds[0]} and {kinds[1]} are not compared: write the literal in the column's type", token
+            )
+        return sides
+
+
+def _negated(atom: Atom, *, negated: bool) -> Atom:
+    return (lambda positive: atom(not positive)) if negated else atom
+
+
+def _joined(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
+    """Join expressions as a balanced tree, so that thousands of them are not nested as deeply."""
+    while len(parts) > 1:
+        pairs = [parts[index : index + 2] for index in range(0, len(parts), 2)]
+        parts = [reduce(join, pair) for pair in pairs]
+    return parts[0]

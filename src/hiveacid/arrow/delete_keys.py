@@ -1,0 +1,156 @@
+"""Keys of a location's delete events, and the rows of a stripe that they delete, compared as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_FIRST_V1_PROPERTY = 1 << 29
+"""Bucket properties below are of codec version 0: the bucket alone."""
+_LONG_BITS = 62
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Write ids, bucket properties and row ids of rows, each a numpy array of int64."""
+
+    write_ids: Any
+    buckets: Any
+    row_ids: Any
+
+    @classmethod
+    def of(cls, table: Any) -> Keys:
+        """Return the keys of an Arrow table or batch of three columns, in the order of a key."""
+        return cls(*(_numbers(table.column(index)) for index in range(3)))
+
+    @classmethod
+    def join(cls, parts: Iterable[Keys]) -> Keys:
+        """Return the keys of all parts."""
+        columns = zip(*((part.write_ids, part.buckets, part.row_ids) for part in parts), strict=True)
+        joined = [np.concatenate(column) for column in columns]
+        return cls(*(joined or [np.zeros(0, np.int64)] * 3))
+
+    def take(self, chosen: Any) -> Keys:
+        """Return the keys that a mask or positions choose."""
+        return Keys(self.write_ids[chosen], self.buckets[chosen], self.row_ids[chosen])
+
+    @property
+    def normal(self) -> Keys:
+        """Return the keys with bucket properties of codec version 0 translated, as rows of write id 0 have them."""
+        old = (self.write_ids == 0) & (self.buckets >= 0) & (self.buckets < _FIRST_V1_PROPERTY)
+        if not old.any():
+            return self
+        return Keys(
+            self.write_ids, np.where(old, self.buckets << 16 | _FIRST_V1_PROPERTY, self.buckets), self.row_ids
+        )
+
+
+def _numbers(column: Any) -> Any:
+    """Return a column as int64, -1 for nulls."""
+    column = column.cast(pa.int64())
+    if column.null_count:
+        column = column.fill_null(-1)
+    return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+
+
+@dataclass(frozen=True)
+class DeleteKeys:
+    """Keys of delete events in ascending order, without repetitions."""
+
+    keys: Keys
+    _pairs: Any = field(repr=False)  # distinct pairs of write id and bucket property, ascending
+    _starts: Any = field(repr=False)  # offset of the first key of each pair, and the number of keys
+
+    @classmethod
+    def of(cls, tables: Iterable[Any]) -> DeleteKeys | None:
+        """Return the keys of some Arrow tables (`Keys.of`); None if they hold none."""
+        return cls.of_keys(Keys.join([Keys.of(table) for table in tables if table.num_rows]).normal)
+
+    @classmethod
+    def of_keys(cls, keys: Keys) -> DeleteKeys | None:
+        """Return normal keys in order; None if there are none."""
+        if not len(keys.row_ids):
+            return None
+        order = np.lexsort((keys.row_ids, keys.buckets, keys.write_ids))
+        write_ids, buckets, row_ids = keys.write_ids[order], keys.buckets[order], keys.row_ids[order]
+        new_pair = np.ones(len(order), bool)
+        new_pair[1:] = (np.diff(write_ids) != 0) | (np.diff(buckets) != 0)
+        new_key = new_pair.copy()
+        new_key[1:] |= np.diff(row_ids) != 0
+        keys = Keys(write_ids[new_key], buckets[new_key], row_ids[new_key])
+        starts = np.flatnonzero(new_pair[new_key])
+        pairs = np.stack([keys.write_ids[starts], keys.buckets[starts]], axis=1)
+        return cls(keys, pairs, np.append(starts, len(keys.row_ids)))
+
+    def row_ids(self, write_id: int, bucket: int) -> Any:
+        """Return the deleted row ids of one write id and bucket property, ascending."""
+        if write_id == 0 and 0 <= bucket < _FIRST_V1_PROPERTY:
+            bucket = bucket << 16 | _FIRST_V1_PROPERTY
+        found = np.flatnonzero((self._pairs[:, 0] == write_id) & (self._pairs[:, 1] == bucket))
+        if not len(found):
+            return self.keys.row_ids[:0]
+        return self.keys.row_ids[self._starts[found[0]] : self._starts[found[0] + 1]]
+
+    def match(self, rows: Keys) -> Any:
+        """Return a mask of the rows that a delete event matches."""
+        return self.find(rows) >= 0
+
+    def find(self, rows: Keys) -> Any:
+        """Return the position of each row's key among the keys, -1 if it is not there."""
+        rows = rows.normal
+        deletes = self.keys
+        write_ids, buckets = np.unique(self._pairs[:, 0]), np.unique(self._pairs[:, 1])
+        low, high = int(deletes.row_ids.min()), int(deletes.row_ids.max())
+        row_pair, possible = _pair_numbers(rows.write_ids, rows.buckets, write_ids, buckets)
+        possible &= (rows.row_ids >= low) & (rows.row_ids <= high)
+        span = high - low + 1
+        if (len(write_ids) * len(buckets)).bit_length() + span.bit_length() > _LONG_BITS:
+            return self._find_by_pair(rows, possible)
+        delete_pair, _ = _pair_numbers(deletes.write_ids, deletes.buckets, write_ids, buckets)
+        wanted = delete_pair * span + (deletes.row_ids - low)  # ascending, as the keys are
+        numbers = np.where(possible, row_pair * span + (rows.row_ids - low), -1)
+        return _positions(numbers, wanted)
+
+    def _find_by_pair(self, rows: Keys, possible: Any) -> Any:
+        """Find pair by pair, where numbers of pairs and row ids do not fit one integer together."""
+        found = np.full(len(rows.row_ids), -1)
+        for number, (write_id, bucket) in enumerate(self._pairs):
+            at = np.flatnonzero(possible & (rows.write_ids == write_id) & (rows.buckets == bucket))
+            if len(at):
+                start, end = self._starts[number], self._starts[number + 1]
+                hits = _positions(rows.row_ids[at], self.keys.row_ids[start:end])
+                found[at] = np.where(hits >= 0, hits + start, -1)
+        return found
+
+
+def _pair_numbers(write_ids: Any, buckets: Any, known_write_ids: Any, known_buckets: Any) -> tuple[Any, Any]:
+    """Return a number for each pair of write id and bucket property, and whether both are known."""
+    first = np.minimum(np.searchsorted(known_write_ids, write_ids), len(known_write_ids) - 1)
+    second = np.minimum(np.searchsorted(known_buckets, buckets), len(known_buckets) - 1)
+    found = (known_write_ids[first] == write_ids) & (known_buckets[second] == buckets)
+    return first.astype(np.int64) * len(known_buckets) + second, found
+
+
+def _positions(numbers: Any, ascending: Any) -> Any:
+    """Return the position of each number in an ascending array, -1 if it is not there."""
+    at = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    return np.where(ascending[at] == numbers, at, -1)
+
+
+def deleted_among(row_ids: Any, deleted: Any) -> Any:
+    """Return a mask of the rows whose ids are deleted; ``deleted`` is ascending and not empty.
+
+    Row ids of a file ascend by the format's rules. Then each deleted id is looked up, otherwise each row's.
+    """
+    mask = np.zeros(len(row_ids), bool)
+    if len(row_ids) > 1 and not bool(np.all(row_ids[1:] > row_ids[:-1])):
+        return _positions(row_ids, deleted) >= 0
+    at = np.searchsorted(row_ids, deleted)
+    at = at[at < len(row_ids)]
+    hits = at[row_ids[at] == deleted[: len(at)]]
+    mask[hits] = True
+    return mask

@@ -1,0 +1,204 @@
+"""Values of ORC files as the table's Arrow values: calendars, time zones, widened types, padded texts.
+
+Arrow's C++ reader differs from Java's in three ways, which are put right here:
+
+- It leaves days of the hybrid calendar as they are.
+- Java takes a second off a negative time with a fraction before the time is moved to the reader's zone, C++ afterwards.
+- It refuses times that do not fit 64 bits of nanoseconds. `orc_file` reads such a column by pyorc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Array, HiveType, Map, Primitive, Struct, has_primitive
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.orc.stored_values import arrow_type, to_stored_values, without_offset
+
+_CHANGED = frozenset({"date", "timestamp", LOCAL_TIMESTAMP, "char"})
+_TEXTS = frozenset({"string", "varchar", "char"})
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_FIRST_GREGORIAN = -141_427  # days since the epoch: 1582-10-15
+_DAY_MICROS = 86_400_000_000
+_SECOND = 1_000_000_000  # nanoseconds
+_LARGE_FRACTION = 999_999  # nanoseconds, beyond which Java takes a second off a negative time
+
+
+@dataclass(frozen=True)
+class ValueRules:
+    """Facts about a stripe's writer that its values depend on.
+
+    ``hybrid``: days before 1582-10-15 are Julian. ``zone``: returns the time zone of its timestamps ('' is UTC).
+    """
+
+    path: str
+    hybrid: bool
+    zone: Callable[[], str]
+
+    @cached_property
+    def offset(self) -> int:
+        """Return the seconds that the writer's zone was ahead of UTC in 1970. Raises UnsupportedFeatureError."""
+        name = self.zone()
+        try:
+            zone = ZoneInfo(name) if name else UTC
+        except (KeyError, ValueError, OSError) as error:
+            raise UnsupportedFeatureError(f"{self.path}: unknown time zone {name!r} of its writer") from error
+        offset = datetime(1970, 1, 1, tzinfo=UTC).astimezone(zone).utcoffset() or timedelta()
+        return int(offset.total_seconds())
+
+
+def require_readable(where: str, column: str, have: HiveType, want: HiveType) -> None:
+    """Raise UnsupportedFeatureError, with the column's name, for stored values that `decode` cannot read as the table's."""
+    if not _is_readable(have, want):
+        raise UnsupportedFeatureError(
+            f"{where}: column {column} is {want}, stored as {have}: it can't be read without Spark; read it by "
+            "acid.table, or leave it out by columns="
+        )
+
+
+def _is_readable(have: HiveType, want: HiveType) -> bool:
+    match have, want:
+        case Primitive(), Primitive():
+            return _is_convertible(have, want)
+        case Array(element=stored), Array(element=wanted):
+            return _is_readable(stored, wanted)
+        case Map(key=stored_key, value=stored), Map(key=wanted_key, value=wanted):
+            return _is_readable(stored_key, wanted_key) and _is_readable(stored, wanted)
+        case Struct(fields=stored_fields), Struct(fields=wanted_fields):
+            stored_types = {field.name.lower(): field.type for field in stored_fields}
+            return all(_is_readable(stored_types.get(f.name, f.type), f.type) for f in wanted_fields)
+    return False
+
+
+def _is_convertible(have: Primitive, want: Primitive) -> bool:
+    if have == want or (have.name in _TEXTS and want.name in _TEXTS):
+        return True
+    if have.name in _WHOLE:
+        if want.name in _WHOLE:
+            return _WHOLE.index(have.name) <= _WHOLE.index(want.name)
+        if want.name == "decimal":
+            return want.args[0] - want.args[1] >= _DIGITS[have.name]
+        return want.name in ("double", "string")
+    if have.name == want.name == "decimal":
+        whole = want.args[0] - want.args[1] >= have.args[0] - have.args[1]
+        return whole and want.args[1] >= have.args[1]
+    return (have.name, want.name) == ("float", "double")
+
+
+def decode(values: Any, have: HiveType, want: HiveType, rules: ValueRules) -> Any:
+    """Return an array of stored values of type ``have`` as values of the table's type ``want``."""
+    wanted = arrow_type(want)
+    if have == want and not has_primitive(want, _CHANGED):
+        return values if values.type == wanted else values.cast(wanted)
+    match have, want:
+        case Array(element=stored), Array(element=item):
+            values = without_offset(values)
+            inner = decode(values.values, stored, item, rules)
+            return pa.ListArray.from_arrays(values.offsets, inner, wanted, mask=values.is_null())
+        case Map(key=stored_key, value=stored), Map(key=key, value=item):
+            values = without_offset(values)
+            keys, items = (
+                decode(values.keys, stored_key, key, rules),
+                decode(values.items, stored, item, rules),
+            )
+            return pa.MapArray.from_arrays(values.offsets, keys, items, wanted, mask=values.is_null())
+        case Struct(), Struct():
+            return _decode_struct(without_offset(values), have, want, rules)
+        case Primitive(), Primitive():
+            return _decode_primitive(values, have, want, rules)
+    raise UnsupportedFeatureError(f"{rules.path}: {have} can't be read as {want} without Spark")
+
+
+def _decode_struct(values: Any, have: Struct, want: Struct, rules: ValueRules) -> Any:
+    places = {field.name.lower(): index for index, field in enumerate(have.fields)}
+    members = [
+        decode(values.field(places[field.name]), have.fields[places[field.name]].type, field.type, rules)
+        if field.name in places
+        else pa.nulls(len(values), arrow_type(field.type))
+        for field in want.fields
+    ]
+    return pa.StructArray.from_arrays(members, fields=list(arrow_type(want)), mask=values.is_null())
+
+
+def _decode_primitive(values: Any, have: Primitive, want: Primitive, rules: ValueRules) -> Any:
+    wanted = arrow_type(want)
+    match want.name:
+        case "date":
+            return _from_hybrid_days(values) if rules.hybrid else values
+        case "timestamp":
+            return _micros(_with_javas_seconds(values, rules.offset)).cast(wanted)
+        case "timestamp with local time zone":
+            return _micros(values).cast(wanted)
+        case "char" | "varchar":
+            cut = want.name == "char" or have.name == "string" or have.args > want.args
+            return to_stored_values(values, want) if cut else values
+        case "string" if have.name in _WHOLE:
+            return values.cast(wanted)
+    return values if values.type == wanted else values.cast(wanted)
+
+
+def _micros(values: Any) -> Any:
+    """Return times in nanoseconds as whole microseconds, rounded down (the integers)."""
+    if pa.types.is_int64(values.type):  # in microseconds already
+        return values
+    numbers = values.cast(pa.int64())
+    low = pc.min(numbers).as_py()
+    if low is None or low >= 0:
+        return pc.divide(numbers, 1000)
+    return (
+        pc.floor_temporal(values, unit="microsecond")
+        .cast(pa.timestamp("us", values.type.tz))
+        .cast(pa.int64())
+    )
+
+
+def _with_javas_seconds(values: Any, offset: int) -> Any:
+    """Return times near 1970 as Java reads them: see the module."""
+    if not offset or pa.types.is_int64(values.type):
+        return values
+    low, high, move = (0, offset, -_SECOND) if offset > 0 else (offset - 1, -1, _SECOND)
+    numbers = values.cast(pa.int64())
+    near = pc.and_(pc.greater_equal(numbers, low * _SECOND), pc.less(numbers, high * _SECOND))
+    if not pc.any(near).as_py():
+        return values
+    array = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    moved = np.where((array % _SECOND) > _LARGE_FRACTION, array + move, array)
+    return pc.if_else(near, pa.array(moved, pa.int64()), numbers).cast(values.type)
+
+
+def _from_hybrid_days(values: Any) -> Any:
+    """Return days of the hybrid calendar as days of the proleptic Gregorian one with the same date."""
+    days = values.cast(pa.int32())
+    low = pc.min(days).as_py()
+    if low is None or low >= _FIRST_GREGORIAN:
+        return values
+    array = days.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    moved = pa.array(np.where(array < _FIRST_GREGORIAN, _gregorian(array), array).astype(np.int32))
+    return pc.if_else(days.is_valid(), moved, pa.scalar(None, pa.int32())).cast(values.type)
+
+
+def hybrid_micros(values: Any) -> Any:
+    """Return times in microseconds of the hybrid calendar as those of the proleptic Gregorian one."""
+    array = values.fill_null(0).to_numpy(zero_copy_only=False)
+    days = array // _DAY_MICROS
+    moved = np.where(days < _FIRST_GREGORIAN, array + (_gregorian(days) - days) * _DAY_MICROS, array)
+    return pc.if_else(values.is_valid(), pa.array(moved), pa.scalar(None, pa.int64()))
+
+
+def _gregorian(days: Any) -> Any:
+    """Return the days since the epoch, by the Gregorian calendar, of the dates that Julian days name."""
+    # years from March on, as in Richards' algorithm; 719470: days from 0000-03-01 (Julian) to 1970-01-01
+    shifted = days + 719_470
+    year = (4 * shifted + 3) // 1461
+    of_year = shifted - 365 * year - year // 4
+    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468

@@ -1,0 +1,274 @@
+"""Parquet, text and Avro files of insert-only and plain tables, in batches of the table's columns."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from hiveacid.arrow.snapshot import RowFile
+from hiveacid.core.model import Column, TableDefinition
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, has_primitive, parse_type
+from hiveacid.errors import BadFileError, UnsupportedFeatureError
+from hiveacid.orc.file_range import FileRange
+from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
+from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, shape, text_layout
+from hiveacid.storage.local_file_system import local_path
+from hiveacid.storage.paths import is_local
+from hiveacid.streaming.arrow_casts import cast
+
+if TYPE_CHECKING:
+    from hiveacid.ports.file_system import FileSystem
+
+_ROWS = 65_536
+_BLOCK = 8 << 20  # bytes of text that are parsed at a time
+_WRITER_ZONE = b"writer.time.zone"
+_PACKED = (".gz", ".bz2", ".zst", ".lz4", ".deflate", ".snappy")
+
+
+def read_flat_file(
+    fs: FileSystem, file: RowFile, table: TableDefinition, names: Sequence[str]
+) -> Iterator[Any]:
+    """Yield batches of the columns ``names`` of a file that is not ORC.
+
+    Raises BadFileError, UnsupportedFeatureError with the column's name, StorageError.
+    """
+    columns = [column for column in table.columns if column.name in names]
+    columns.sort(key=lambda column: list(names).index(column.name))
+    try:
+        match file_kind(table.storage):
+            case FileKind.PARQUET:
+                yield from _read_parquet(fs, file, columns)
+            case FileKind.AVRO:
+                yield from _read_avro(fs, file, columns)
+            case _:
+                yield from _read_text(fs, file, table, columns)
+    except (pa.ArrowException, OSError) as error:
+        raise BadFileError(f"can't be read ({error})", path=file.path) from error
+
+
+def _rows(columns: Sequence[Column], arrays: Sequence[Any], count: int) -> Any:
+    schema = arrow_schema(tuple(columns))
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
+    return pa.RecordBatch.from_arrays([*arrays], schema=schema)
+
+
+# Parquet -------------------------------------------------------------------------------------------
+
+
+def _read_parquet(fs: FileSystem, file: RowFile, columns: Sequence[Column]) -> Iterator[Any]:
+    local = is_local(file.path)
+    source = (
+        local_path(file.path) if local else pa.PythonFile(FileRange(fs, file.path, file.length), mode="r")
+    )
+    with parquet.ParquetFile(source, coerce_int96_timestamp_unit="us") as reader:
+        schema = reader.schema_arrow
+        stored = {name.lower(): name for name in schema.names}
+        wanted = [stored[column.name] for column in columns if column.name in stored]
+        zone = (reader.metadata.metadata or {}).get(_WRITER_ZONE, b"").decode()
+        physical = {
+            name.lower(): reader.schema.column(index).physical_type
+            for index in range(len(reader.schema))
+            for name in [reader.schema.column(index).path]
+        }
+        for batch in reader.iter_batches(_ROWS, columns=wanted):
+            arrays = []
+            for column in columns:
+                if column.name not in stored:
+                    arrays.append(pa.nulls(batch.num_rows, arrow_type(parse_type(column.type))))
+                    continue
+                values = batch.column(batch.schema.get_field_index(stored[column.name]))
+                instants = (
+                    physical.get(column.name) == "INT96" or getattr(values.type, "tz", None) is not None
+                )
+                arrays.append(_parquet_values(file, column, values, zone if instants else None))
+            yield _rows(columns, arrays, batch.num_rows)
+
+
+def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None) -> Any:
+    """Return a column's values; ``zone``: the time zone of its writer ('' if unknown), None for wall-clock times."""
+    hive = parse_type(column.type)
+    if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
+        raise UnsupportedFeatureError(
+            f"{file.path}: column {column.name} is {column.type}: times inside of it can't be read without Spark"
+        )
+    if isinstance(hive, Primitive) and hive.name == "timestamp" and zone is not None:
+        values = _wall_clock(values, zone)
+    try:
+        return to_stored_values(cast(values, arrow_type(hive)), hive)
+    except pa.ArrowException as error:
+        raise UnsupportedFeatureError(
+            f"{file.path}: column {column.name} is {column.type}, stored as {values.type}: it can't be read without Spark"
+        ) from error
+
+
+def _wall_clock(values: Any, zone: str) -> Any:
+    """Return instants as the clock of the writer's zone showed them; without a name, this process's zone is assumed."""
+    instants = values.cast(pa.timestamp("us", "UTC"))
+    name = zone or _local_zone()
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise UnsupportedFeatureError(f"unknown time zone {name!r} of a Parquet file") from error
+    return pc.local_timestamp(instants.cast(pa.timestamp("us", name)))
+
+
+def _local_zone() -> str:
+    """Return the name of this process's time zone, as Java takes it: ``TZ``, or that of the machine."""
+    import os  # noqa: PLC0415
+
+    name = os.environ.get("TZ", "").removeprefix(":")
+    if not name:
+        link = os.path.realpath("/etc/localtime")
+        name = link.rpartition("zoneinfo/")[2] if "zoneinfo/" in link else ""
+    return name or (time.tzname[0] if time.tzname[0] in ("UTC", "GMT") else "UTC")
+
+
+# Avro ----------------------------------------------------------------------------------------------
+
+
+def _read_avro(fs: FileSystem, file: RowFile, columns: Sequence[Column]) -> Iterator[Any]:
+    try:
+        import fastavro  # noqa: PLC0415 - for Avro only
+    except ImportError as error:
+        raise UnsupportedFeatureError(
+            "Avro files are read by fastavro: pip install 'hiveacid[arrow]'"
+        ) from error
+    data = io.BytesIO(fs.read_bytes(file.path, 0, file.length))
+    rows: list[dict[str, Any]] = []
+    try:
+        for record in fastavro.reader(data):
+            rows.append({str(name).lower(): value for name, value in record.items()})  # type: ignore[union-attr]
+            if len(rows) == _ROWS:
+                yield _avro_batch(file, columns, rows)
+                rows = []
+    except (ValueError, EOFError, KeyError, IndexError) as error:
+        raise BadFileError(f"can't be read ({error})", path=file.path) from error
+    yield _avro_batch(file, columns, rows)
+
+
+def _avro_batch(file: RowFile, columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> Any:
+    arrays = []
+    for column in columns:
+        hive = parse_type(column.type)
+        values = [row.get(column.name) for row in rows]
+        try:
+            if column.type == "timestamp":
+                instants = pa.array(values, pa.timestamp("us", "UTC"))
+                arrays.append(_wall_clock(instants, ""))
+            else:
+                arrays.append(to_stored_values(pa.array(values, arrow_type(hive)), hive))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise UnsupportedFeatureError(
+                f"{file.path}: column {column.name} is {column.type}: its values can't be read without Spark ({error})"
+            ) from error
+    return _rows(columns, arrays, len(rows))
+
+
+# text ----------------------------------------------------------------------------------------------
+
+
+def _read_text(
+    fs: FileSystem, file: RowFile, table: TableDefinition, columns: Sequence[Column]
+) -> Iterator[Any]:
+    layout = text_layout(table)
+    if layout.escape is not None:
+        raise UnsupportedFeatureError(f"{table.name} has ESCAPED BY: its text can't be read without Spark")
+    for column in columns:
+        if "<" in column.type or column.type in ("binary", LOCAL_TIMESTAMP):
+            raise UnsupportedFeatureError(
+                f"{table.name}: column {column.name} is {column.type}: it can't be read from text without Spark"
+            )
+    numbers = {column.name: number for number, column in enumerate(table.columns)}
+    for block in _blocks(fs, file):
+        lines = pc.split_pattern(pa.array([block], pa.binary()), b"\n").flatten()
+        if layout.takes_rest:
+            fields = pc.split_pattern(
+                lines, layout.separators[0].encode(BYTES), max_splits=len(table.columns) - 1
+            )
+        else:
+            fields = pc.split_pattern(lines, layout.separators[0].encode(BYTES))
+        arrays = [
+            _text_values(file, column, _field(fields, numbers[column.name]), layout) for column in columns
+        ]
+        yield _rows(columns, arrays, len(lines))
+
+
+def _blocks(fs: FileSystem, file: RowFile) -> Iterator[bytes]:
+    """Yield the lines of a file in blocks, separated by single line breaks, without the last one."""
+    if file.path.endswith(_PACKED[2:]):
+        raise UnsupportedFeatureError(
+            f"{file.path}: compressed text of this kind can't be read without Spark"
+        )
+    source = pa.PythonFile(FileRange(fs, file.path, file.length), mode="r")
+    if file.path.endswith(_PACKED):
+        source = pa.CompressedInputStream(source, "gzip" if file.path.endswith(".gz") else "bz2")
+    rest = b""
+    while data := source.read(_BLOCK):
+        rest += data
+        cut = max(rest.rfind(b"\n"), rest.rfind(b"\r", 0, len(rest) - 1)) + 1
+        if cut:
+            yield _lines(rest[:cut])
+            rest = rest[cut:]
+    if rest:
+        yield _lines(rest)
+
+
+def _lines(data: bytes) -> bytes:
+    data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return data[:-1] if data.endswith(b"\n") else data
+
+
+def _field(fields: Any, number: int) -> Any:
+    """Return a field of each line, NULL where the line is shorter."""
+    offsets = fields.offsets.to_numpy()
+    has = np.diff(offsets) > number
+    return fields.values.take(pa.array(np.where(has, offsets[:-1] + number, 0), mask=~has))
+
+
+def _text_values(file: RowFile, column: Column, texts: Any, layout: TextLayout) -> Any:
+    """Return the values of a column's texts; a text that is none of the type is NULL, as in Hive."""
+    hive = parse_type(column.type)
+    assert isinstance(hive, Primitive)  # noqa: S101 - the caller has refused others
+    none = pa.scalar(None, pa.string())
+    try:
+        texts = texts.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise UnsupportedFeatureError(
+            f"{file.path}: column {column.name} holds text that is not UTF-8"
+        ) from error
+    texts = pc.if_else(pc.equal(texts, layout.null.encode(BYTES).decode()), none, texts)
+    if hive.name in ("string", "varchar", "char"):
+        return to_stored_values(texts, hive)
+    if hive.name == "boolean":
+        words = pc.utf8_lower(texts)
+        return pc.if_else(pc.is_in(words, pa.array(["true", "false"])), pc.equal(words, "true"), None)
+    texts = pc.if_else(pc.match_substring_regex(texts, shape(hive)), texts, none)
+    return _parsed(texts, hive)
+
+
+def _parsed(texts: Any, hive: Primitive) -> Any:
+    of = arrow_type(hive)
+    if hive.name in INTEGERS:
+        texts = pc.replace_substring_regex(pc.replace_substring_regex(texts, r"\..*$", ""), r"^[+]", "")
+        texts = pc.if_else(pc.is_in(texts, pa.array(["", "-"])), "0", texts)
+    try:
+        return cast(pc.utf8_trim_whitespace(texts), of)
+    except pa.ArrowInvalid:  # some text does not fit: one by one
+        return pa.array([_parsed_one(text, of) for text in texts.to_pylist()], of)
+
+
+def _parsed_one(text: str | None, of: Any) -> Any:
+    try:
+        return None if text is None else cast(pa.array([text.strip()], pa.string()), of)[0].as_py()
+    except pa.ArrowInvalid:
+        return None

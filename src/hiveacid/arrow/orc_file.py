@@ -1,0 +1,319 @@
+"""One ORC file of a table: its columns by the rules of schema evolution, read stripe by stripe in C++."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+
+from hiveacid.arrow.delete_keys import Keys
+from hiveacid.arrow.file_values import ValueRules, decode, hybrid_micros, require_readable
+from hiveacid.arrow.snapshot import EventFile, RowFile, require_kind
+from hiveacid.core.format.names import LayoutLevel
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.schema.evolution import matching, recipe
+from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
+from hiveacid.errors import BadFileError, HiveAcidError, UnsupportedFeatureError
+from hiveacid.orc.arrow_arrays import are_valid
+from hiveacid.orc.file_range import FileRange
+from hiveacid.orc.key_statistics import DELETE
+from hiveacid.orc.stored_values import arrow_type
+from hiveacid.orc.summary import summarize
+from hiveacid.orc.tail import BUCKET, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail, read_tail, writer_time_zone
+from hiveacid.storage.local_file_system import local_path
+from hiveacid.storage.paths import is_local
+
+if TYPE_CHECKING:
+    from hiveacid.ports.file_system import FileSystem
+
+KEY = ("originalTransaction", "bucket", "rowId")
+CURRENT, OPERATION = "currentTransaction", "operation"
+_PLAIN_NAME = re.compile(r"\w+", re.ASCII)
+_TIMES = frozenset({"timestamp", "timestamp with local time zone"})
+_TOO_FAR = "out of range for nanosecond"
+_HYBRID, _UNMARKED = 1, 0
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A column in a file: its index among the user's columns (None: absent), its types there and in the table."""
+
+    index: int | None
+    have: HiveType
+    want: HiveType
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class StripeKeys:
+    """Ranges of a stripe's key parts by its statistics; None where unknown."""
+
+    write_id: tuple[int, int] | None
+    bucket: tuple[int, int] | None
+    row_id: tuple[int, int] | None
+
+
+class OrcRows:
+    """Rows of one ORC file. Errors of reading name the file."""
+
+    def __init__(self, fs: FileSystem, file: RowFile, table: TableDefinition, level: LayoutLevel) -> None:
+        """Read the tail. Raises BadFileError, UnsupportedFeatureError, StorageError."""
+        self.file, self.table = file, table
+        self._fs, self._level = fs, level
+        self.tail: OrcTail = read_tail(fs, file.path, file.length)
+        summary = summarize(self.tail)
+        self.has_events = summary.has_events
+        self._fields = summary.schema.fields
+        if table.kind is TableKind.FULL_ACID:
+            require_kind(file, is_acid=summary.is_acid, rows=summary.rows)
+
+    @property
+    def stripes(self) -> int:
+        """Return the number of stripes."""
+        return len(self.tail.stripes)
+
+    @cached_property
+    def _sources(self) -> dict[str, _Source]:
+        schema = summarize(self.tail).schema
+        found = recipe(self.table.columns, schema, matching(self.table, self._level))
+        names = {field.name: index for index, field in enumerate(self._fields)}
+        sources = {}
+        for column, source in zip(self.table.columns, found.columns, strict=True):
+            want = parse_type(column.type)
+            if source.problem is not None or source.name is None:
+                sources[column.name] = _Source(None, want, want, source.problem)
+                continue
+            index = names.get(source.name) if found.positional is None else int(source.name.removeprefix("c"))
+            have = want if index is None else self._fields[index].type
+            sources[column.name] = _Source(index, have, want)
+        return sources
+
+    def _source(self, name: str) -> _Source:
+        """Return a column's source. Raises UnsupportedFeatureError if its values cannot be read."""
+        source = self._sources[name]
+        if source.problem is not None:
+            raise UnsupportedFeatureError(f"{self.file.path}: {source.problem}")
+        if source.index is not None:
+            require_readable(self.file.path, name, source.have, source.want)
+        return source
+
+    def unchanged(self, names: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Return ORC column id and type of those columns whose stored values are the table's, as statistics need it."""
+        if self._is_hybrid:
+            return {}
+        root = self.tail.types[ROW] if self.file.acid else self.tail.types[0] if self.tail.types else None
+        kinds = {column.name: column.type for column in self.table.columns}
+        return {
+            name: (root.children[source.index], kinds[name])
+            for name in names
+            if root is not None
+            and (source := self._sources.get(name)) is not None
+            and source.index is not None
+            and source.have == source.want
+        }
+
+    @property
+    def _is_hybrid(self) -> bool:
+        """Tell whether days are of the hybrid calendar, as Spark's scan assumes it (``spark.read.scan_source``)."""
+        unmarked = self.tail.calendar == _UNMARKED and self.table.kind is TableKind.PLAIN
+        return self.tail.calendar == _HYBRID or unmarked
+
+    @cached_property
+    def _reader(self) -> Any:
+        path = self.file.path
+        try:
+            if is_local(path) and os.stat(local_path(path)).st_size == self.file.length:  # noqa: PTH116 - a text
+                return orc.ORCFile(local_path(path))
+            return orc.ORCFile(pa.PythonFile(FileRange(self._fs, path, self.file.length), mode="r"))
+        except (pa.ArrowException, OSError) as error:
+            raise BadFileError(f"can't be read ({error})", path=path) from error
+
+    def _read(self, stripe: int, columns: Sequence[str] | None) -> Any:
+        try:
+            return self._reader.read_stripe(stripe, columns=None if columns is None else [*columns])
+        except pa.ArrowInvalid as error:
+            if _TOO_FAR in str(error):
+                raise _TooFarError from error
+            raise BadFileError(f"can't be read ({error})", path=self.file.path) from error
+        except (pa.ArrowException, OSError) as error:
+            raise BadFileError(f"can't be read ({error})", path=self.file.path) from error
+
+    def values(self, stripe: int, names: Sequence[str], keep: Any = None) -> dict[str, Any]:
+        """Return columns of a stripe by name; ``keep``: a mask of the rows to return (an Arrow array), None for all."""
+        sources = {name: self._source(name) for name in names}
+        asked = {name: source.index for name, source in sources.items() if source.index is not None}
+        stored = self._stored(stripe, asked, sources, keep) if asked else {}
+        rows = self.tail.stripes[stripe].rows if keep is None else keep.true_count
+        rules = ValueRules(self.file.path, self._is_hybrid, lambda: self._zone(stripe))
+        found = {}
+        for name, source in sources.items():
+            if name not in stored:
+                found[name] = pa.nulls(rows, arrow_type(source.want))
+                continue
+            try:
+                found[name] = decode(stored[name], source.have, source.want, rules)
+            except pa.ArrowException as error:
+                raise BadFileError(f"column {name} can't be read ({error})", path=self.file.path) from error
+        return found
+
+    def _stored(
+        self, stripe: int, asked: dict[str, int], sources: dict[str, _Source], keep: Any
+    ) -> dict[str, Any]:
+        try:
+            read = self._columns(stripe, [*asked.values()])
+        except _TooFarError:
+            far = {name for name in asked if has_primitive(sources[name].have, _TIMES)}
+            read = self._columns(stripe, [index for name, index in asked.items() if name not in far])
+            for name in far:
+                read[asked[name]] = self._far_times(stripe, name, sources[name])
+        return {
+            name: read[index] if keep is None else read[index].filter(keep) for name, index in asked.items()
+        }
+
+    def _columns(self, stripe: int, indexes: Sequence[int]) -> dict[int, Any]:
+        """Return the user's columns of these indexes, as they are stored."""
+        if not indexes:
+            return {}
+        names = [field.name for field in self._fields]
+        plain = len({name.lower() for name in names}) == len(names) and all(
+            _PLAIN_NAME.fullmatch(names[index]) for index in indexes
+        )
+        if not plain:  # such names cannot be asked for one by one
+            batch = self._read(stripe, ["row"] if self.file.acid else None)
+            row = batch.column(0) if self.file.acid else None
+            return {index: batch.column(index) if row is None else row.field(index) for index in indexes}
+        if self.file.acid:
+            row = self._read(stripe, [f"row.{names[index]}" for index in indexes]).column(0)
+            return {index: row.field(names[index]) for index in indexes}
+        batch = self._read(stripe, [names[index] for index in indexes])
+        return {index: batch.column(batch.schema.get_field_index(names[index])) for index in indexes}
+
+    def _far_times(self, stripe: int, name: str, source: _Source) -> Any:
+        """Return a column of times beyond 1677 or 2262 in microseconds, read by pyorc."""
+        path = self.file.path
+        if not isinstance(source.have, Primitive) or source.index is None:
+            raise UnsupportedFeatureError(
+                f"{path}: column {name} holds times before 1677 or after 2262 inside of {source.want}: it can't be read "
+                "without Spark; leave it out by columns="
+            )
+        try:
+            import pyorc  # noqa: PLC0415 - for such times only
+        except ImportError as error:
+            raise UnsupportedFeatureError(
+                f"{path}: column {name} holds times before 1677 or after 2262: pip install 'hiveacid[arrow]'"
+            ) from error
+        field = self._fields[source.index].name
+        converters: Any = dict.fromkeys(
+            (pyorc.TypeKind.TIMESTAMP, pyorc.TypeKind.TIMESTAMP_INSTANT), _FarTimes
+        )
+        file: Any = FileRange(self._fs, path, self.file.length)
+        reader = pyorc.Reader(
+            file,
+            column_names=[f"row.{field}" if self.file.acid else field],
+            converters=converters,
+        )
+        rows = [*reader.read_stripe(stripe)]
+        values = pa.array([row[0][0] if self.file.acid else row[0] for row in rows], pa.int64())
+        return hybrid_micros(values) if self._is_hybrid else values
+
+    def _zone(self, stripe: int) -> str:
+        return writer_time_zone(self._fs, self.tail, self.tail.stripes[stripe])
+
+    # row ids
+
+    def key_ranges(self, stripe: int) -> StripeKeys:
+        """Return the ranges of a stripe's keys, as statistics or the file's name give them."""
+        raw = self.file.raw
+        if raw is not None:
+            first = raw.first_row_id + self.first_row(stripe)
+            write_id, bucket = int(raw.write_id), raw.bucket_property
+            last = first + self.tail.stripes[stripe].rows - 1
+            return StripeKeys((write_id, write_id), (bucket, bucket), (first, last))
+        statistics = self.tail.stripes[stripe].statistics
+        if len(statistics) <= ROW_ID:
+            return StripeKeys(None, None, None)
+        ranges: list[tuple[int, int] | None] = []
+        for column in (ORIGINAL_WRITE_ID, BUCKET, ROW_ID):
+            part = statistics[column]
+            known = (
+                isinstance(part.minimum, int)
+                and isinstance(part.maximum, int)
+                and part.count == self.tail.stripes[stripe].rows
+            )
+            ranges.append((int(str(part.minimum)), int(str(part.maximum))) if known else None)
+        return StripeKeys(*ranges)
+
+    def first_row(self, stripe: int) -> int:
+        """Return the number of rows in all stripes before one."""
+        return sum(one.rows for one in self.tail.stripes[:stripe])
+
+    def columns_of_events(self, stripe: int, names: Sequence[str]) -> list[Any]:
+        """Return root columns of a stripe of an ACID file, as stored."""
+        batch = self._read(stripe, names)
+        return [batch.column(batch.schema.get_field_index(name)) for name in names]
+
+    def keys(self, stripe: int) -> Any:
+        """Return the row ids of a stripe: an Arrow batch of write id, bucket property and row id."""
+        raw, rows = self.file.raw, self.tail.stripes[stripe].rows
+        if raw is None:
+            parts = [column.cast(pa.int64()) for column in self.columns_of_events(stripe, KEY)]
+        else:
+            first = raw.first_row_id + self.first_row(stripe)
+            parts = [
+                pa.repeat(pa.scalar(int(raw.write_id), pa.int64()), rows),
+                pa.repeat(pa.scalar(raw.bucket_property, pa.int64()), rows),
+                pa.array(np.arange(first, first + rows, dtype=np.int64)),
+            ]
+        return pa.RecordBatch.from_arrays(parts, names=[*KEY])
+
+    def row_ids(self, stripe: int) -> Any:
+        """Return only the third part of a stripe's keys, as a numpy array."""
+        (column,) = self.columns_of_events(stripe, [KEY[2]])
+        return Keys.of(pa.RecordBatch.from_arrays([column] * 3, names=[*KEY])).row_ids
+
+
+def read_events(fs: FileSystem, file: EventFile, valid: ValidWriteIdList) -> Any:
+    """Return the valid delete events of a file: the columns of a key, and ``currentTransaction``, as a table.
+
+    Raises BadFileError, StorageError.
+    """
+    names = [*KEY, CURRENT]
+    try:
+        reader = orc.ORCFile(io.BytesIO(fs.read_bytes(file.path, 0, file.length)))
+        if not reader.nrows:
+            return pa.table({name: pa.array([], pa.int64()) for name in names})
+        events = reader.read(columns=[OPERATION, *names])
+    except (pa.ArrowException, OSError) as error:
+        raise BadFileError(f"can't be read ({error})", path=file.path) from error
+    events = events.filter(pc.equal(events.column(OPERATION), DELETE))
+    events = pa.table({name: events.column(name).cast(pa.int64()) for name in names})
+    if file.check:
+        for name in (KEY[0], CURRENT):
+            events = events.filter(are_valid(valid, events.column(name)))
+    return events
+
+
+class _TooFarError(HiveAcidError):
+    """A time does not fit 64 bits of nanoseconds."""
+
+
+class _FarTimes:
+    """Converter of pyorc: times as microseconds since the epoch."""
+
+    @staticmethod
+    def from_orc(seconds: int, nanoseconds: int, _zone: Any) -> int:
+        return seconds * 1_000_000 + nanoseconds // 1000
+
+    @staticmethod
+    def to_orc(*_: Any) -> tuple[int, int]:
+        raise NotImplementedError

@@ -1,0 +1,104 @@
+"""A table as a Polars LazyFrame: columns and filters of a query reach the reader.
+
+Polars applies the whole filter to what is read. The part of it that is understood here, comparisons of columns with
+literals joined by AND and OR, also drops partitions, stripes and rows before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+from polars.io.plugins import register_io_source
+
+from hiveacid.arrow.dataset import Read
+
+_OPERATORS = {"Eq": "__eq__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}
+_INTEGERS = frozenset({"Int8", "Int16", "Int32", "Int64", "Int", "Int128"})
+
+
+def lazy_frame(schema: Any, read: Read) -> Any:
+    """Return a LazyFrame of a table; ``schema``: that of the table's definition."""
+    frame: Any = pl.from_arrow(schema.empty_table())
+
+    def batches(
+        with_columns: list[str] | None, predicate: Any, n_rows: int | None, _: int | None
+    ) -> Iterator[Any]:
+        names = schema.names if with_columns is None else with_columns
+        needed, where = [*names], None
+        if predicate is not None:
+            needed += [name for name in dict.fromkeys(predicate.meta.root_names()) if name not in names]
+            where = pushed_filter(predicate, schema)
+        left = n_rows
+        for batch in read(needed, where):
+            rows: Any = pl.from_arrow(pa.Table.from_batches([batch]))
+            if predicate is not None:
+                rows = rows.filter(predicate)
+            if left is not None:
+                rows = rows.head(left)
+                left -= rows.height
+            yield rows.select(names)
+            if left == 0:
+                return
+
+    return register_io_source(batches, schema=frame.schema)
+
+
+def pushed_filter(predicate: Any, schema: Any) -> Any:
+    """Return a filter of pyarrow that every row of a Polars predicate passes; None if nothing is understood."""
+    try:
+        return _pushed(json.loads(predicate.meta.serialize(format="json")), schema)
+    except Exception:  # noqa: BLE001 - another version of Polars spells predicates otherwise: it filters itself
+        return None
+
+
+def _pushed(node: dict[str, Any], schema: Any) -> Any:
+    (kind, parts), *_ = node.items()
+    if kind == "BinaryExpr":
+        operator = parts["op"]
+        if operator in ("And", "LogicalAnd"):
+            sides = [_pushed(parts[side], schema) for side in ("left", "right")]
+            known = [side for side in sides if side is not None]
+            return known[0] & known[1] if len(known) > 1 else known[0] if known else None
+        if operator in ("Or", "LogicalOr"):
+            left, right = _pushed(parts["left"], schema), _pushed(parts["right"], schema)
+            return None if left is None or right is None else left | right
+        return _comparison(parts["left"], operator, parts["right"], schema)
+    if kind == "Function" and parts["function"] in ({"Boolean": "IsNull"}, {"Boolean": "IsNotNull"}):
+        name = parts["input"][0]["Column"]
+        return (
+            ds.field(name).is_null()
+            if parts["function"] == {"Boolean": "IsNull"}
+            else ds.field(name).is_valid()
+        )
+    return None
+
+
+def _comparison(left: Any, operator: str, right: Any, schema: Any) -> Any:
+    mirrored = {"Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
+    if "Column" in right:
+        left, right, operator = right, left, mirrored.get(operator, operator)
+    name = left.get("Column")
+    if name is None or operator not in _OPERATORS or "Literal" not in right or name not in schema.names:
+        return None
+    value = _literal(right["Literal"], schema.field(name).type)
+    return None if value is None else getattr(ds.field(name), _OPERATORS[operator])(value)
+
+
+def _literal(literal: Any, of: Any) -> Any:
+    """Return a literal as a scalar of the column's type; None for other types, whose comparison may differ."""
+    (kind, value), *_ = literal.items()
+    if kind in ("Scalar", "Dyn"):
+        (kind, value), *_ = value.items()
+    if kind in _INTEGERS and pa.types.is_integer(of):
+        return pa.scalar(int(value), of)
+    if kind in ("String", "Str") and pa.types.is_string(of):
+        return pa.scalar(value, of)
+    if kind == "Date" and pa.types.is_date(of):
+        return pa.scalar(date(1970, 1, 1) + timedelta(days=value), of)
+    return None

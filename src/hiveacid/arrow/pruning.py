@@ -1,0 +1,110 @@
+"""Partitions and stripes that cannot hold a row of a filter.
+
+Arrow's own simplification decides: each partition or stripe is a fragment of a data set, whose partition expression
+says which values it may hold. Nothing is read for that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from hiveacid.core.schema.types import Primitive, parse_type
+from hiveacid.orc.statistics import ColumnStatistics
+from hiveacid.orc.tail import OrcTail
+
+_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
+_FIRST_GREGORIAN = -141_427  # days since the epoch: 1582-10-15
+_STRINGS_ARE_BOUNDED = 1  # writer version HIVE-8732, before which statistics of strings are wrong
+
+
+def possible_places(guarantees: Sequence[Any], schema: Any, predicate: Any) -> list[int]:
+    """Return the indexes of those guarantees under which a row may pass the filter ``predicate``.
+
+    ``guarantees``: expressions that hold for all rows of a place.
+    """
+    if not guarantees:
+        return []
+    dataset = ds.FileSystemDataset.from_paths(
+        [str(index) for index in range(len(guarantees))],
+        schema=schema,
+        format=ds.IpcFileFormat(),
+        filesystem=fs.LocalFileSystem(),
+        partitions=list(guarantees),
+    )
+    return sorted(int(fragment.path) for fragment in dataset.get_fragments(filter=predicate))
+
+
+def partition_guarantee(names: Sequence[str], values: Sequence[Any]) -> Any:
+    """Return the guarantee of a partition; ``values``: an Arrow scalar for each partition column."""
+    parts = [
+        ds.field(name) == value if value.is_valid else ds.field(name).is_null()
+        for name, value in zip(names, values, strict=True)
+    ]
+    return reduce(and_, parts)
+
+
+def possible_stripes(
+    tail: OrcTail, columns: Mapping[str, tuple[int, str]], schema: Any, predicate: Any
+) -> list[int]:
+    """Return the stripes of a file that may hold a row of the filter.
+
+    ``columns``: ORC column id and type of those columns of the filter whose values are stored as they are read.
+    """
+    guarantees = []
+    for stripe in tail.stripes:
+        parts = []
+        for name, (column_id, hive) in columns.items():
+            if column_id < len(stripe.statistics):
+                part = _guarantee(
+                    tail, name, hive, stripe.statistics[column_id], schema.field(name).type, stripe.rows
+                )
+                parts += [] if part is None else [part]
+        guarantees.append(reduce(and_, parts) if parts else pa.compute.scalar(True))  # noqa: FBT003 - a value
+    if not any(len(stripe.statistics) for stripe in tail.stripes) or not columns:
+        return list(range(len(tail.stripes)))
+    return possible_places(guarantees, schema, predicate)
+
+
+def _guarantee(tail: OrcTail, name: str, hive: str, statistics: ColumnStatistics, of: Any, rows: int) -> Any:
+    """Return what statistics say about a column's values; None if nothing, or nothing that is safe to use."""
+    column = ds.field(name)
+    if statistics.count == 0 and statistics.has_null and rows:
+        return column.is_null()
+    low, high = (_bound(tail, hive, value, of) for value in (statistics.minimum, statistics.maximum))
+    if low is None or high is None:
+        return None
+    within = (column >= low) & (column <= high)
+    return within | column.is_null() if statistics.has_null else within
+
+
+def _bound(tail: OrcTail, hive: str, value: Any, of: Any) -> Any:
+    """Return a bound as a scalar of the column's type; None where statistics and values may be ordered differently.
+
+    Floating point numbers are left out, because their statistics ignore NaN. Times are left out, too: their statistics are
+    in milliseconds and, of old writers, in another zone.
+    """
+    kind = parse_type(hive)
+    if not isinstance(kind, Primitive):
+        return None
+    try:
+        match value:
+            case int() if kind.name in _WHOLE:
+                return pa.scalar(value, of)
+            case int() if kind.name == "date" and value >= _FIRST_GREGORIAN:
+                return pa.scalar(value, pa.int32()).cast(of)
+            case str() if kind.name in ("string", "varchar") and tail.writer_version >= _STRINGS_ARE_BOUNDED:
+                return pa.scalar(value, of)
+            case Decimal() if kind.name == "decimal" and math.isfinite(value):
+                return pa.scalar(value, of)
+    except (pa.ArrowException, OverflowError):
+        return None
+    return None

@@ -1,0 +1,237 @@
+"""Rows of a snapshot as record batches: stripe by stripe, without deleted rows, filtered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.arrow.acid_v1 import NewestVersions, newest_versions
+from hiveacid.arrow.delete_keys import DeleteKeys, Keys, deleted_among
+from hiveacid.arrow.flat_files import read_flat_file
+from hiveacid.arrow.orc_file import CURRENT, KEY, OrcRows, read_events
+from hiveacid.arrow.pruning import possible_stripes
+from hiveacid.core.model import TableKind
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.orc.arrow_arrays import are_valid
+from hiveacid.orc.stored_values import arrow_schema
+
+if TYPE_CHECKING:
+    from hiveacid.arrow.snapshot import EventFile, Place, Snapshot
+    from hiveacid.table.context import StoreContext
+
+ROW_ID = "ROW__ID"
+ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
+BATCH_ROWS = 131_072
+_THREADS = 16
+_AT = "\0at"  # no column has such a name
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Columns and rows to read. ``columns``: in their order. ``predicate``: a filter over ``filtered`` columns."""
+
+    columns: tuple[str, ...]
+    predicate: Any = None
+    filtered: tuple[str, ...] = ()
+    row_ids: bool = False
+
+    def schema(self, snapshot: Snapshot) -> Any:
+        """Return the schema of the batches."""
+        return output_schema(snapshot.table, self.columns, row_ids=self.row_ids)
+
+
+def output_schema(table: Any, columns: Sequence[str], *, row_ids: bool) -> Any:
+    """Return the schema of some columns of a table, with ``ROW__ID`` first if asked for."""
+    known = arrow_schema((*table.columns, *table.partition_columns))
+    fields = [known.field(name) for name in columns]
+    return pa.schema([*([pa.field(ROW_ID, ROW_ID_TYPE)] if row_ids else []), *fields])
+
+
+def read_batches(context: StoreContext, snapshot: Snapshot, selection: Selection) -> Iterator[Any]:
+    """Yield the rows, of at most one stripe at a time. Raises BadFileError, UnsupportedFeatureError, StorageError."""
+    for place in snapshot.places:
+        yield from _PlaceReader(context, snapshot, place, selection).batches()
+
+
+@dataclass
+class _PlaceReader:
+    context: StoreContext
+    snapshot: Snapshot
+    place: Place
+    selection: Selection
+    _files: list[OrcRows] = field(default_factory=list)
+
+    def batches(self) -> Iterator[Any]:
+        table = self.snapshot.table
+        if file_kind(table.storage) is not FileKind.ORC:
+            for plain in self.place.rows:
+                for stored in read_flat_file(self.context.fs, plain, table, self._stored_names):
+                    yield self._filtered(stored)
+            return
+        level = self.context.layout_level(table)
+        opened = self._open(level)
+        if table.kind is TableKind.FULL_ACID and any(file.has_events for file in opened):
+            self._newest = newest_versions(
+                opened, self.place.events, self._read_events, self.snapshot.write_ids
+            )
+        for file in opened:
+            for stripe in self._stripes(file):
+                batch = self._stripe(file, stripe)
+                if batch.num_rows:
+                    yield batch
+
+    _newest: NewestVersions | None = None
+
+    def _open(self, level: Any) -> list[OrcRows]:
+        table, fs = self.snapshot.table, self.context.fs
+        with ThreadPoolExecutor(max(1, min(_THREADS, len(self.place.rows)))) as pool:
+            found = pool.map(lambda file: OrcRows(fs, file, table, level), self.place.rows)
+            return [file for file in found if file.tail.number_of_rows]
+
+    @cached_property
+    def _partition(self) -> dict[str, Any]:
+        names = [column.name for column in self.snapshot.table.partition_columns]
+        return dict(zip(names, self.place.values, strict=True))
+
+    @property
+    def _stored_names(self) -> list[str]:
+        wanted = dict.fromkeys((*self.selection.filtered, *self.selection.columns))
+        return [name for name in wanted if name not in self._partition]
+
+    def _stripes(self, file: OrcRows) -> Sequence[int]:
+        selection = self.selection
+        if selection.predicate is None:
+            return range(file.stripes)
+        schema = arrow_schema((*self.snapshot.table.columns, *self.snapshot.table.partition_columns))
+        return possible_stripes(file.tail, file.unchanged(selection.filtered), schema, selection.predicate)
+
+    def _stripe(self, file: OrcRows, stripe: int) -> Any:
+        """Return the live rows of a stripe that pass the filter."""
+        selection, rows = self.selection, file.tail.stripes[stripe].rows
+        mask = self._live(file, stripe)
+        keep = None if mask is None or mask.all() else pa.array(mask)
+        if keep is not None and not keep.true_count:
+            return self._batch({}, 0, None)
+        known: dict[str, Any] = {}
+        if selection.predicate is not None:
+            names = [name for name in selection.filtered if name not in self._partition]
+            known = file.values(stripe, names, keep)
+            live = rows if keep is None else keep.true_count
+            at = self._passing(known, live)
+            if len(at) < live:
+                known = {name: values.take(at) for name, values in known.items()}
+                chosen = np.zeros(rows, bool)
+                places = np.arange(rows) if mask is None else np.flatnonzero(mask)
+                chosen[places[at.to_numpy()]] = True
+                keep = pa.array(chosen)
+                if not len(at):
+                    return self._batch({}, 0, None)
+        count = rows if keep is None else keep.true_count
+        rest = [name for name in self._stored_names if name not in known]
+        known |= file.values(stripe, rest, keep)
+        ids = None
+        if selection.row_ids:
+            keys = file.keys(stripe)
+            ids = keys if keep is None else keys.filter(keep)
+        return self._batch(known, count, ids)
+
+    def _filtered(self, stored: Any) -> Any:
+        """Return the rows of a batch of stored columns that pass the filter."""
+        known = {name: stored.column(index) for index, name in enumerate(stored.schema.names)}
+        count = stored.num_rows
+        if self.selection.predicate is not None:
+            at = self._passing(known, count)
+            known, count = {name: values.take(at) for name, values in known.items()}, len(at)
+        return self._batch(known, count, None)
+
+    def _passing(self, known: dict[str, Any], count: int) -> Any:
+        """Return the positions, among ``count`` rows, of those that pass the filter."""
+        arrays = [
+            known[name] if name in known else pa.repeat(self._partition[name], count)
+            for name in self.selection.filtered
+        ]
+        positions = pa.array(np.arange(count))
+        batch = pa.RecordBatch.from_arrays([*arrays, positions], names=[*self.selection.filtered, _AT])
+        return batch.filter(self.selection.predicate).column(len(arrays))
+
+    def _batch(self, known: dict[str, Any], count: int, ids: Any) -> Any:
+        schema = self.selection.schema(self.snapshot)
+        arrays = []
+        for wanted in schema:
+            if wanted.name == ROW_ID and self.selection.row_ids:
+                arrays.append(_row_id_column(ids, count))
+            elif wanted.name in self._partition:
+                arrays.append(pa.repeat(self._partition[wanted.name], count))
+            else:
+                arrays.append(known[wanted.name] if count else pa.nulls(0, wanted.type))
+        if not arrays:  # only the number of rows matters
+            return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    # deleted and invalid rows
+
+    def _live(self, file: OrcRows, stripe: int) -> Any:
+        """Return a mask of the rows that the snapshot sees, None for all."""
+        if self._newest is not None:
+            return self._newest.live(file, stripe, self._valid(file, stripe) if file.file.check else None)
+        mask = self._valid(file, stripe) if file.file.check else None
+        dead = self._dead(file, stripe) if self._deletes is not None else None
+        if dead is None:
+            return mask
+        return ~dead if mask is None else mask & ~dead
+
+    def _valid(self, file: OrcRows, stripe: int) -> Any:
+        own, current = (
+            are_valid(self.snapshot.write_ids, column.cast(pa.int64()).fill_null(-1))
+            for column in file.columns_of_events(stripe, [KEY[0], CURRENT])
+        )
+        return pc.and_(own, current).to_numpy(zero_copy_only=False)
+
+    @cached_property
+    def _deletes(self) -> DeleteKeys | None:
+        if not self.place.events:
+            return None
+        with ThreadPoolExecutor(min(_THREADS, len(self.place.events))) as pool:
+            found = [*pool.map(self._read_events, self.place.events)]
+        return DeleteKeys.of([events.select([*KEY]) for events in found])
+
+    def _read_events(self, file: EventFile) -> Any:
+        """Return keys and current write ids of a file's valid delete events, as a table."""
+        return read_events(self.context.fs, file, self.snapshot.write_ids)
+
+    def _dead(self, file: OrcRows, stripe: int) -> Any:
+        """Return a mask of deleted rows; None if none is."""
+        deletes = self._deletes
+        assert deletes is not None  # noqa: S101 - the caller has asked
+        ranges = file.key_ranges(stripe)
+        write_id, bucket, row_id = ranges.write_id, ranges.bucket, ranges.row_id
+        if write_id is None or bucket is None or write_id[0] != write_id[1] or bucket[0] != bucket[1]:
+            return deletes.match(Keys.of(file.keys(stripe)))
+        deleted = deletes.row_ids(write_id[0], bucket[0])
+        if row_id is not None:
+            begin, end = (
+                np.searchsorted(deleted, row_id[0]),
+                np.searchsorted(deleted, row_id[1], side="right"),
+            )
+            deleted = deleted[begin:end]
+        if not len(deleted):
+            return None
+        if file.file.raw is not None and row_id is not None:
+            mask = np.zeros(file.tail.stripes[stripe].rows, bool)
+            mask[deleted - row_id[0]] = True
+            return mask
+        return deleted_among(file.row_ids(stripe), deleted)
+
+
+def _row_id_column(ids: Any, count: int) -> Any:
+    if not count:
+        return pa.nulls(0, ROW_ID_TYPE)
+    columns = [ids.column(index).cast(field.type).fill_null(-1) for index, field in enumerate(ROW_ID_TYPE)]
+    return pa.StructArray.from_arrays(columns, fields=list(ROW_ID_TYPE))

@@ -1,0 +1,222 @@
+"""Files of a table that a read transaction sees, after partitions that the filter excludes were dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hiveacid.arrow.pruning import partition_guarantee, possible_places
+from hiveacid.core.format.names import DeltaName
+from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
+from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition, TableKind
+from hiveacid.core.schema.storage_formats import FileKind, file_kind
+from hiveacid.core.schema.types import LOCAL_TIMESTAMP, parse_type
+from hiveacid.core.snapshot.originals import OriginalRows, number_originals
+from hiveacid.errors import BadFileError, FormatError, UnsupportedFeatureError
+from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
+from hiveacid.orc.tail import read_tail
+from hiveacid.streaming.arrow_casts import cast
+from hiveacid.table.read.flushed_files import flushed_length
+from hiveacid.table.read.listing import list_as_of, warn_of_foreign_files, write_ids_of
+
+if TYPE_CHECKING:
+    from hiveacid.core.snapshot.listing import DataFile
+    from hiveacid.core.snapshot.selection import AcidDirectory
+    from hiveacid.storage.locations import Location
+    from hiveacid.table.context import StoreContext
+    from hiveacid.table.read.time_travel import PointInTime
+    from hiveacid.transactions.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A file with rows. ``length``: the bytes that may be read.
+
+    ``acid``: it has the columns of ACID events. ``check``: rows count by their own write ids. ``raw``: row ids of a file
+    without them. ``statement``: statement id of its directory.
+    """
+
+    path: str
+    length: int
+    acid: bool = False
+    check: bool = False
+    raw: OriginalRows | None = None
+    statement: int = 0
+
+
+@dataclass(frozen=True)
+class EventFile:
+    """A file of delete events; ``check``: events count by their own write ids. ``statement``: of its directory."""
+
+    path: str
+    length: int
+    check: bool
+    statement: int = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table's or partition's rows. ``values``: a scalar for each partition column."""
+
+    root: str
+    values: tuple[Any, ...]
+    rows: tuple[RowFile, ...]
+    events: tuple[EventFile, ...]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that a read needs to know before it opens a file of rows."""
+
+    table: TableDefinition
+    write_ids: ValidWriteIdList
+    places: tuple[Place, ...]
+
+
+def take_snapshot(
+    context: StoreContext,
+    table: TableDefinition,
+    txn: Transaction,
+    *,
+    as_of: PointInTime | None = None,
+    predicate: Any = None,
+) -> Snapshot:
+    """List the files of a table at a transaction's snapshot, or at a point in the past.
+
+    Raises NotEnoughHistoryError, FormatError, StorageError, UnsupportedFeatureError.
+    """
+    write_ids = write_ids_of(context, table, txn, as_of)
+    partitions = None
+    if table.partition_columns:
+        partitions = _possible_partitions(table, context.catalog.list_partitions(table.name), predicate)
+    locations = list_as_of(context, table, partitions, write_ids, txn, as_of)
+    warn_of_foreign_files(table, locations, txn)
+    if table.kind is TableKind.FULL_ACID:
+        places = (_acid_place(context, table, location) for location in locations)
+    else:
+        places = (_flat_place(table, location) for location in locations)
+    return Snapshot(table, write_ids, tuple(places))
+
+
+def _possible_partitions(
+    table: TableDefinition, partitions: Sequence[Partition], predicate: Any
+) -> list[Partition]:
+    if predicate is None:
+        return [*partitions]
+    names = [column.name for column in table.partition_columns]
+    guarantees = [partition_guarantee(names, partition_values(table, partition)) for partition in partitions]
+    schema = arrow_schema((*table.columns, *table.partition_columns))
+    return [partitions[index] for index in possible_places(guarantees, schema, predicate)]
+
+
+def partition_values(table: TableDefinition, partition: Partition | None) -> tuple[Any, ...]:
+    """Return a partition's values as Arrow scalars of their columns' types. Raises UnsupportedFeatureError."""
+    if partition is None:
+        return ()
+    return tuple(
+        _partition_value(column, text)
+        for column, text in zip(table.partition_columns, partition.values, strict=True)
+    )
+
+
+def _partition_value(column: Column, text: str | None) -> Any:
+    hive = parse_type(column.type)
+    of = arrow_type(hive)
+    if text is None or text == DEFAULT_PARTITION:
+        return pa.scalar(None, of)
+    if column.type == LOCAL_TIMESTAMP:
+        raise UnsupportedFeatureError(
+            f"partition column {column.name}: the text {text!r} of a {column.type} depends on a session's time zone"
+        )
+    try:
+        return to_stored_values(cast(pa.array([text], pa.string()), of), hive)[0]
+    except pa.ArrowException as error:
+        raise UnsupportedFeatureError(
+            f"partition column {column.name}: {text!r} is not a {column.type} that can be read without Spark"
+        ) from error
+
+
+def _flat_place(table: TableDefinition, location: Location) -> Place:
+    state = location.state
+    files = [file for directory in state.row_directories for file in directory.files] + [*state.originals]
+    rows = tuple(RowFile(f"{location.root}/{file.path}", file.size) for file in files if file.size)
+    return Place(location.root, partition_values(table, location.partition), rows, ())
+
+
+def _acid_place(context: StoreContext, table: TableDefinition, location: Location) -> Place:
+    state = location.state
+    events = tuple(
+        EventFile(path, length, directory.validity is not RangeResponse.ALL, _statement(directory))
+        for directory in state.delete_deltas
+        for file in directory.acid_files
+        if (path := f"{location.root}/{file.path}") and (length := _length(context, location, file))
+    )
+    rows: list[RowFile] = []
+    for directory in state.row_directories:
+        check = directory.validity is not RangeResponse.ALL
+        statement = _statement(directory)
+        for file in () if directory.raw else directory.acid_files:
+            length = _length(context, location, file)
+            if length:
+                rows.append(
+                    RowFile(
+                        f"{location.root}/{file.path}", length, acid=True, check=check, statement=statement
+                    )
+                )
+        if directory.raw is not False:
+            rows += _originals(context, location, directory.raw_files, directory)
+    rows += _originals(context, location, state.originals, None)
+    return Place(location.root, partition_values(table, location.partition), tuple(rows), events)
+
+
+def _statement(directory: AcidDirectory) -> int:
+    name = directory.name
+    return (name.statement_id or 0) if isinstance(name, DeltaName) else 0
+
+
+def _length(context: StoreContext, location: Location, file: DataFile) -> int:
+    """Return the bytes of a file that may be read: of a streamed one, those that its writer has flushed."""
+    if file.flush_length_path is None:
+        return file.size
+    return flushed_length(context.fs, f"{location.root}/{file.path}", file).length
+
+
+def _originals(
+    context: StoreContext, location: Location, files: Sequence[DataFile], directory: AcidDirectory | None
+) -> Iterator[RowFile]:
+    counts = {
+        file.path: read_tail(context.fs, f"{location.root}/{file.path}", file.size).number_of_rows
+        for file in files
+    }
+    try:
+        numbered = number_originals(files, counts, directory)
+    except FormatError as error:
+        raise error.below(location.root) from error
+    for raw in numbered:
+        if counts[raw.file.path]:
+            yield RowFile(f"{location.root}/{raw.file.path}", raw.file.size, raw=raw)
+
+
+def require_supported(table: TableDefinition) -> FileKind:
+    """Return the kind of a table's files. Raises UnsupportedFeatureError for kinds that hiveacid does not read."""
+    kind = file_kind(table.storage)
+    if kind is None:
+        raise UnsupportedFeatureError(
+            f"table {table.name}: files of {table.storage.input_format} with SerDe {table.storage.serde} can't be read: "
+            "use ORC, PARQUET, TEXTFILE or AVRO"
+        )
+    return kind
+
+
+def require_kind(file: RowFile, *, is_acid: bool, rows: int) -> None:
+    """Raise BadFileError for a file with row ids under the name of one without, or the other way round."""
+    if rows and is_acid != file.acid:
+        what = (
+            "with row ids under the name of one without"
+            if is_acid
+            else "without row ids under the name of one with"
+        )
+        raise BadFileError(f"a file {what} them", path=file.path)

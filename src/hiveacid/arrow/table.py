@@ -1,0 +1,334 @@
+"""`ArrowTable`: the public methods of a table that is read and appended to without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.arrow.conditions import Condition, condition_of, parse_condition
+from hiveacid.arrow.dataset import Read, TableDataset
+from hiveacid.arrow.scan import BATCH_ROWS, ROW_ID, Selection, output_schema, read_batches
+from hiveacid.arrow.snapshot import Snapshot, require_supported, take_snapshot
+from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
+from hiveacid.errors import ConfigError, NoSuchColumnError, TransactionStateError, UnsupportedFeatureError
+from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.streaming.connection import Connection, retry_conflicts
+from hiveacid.table.read.time_travel import Instant, PointInTime
+
+if TYPE_CHECKING:
+    from hiveacid.table.context import StoreContext
+
+AsOf = int | str | datetime | None
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class ArrowTable:
+    """A table of a warehouse without Spark. Each read takes a snapshot of its own, and keeps its files while it runs.
+
+    Arguments of the reads:
+
+    - ``columns``: names, in the wanted order; all by default.
+    - ``where``: a condition in SQL (``arrow.conditions``) or an expression of pyarrow.
+    - ``as_of``: a write id, or a time (a datetime, or a text such as ``2026-01-31 12:00:00``; without a zone it is local).
+    - ``limit``: the most rows to return.
+    - ``row_ids``: add the column ``ROW__ID`` in front.
+
+    They raise NoSuchTableError, NoSuchColumnError, ParseError (``where``), NotEnoughHistoryError (``as_of``),
+    UnsupportedFeatureError with the name of a column that only Spark reads, and BadFileError.
+    """
+
+    context: StoreContext
+    name: TableName
+
+    def __repr__(self) -> str:
+        """Return the name of the table."""
+        return f"<hiveacid table {self.name}>"
+
+    @property
+    def definition(self) -> TableDefinition:
+        """Return the table's present definition. Raises NoSuchTableError."""
+        self._require_open()
+        return self.context.require(self.name)
+
+    @property
+    def schema(self) -> Any:
+        """Return the Arrow schema: data columns, then partition columns."""
+        return _schema_of(self.definition)
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+        as_of: AsOf = None,
+        limit: int | None = None,
+        *,
+        row_ids: bool = False,
+    ) -> Any:
+        """Return the rows as a ``pyarrow.Table``."""
+        with self._reading(columns, where, as_of, row_ids=row_ids) as (snapshot, selection):
+            batches = _limited(self._batches(snapshot, selection), _limit(limit))
+            return pa.Table.from_batches(batches, schema=selection.schema(snapshot))
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+        as_of: AsOf = None,
+        limit: int | None = None,
+        *,
+        row_ids: bool = False,
+        batch_size: int = BATCH_ROWS,
+    ) -> Any:
+        """Return the rows as a ``pyarrow.RecordBatchReader``, which holds one stripe of a file in memory at a time.
+
+        The files stay until the reader is exhausted or garbage-collected, or the warehouse is closed.
+        """
+        if batch_size < 1:
+            raise ConfigError(f"batch_size={batch_size!r}: at least one row")
+        most = _limit(limit)
+
+        def rows() -> Iterator[Any]:
+            with self._reading(columns, where, as_of, row_ids=row_ids) as (snapshot, selection):
+                yield selection.schema(snapshot)
+                for batch in _limited(self._batches(snapshot, selection), most):
+                    for start in range(0, batch.num_rows, batch_size):
+                        yield batch.slice(start, batch_size)
+
+        running = rows()
+        schema = next(running)  # the snapshot is that of now, not of the first batch
+        return pa.RecordBatchReader.from_batches(schema, running)
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+        as_of: AsOf = None,
+        limit: int | None = None,
+        *,
+        row_ids: bool = False,
+    ) -> Any:
+        """Return the rows as a pandas DataFrame."""
+        require_package("pandas", "pandas")
+        return self.to_arrow(columns, where, as_of, limit, row_ids=row_ids).to_pandas()
+
+    def to_polars(self, as_of: AsOf = None, *, row_ids: bool = False) -> Any:
+        """Return a Polars LazyFrame; each ``collect`` reads the snapshot of its moment.
+
+        Only the columns that the query uses are read. Filters drop partitions and stripes.
+        """
+        require_package("polars", "polars")
+        from hiveacid.arrow.polars_source import lazy_frame  # noqa: PLC0415 - polars is optional
+
+        return lazy_frame(*self._source(as_of, row_ids=row_ids))
+
+    def to_duckdb(self, connection: Any, as_of: AsOf = None, *, row_ids: bool = False) -> Any:
+        """Return a DuckDB relation of a connection; each query reads the snapshot of its moment.
+
+        Only the columns that the query uses are read. Filters drop partitions and stripes.
+        """
+        require_package("duckdb", "duckdb")
+        return connection.from_arrow(self.to_dataset(as_of, row_ids=row_ids))
+
+    def to_dataset(self, as_of: AsOf = None, *, row_ids: bool = False) -> Any:
+        """Return a ``pyarrow.dataset.Dataset`` whose scans push columns and filters down, for `duckdb.register`."""
+        return TableDataset(str(self.name), *self._source(as_of, row_ids=row_ids))
+
+    def count(self, where: Any = None, as_of: AsOf = None) -> int:
+        """Return the number of rows. Without ``where``, only footers and delete events are read, where they tell it."""
+        with self._reading([], where, as_of, row_ids=False) as (snapshot, selection):
+            return sum(batch.num_rows for batch in self._batches(snapshot, selection))
+
+    def append(self, rows: Any) -> int:
+        """Append an Arrow table, batch or reader in one transaction; return the number of rows.
+
+        Columns are matched by name. Partition columns are among them. Raises what `streaming.Connection.write` raises,
+        and WriteConflictError if other writers overwrote the same partitions five times. Then no row is visible.
+        """
+        self._require_open()
+        batches = _batches_of(rows)
+        context = self.context
+        settings = dict(context.settings.changed)
+
+        def write() -> int:
+            store: Any = context.store
+            options: dict[str, Any] = {"warehouse": context.warehouse, "store": store, "settings": settings}
+            count = 0
+            with Connection(self.name, agent="hiveacid append", **options) as connection:
+                with connection.transaction():
+                    for batch in batches:
+                        connection.write(batch)
+                        count += batch.num_rows
+                return count
+
+        return retry_conflicts(f"the append to {self.name}", write)
+
+    # reading
+
+    def select(
+        self,
+        columns: Sequence[str] | None,
+        where: Any,
+        *,
+        row_ids: bool,
+        table: TableDefinition | None = None,
+    ) -> Selection:
+        """Check and resolve columns and filter. Raises NoSuchColumnError, ParseError, ConfigError."""
+        table = self.definition if table is None else table
+        names = _columns(table, columns)
+        condition = _condition(table, where)
+        if condition is None:
+            return Selection(names, row_ids=row_ids)
+        return Selection(names, condition.predicate, condition.columns, row_ids)
+
+    @contextmanager
+    def _reading(
+        self, columns: Sequence[str] | None, where: Any, as_of: AsOf | PointInTime, *, row_ids: bool
+    ) -> Iterator[tuple[Snapshot, Selection]]:
+        """Yield a snapshot, whose files stay during the block, and what to read of it."""
+        table = self.definition
+        require_supported(table)
+        self._require_row_ids(table, row_ids=row_ids)
+        selection = self.select(columns, where, row_ids=row_ids, table=table)
+        context, complete = self.context, False
+        leases = context.read_leases
+        try:
+            with leases.acquire(context.settings) as txn:
+                point = as_of if isinstance(as_of, Instant) else _point(as_of)
+                yield (
+                    take_snapshot(context, table, txn, as_of=point, predicate=selection.predicate),
+                    selection,
+                )
+                complete = True
+        except Exception:
+            complete = True
+            raise
+        finally:  # at garbage collection any lock may be held: the heartbeat's next sweep ends the transaction
+            if complete and not context.closed:
+                leases.sweep()
+
+    def _batches(self, snapshot: Snapshot, selection: Selection) -> Iterator[Any]:
+        for batch in read_batches(self.context, snapshot, selection):
+            self._require_open()
+            yield batch
+
+    def _source(self, as_of: AsOf, *, row_ids: bool) -> tuple[Any, Read]:
+        """Return the schema of all columns, and a function that reads the present snapshot for each query."""
+        definition, point = self.definition, _point(as_of)
+        self._require_row_ids(definition, row_ids=row_ids)
+        schema = output_schema(definition, definition.column_names, row_ids=row_ids)
+
+        def read(names: Sequence[str], predicate: Any) -> Iterator[Any]:
+            ids = row_ids and ROW_ID in names
+            stored = [name for name in names if name != ROW_ID or not row_ids]
+            condition = None if predicate is None else condition_of(predicate, schema)
+            if condition is not None and row_ids and ROW_ID in condition.columns:
+                raise UnsupportedFeatureError("a filter on ROW__ID: filter by its columns after reading")
+            with self._reading(stored, condition, point, row_ids=ids) as (snapshot, selection):
+                for batch in self._batches(snapshot, selection):
+                    yield batch.select([*names]) if names else batch
+
+        return schema, read
+
+    @staticmethod
+    def _require_row_ids(table: TableDefinition, *, row_ids: bool) -> None:
+        if row_ids and table.kind is not TableKind.FULL_ACID:
+            raise ConfigError(f"{table.name}: only full ACID tables have row ids")
+
+    def _require_open(self) -> None:
+        if self.context.closed:
+            raise TransactionStateError("the warehouse is closed: hiveacid.open(...) opens it again")
+
+
+def _schema_of(table: TableDefinition) -> Any:
+    return output_schema(table, table.column_names, row_ids=False)
+
+
+def _columns(table: TableDefinition, columns: Sequence[str] | None) -> tuple[str, ...]:
+    if columns is None:
+        return tuple(table.column_names)
+    given = (columns,) if isinstance(columns, str) else tuple(columns)
+    names = []
+    for name in given:
+        if str(name).lower() not in table.column_names:
+            raise NoSuchColumnError(
+                f"{table.name} has no column {name}; it has {', '.join(table.column_names)}"
+            )
+        names.append(str(name).lower())
+    if len(set(names)) < len(names):
+        raise ConfigError(f"columns={list(given)}: a column is named twice")
+    return tuple(names)
+
+
+def _condition(table: TableDefinition, where: Any) -> Condition | None:
+    if where is None:
+        return None
+    if isinstance(where, str):
+        return parse_condition(where, table)
+    if isinstance(where, Condition):
+        return where
+    if isinstance(where, pc.Expression):
+        return condition_of(where, arrow_schema((*table.columns, *table.partition_columns)))
+    raise ConfigError(f"where={where!r}: a condition in SQL or an expression of pyarrow is needed")
+
+
+def _limit(limit: int | None) -> int | None:
+    if limit is not None and limit < 0:
+        raise ConfigError(f"limit={limit!r}: a number of rows, not below 0, is needed")
+    return limit
+
+
+def _limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
+    """Yield batches up to ``limit`` rows; nothing more is read then."""
+    left = limit
+    if left == 0:
+        return
+    for batch in batches:
+        if left is None:
+            yield batch
+            continue
+        yield batch.slice(0, left)
+        left -= min(left, batch.num_rows)
+        if not left:
+            return
+
+
+def _point(as_of: AsOf | PointInTime) -> PointInTime | None:
+    """Return a point in time as the snapshot takes it. Raises ConfigError."""
+    if as_of is None or isinstance(as_of, Instant):
+        return as_of
+    if isinstance(as_of, int) and not isinstance(as_of, bool):
+        return WriteId(as_of)
+    try:
+        moment = as_of if isinstance(as_of, datetime) else datetime.fromisoformat(str(as_of))
+        return Instant((moment.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1))
+    except (ValueError, OverflowError, OSError) as error:
+        raise ConfigError(
+            f"as_of={as_of!r} is neither a write id nor a time: write '2026-01-31 12:00:00' or a datetime"
+        ) from error
+
+
+def _batches_of(rows: Any) -> Sequence[Any]:
+    """Return the record batches of an Arrow table, batch, reader, or anything with Arrow's C stream interface."""
+    if isinstance(rows, pa.RecordBatch):
+        return [rows]
+    if isinstance(rows, pa.Table):
+        return [*rows.to_batches()]
+    if isinstance(rows, pa.RecordBatchReader) or hasattr(rows, "__arrow_c_stream__"):
+        return [*pa.RecordBatchReader.from_stream(rows)]
+    raise ConfigError(f"append() takes Arrow data, not {type(rows).__name__}: pyarrow.table(...)")
+
+
+def require_package(name: str, extra: str) -> None:
+    """Raise UnsupportedFeatureError, with the command that installs it, for a package that is not there."""
+    try:
+        import_module(name)
+    except ImportError as error:
+        raise UnsupportedFeatureError(f"{name} is not installed: pip install 'hiveacid[{extra}]'") from error

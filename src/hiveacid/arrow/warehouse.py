@@ -1,0 +1,138 @@
+"""`open`: a warehouse without Spark or Java, and its databases and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from hiveacid.catalog.opening import open_store, settings_of_store
+from hiveacid.config import Settings
+from hiveacid.errors import ConfigError, NoSuchDatabaseError, TransactionStateError, UnsupportedFeatureError
+from hiveacid.storage.paths import absolute, is_local
+from hiveacid.storage.routing import AnyFileSystem
+from hiveacid.stores.clock import SystemClock
+from hiveacid.stores.hms.address import is_metastore
+from hiveacid.table.context import STORE_DIRECTORY, StoreContext
+from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
+from hiveacid.transactions.read_leases import ReadLeases
+from hiveacid.transactions.transaction import Transactions, this_client
+
+if TYPE_CHECKING:
+    from hiveacid.arrow.table import ArrowTable
+    from hiveacid.core.model import TableName
+
+
+def open_warehouse(
+    warehouse: str | None = None, store: str | None = None, settings: Mapping[str, str] | None = None
+) -> ArrowWarehouse:
+    """Open an existing warehouse to read and append without Spark or Java.
+
+    ``warehouse``: its directory or URI. ``store``: an SQLAlchemy URL, or ``thrift://host:9083`` for a Hive Metastore;
+    by default the SQLite database inside of the warehouse. ``settings``: by name, as in ``SET``.
+
+    Raises ConfigError for a warehouse that does not exist, UnsupportedFeatureError if NumPy is not installed,
+    StoreUnavailableError, StoreVersionError.
+    """
+    try:
+        import numpy  # noqa: F401, ICN001, PLC0415 - the readers compare keys by it
+    except ImportError as error:
+        raise UnsupportedFeatureError("numpy is not installed: pip install 'hiveacid[arrow]'") from error
+    _require_existing(warehouse, store)
+    chosen = Settings.of(dict(settings or {}))
+    clock = SystemClock()
+    opened, root = open_store(None if warehouse is None else str(warehouse), store, chosen, clock)
+    chosen = Settings.of(settings_of_store(opened, settings or {}))
+    transactions = Transactions(
+        opened, Heartbeats(opened, heartbeat_interval(chosen)), clock, this_client("hiveacid arrow")
+    )
+    return ArrowWarehouse(
+        StoreContext(
+            fs=AnyFileSystem(),
+            store=opened,
+            catalog=opened,
+            transactions=transactions,
+            read_leases=ReadLeases(transactions),
+            clock=clock,
+            warehouse=root,
+            settings=chosen,
+        )
+    )
+
+
+def _require_existing(warehouse: str | None, store: str | None) -> None:
+    if warehouse is None:
+        if store is None or not is_metastore(store):
+            raise ConfigError("open() needs warehouse=: the directory that tables are kept in")
+        return
+    root = absolute(str(warehouse))
+    if not is_local(root) or (store is not None and is_metastore(store)):
+        return
+    from pathlib import Path  # noqa: PLC0415
+
+    missing = not Path(root).is_dir() or (
+        store is None and not Path(root, STORE_DIRECTORY, "store.db").is_file()
+    )
+    if missing:
+        raise ConfigError(
+            f"there is no warehouse at {warehouse}: hiveacid.connect(spark, warehouse=...) or CREATE TABLE by hiveacid sql "
+            "makes one"
+        )
+
+
+@dataclass(frozen=True)
+class ArrowWarehouse:
+    """An open warehouse. Use it in a ``with`` block, or call `close`."""
+
+    context: StoreContext
+
+    def __repr__(self) -> str:
+        """Return the warehouse's directory."""
+        return f"<hiveacid warehouse {self.context.warehouse}{' (closed)' if self.context.closed else ''}>"
+
+    def databases(self) -> list[str]:
+        """Return the names of the databases."""
+        self._require_open()
+        return sorted(self.context.catalog.list_databases())
+
+    def tables(self, database: str = "default") -> list[str]:
+        """Return the names of a database's tables. Raises NoSuchDatabaseError."""
+        self._require_open()
+        if self.context.catalog.get_database(database.lower()) is None:
+            raise NoSuchDatabaseError(
+                f"database {database} does not exist: there are {', '.join(self.databases())}"
+            )
+        return sorted(self.context.catalog.list_tables(database.lower()))
+
+    def table(self, name: str | TableName) -> ArrowTable:
+        """Return a table, ``name`` or ``database.name``. Raises NoSuchTableError, NoSuchDatabaseError."""
+        from hiveacid.arrow.table import ArrowTable  # noqa: PLC0415 - pyarrow at the first use
+
+        self._require_open()
+        full = self.context.resolve(name)
+        self.context.require(full)
+        return ArrowTable(self.context, full)
+
+    def close(self) -> None:
+        """End all reads and the store's connections. A second call does nothing."""
+        context = self.context
+        if context.closed:
+            return
+        context.closed = True
+        try:
+            context.read_leases.close()
+        finally:
+            context.transactions.heartbeats.close()
+            context.store.close()
+
+    def __enter__(self) -> Self:
+        """Return the warehouse."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def _require_open(self) -> None:
+        if self.context.closed:
+            raise TransactionStateError("the warehouse is closed: hiveacid.open(...) opens it again")

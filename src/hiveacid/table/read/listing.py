@@ -1,0 +1,120 @@
+"""Locations of a table as a transaction sees them, now or in the past; nothing here needs an engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hiveacid.config.table_properties import ADOPTED_TXN
+from hiveacid.core.format.names import DeltaName, parse_directory
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
+from hiveacid.errors import FormatError, NotEnoughHistoryError
+from hiveacid.storage.locations import Location, list_locations
+from hiveacid.table.read.time_travel import PointInTime, require_history, write_ids_at
+
+if TYPE_CHECKING:
+    from hiveacid.table.context import StoreContext
+    from hiveacid.transactions.transaction import Transaction
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 5  # foreign paths in one warning
+
+
+def write_ids_of(
+    context: StoreContext, table: TableDefinition, txn: Transaction, as_of: PointInTime | None
+) -> ValidWriteIdList:
+    """Return the write ids that a transaction sees, at a point in the past if one is given.
+
+    Raises what `time_travel.write_ids_at` raises.
+    """
+    if as_of is None:
+        return txn.valid_write_ids(table.name)
+    return write_ids_at(context, table, txn, as_of)
+
+
+def list_as_of(
+    context: StoreContext,
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    write_ids: ValidWriteIdList,
+    txn: Transaction,
+    as_of: PointInTime | None,
+) -> tuple[Location, ...]:
+    """List the partitions (or the table) at the write ids of `write_ids_of`. Raises NotEnoughHistoryError."""
+    # Before the table was adopted, the cleaner of another engine may have removed files without a record
+    kept = as_of is not None and context.store.maintained_by_hiveacid() and ADOPTED_TXN.of(table) is None
+    locations = list_visible(context, table, partitions, write_ids, txn, history_kept=kept)
+    if as_of is not None:  # a cleaner records a removal before it begins, so check again after the listing
+        require_history(context, context.require(table.name), txn, as_of, write_ids)
+        if (
+            isinstance(as_of, int)
+            and table.kind is TableKind.INSERT_ONLY
+            and not context.store.maintained_by_hiveacid()
+        ):
+            _require_sources(table, locations, as_of)
+    return locations
+
+
+def _require_sources(table: TableDefinition, locations: Sequence[Location], as_of: WriteId) -> None:
+    """Raise NotEnoughHistoryError if another engine's cleaner may have removed the sources of a merged delta.
+
+    Such a cleaner keeps no record of what it removed.
+    """
+    for location in locations:
+        for path in location.state.pending:
+            name = parse_directory(path)
+            if isinstance(name, DeltaName) and name.min_write_id <= as_of < name.max_write_id:
+                raise NotEnoughHistoryError(
+                    f"{table.name} as of write id {as_of}: {location.root}/{path} joins it with later ones"
+                )
+
+
+def list_visible(
+    context: StoreContext,
+    table: TableDefinition,
+    partitions: Sequence[Partition] | None,
+    write_ids: ValidWriteIdList,
+    txn: Transaction,
+    *,
+    history_kept: bool = False,
+) -> tuple[Location, ...]:
+    """List the partitions (or the table) as the transaction sees them; ``history_kept`` as in `core.snapshot.selection.select`.
+
+    Raises TransactionAbortedError if the transaction timed out meanwhile, because the cleaner may then have removed
+    files.
+    """
+    try:
+        found = list_locations(
+            context.fs, table, partitions, write_ids, txn.snapshot(), history_kept=history_kept
+        )
+    except FormatError:
+        txn.require_protection()
+        raise
+    txn.require_protection()
+    return found
+
+
+def warn_of_foreign_files(table: TableDefinition, locations: Sequence[Location], txn: Transaction) -> None:
+    """Log foreign files among a table's files, once per transaction and table."""
+    if table.name in txn.warned:
+        return
+    found = [path for location in locations for path in _foreign(table, location)]
+    if found:
+        txn.warned.add(table.name)
+        shown = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+        logger.warning("%s: not of the table, passed over (%d): %s", table.name, len(found), shown)
+
+
+def _foreign(table: TableDefinition, location: Location) -> Iterator[str]:
+    state = location.state
+    yield from (f"{location.root}/{path}" for path in state.foreign if not path.startswith(("_", ".")))
+    if table.kind is not TableKind.FULL_ACID:
+        return
+    for directory in state.read_directories:
+        read = {*directory.acid_files} if not directory.raw else set()
+        if directory.raw is not False:
+            read |= {*directory.raw_files}
+        yield from (f"{location.root}/{file.path}" for file in directory.files if file not in read)

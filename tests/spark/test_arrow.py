@@ -1,0 +1,210 @@
+"""Tables without Spark: what ``hiveacid.open`` reads is what Spark reads, filters and snapshots included."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import hiveacid
+from hiveacid.errors import (
+    ConfigError,
+    NoSuchColumnError,
+    NoSuchDatabaseError,
+    NoSuchTableError,
+    TransactionStateError,
+)
+from support.exhaustive import sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from hiveacid.arrow.table import ArrowTable
+    from hiveacid.arrow.warehouse import ArrowWarehouse
+    from hiveacid.sql.session import AcidSession
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+TYPES = (
+    "i INT, l BIGINT, s STRING, c CHAR(3), v VARCHAR(4), d DATE, t TIMESTAMP, n DECIMAL(10,2), w DECIMAL(38,0), "
+    "x DOUBLE, f FLOAT, b BOOLEAN, y BINARY"
+)
+ROWS = """
+ (1, 9223372036854775807, 'tea', 'a', 'ab', DATE '2020-02-29', TIMESTAMP '2020-02-29 12:00:00.123456', 1.50,
+  99999999999999999999999999999999999999, 1.5, CAST(0.1 AS FLOAT), true, X'00FF'),
+ (2, -1, 'T%a_', 'abc', 'abcd', DATE '0001-01-01', TIMESTAMP '1969-12-31 23:59:59.999999', -0.01, -1,
+  CAST('NaN' AS DOUBLE), CAST('NaN' AS FLOAT), false, X''),
+ (3, 0, '', '  ', '', DATE '9999-12-31', TIMESTAMP '9999-12-31 23:59:59.999999', 99999999.99, 0,
+  CAST('Infinity' AS DOUBLE), CAST('-Infinity' AS FLOAT), NULL, X'41'),
+ (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+ (5, 5, 'ü\\nx', 'ü', 'üxyz', DATE '1582-10-04', TIMESTAMP '1500-03-01 00:00:00.5', 0.00, 5, -0.0, CAST(16777216 AS FLOAT), true,
+  X'FF')
+"""
+CONDITIONS = [
+    "i = 1", "i <> 1", "NOT i = 1", "i > 1.5", "i >= -1", "i IN (1, 2)", "i NOT IN (1, 2)", "i NOT IN (1, NULL)",
+    "NOT (i IN (1, NULL))", "i IN (1, 99999999999)", "i BETWEEN 2 AND 3", "i NOT BETWEEN 2 AND 3", "i <=> NULL", "NOT (i <=> 1)",
+    "i <=> 1", "i IS NULL", "i IS NOT NULL", "NOT (i IS NULL)", "i = NULL", "i = 1 OR s = ''", "NOT (i = 1 OR s = '')",
+    "i = 1 AND NOT b", "b", "NOT b", "b = false", "b <=> NULL", "l = 9223372036854775807", "l > 9223372036854775807",
+    "l < 99999999999999999999", "s = 'tea'", "s > 'T'", "s LIKE 't%'", "s NOT LIKE 't%'", "s LIKE 'T\\%a\\_'",
+    "s LIKE '%x'", "s LIKE 'T!%a!_' ESCAPE '!'", "s LIKE ''", "s LIKE '_\\nx'", "c = 'a'", "c = 'a  '", "c = 'a    '",
+    "c < 'b'", "c IN ('a', 'abc')", "c = ''", "c LIKE 'a'", "c LIKE 'a  '", "v = 'ab'", "v >= 'abcd'",
+    "d = DATE '2020-02-29'", "d < '1582-10-15'", "d >= DATE '9999-12-31'", "d > TIMESTAMP '2020-02-28 23:00:00'",
+    "t = TIMESTAMP '2020-02-29 12:00:00.123456'", "t < '1970-01-01'", "t > DATE '2020-01-01'", "n = 1.5", "n = 1.500",
+    "n > 0", "n <> 1e0", "n < 1.505", "n IN (1.5, 0)", "w > 99999999999999999999999999999999999998", "w = -1", "x = 1.5",
+    "x > 2", "x < 2", "NOT x > 2", "x <> 1.5", "x = 0", "x = x", "x > i", "f = 0.1", "f > 1", "f <= 16777217", "f <> x",
+    "x IN (1.5, 0)", "x NOT IN (1.5, 2)", "y = X'00ff'", "y > X'40'", "i = l", "i < l OR i IS NULL", "s = v", "1 = 1", "1 = 2",
+    "TRUE", "NULL", "(i = 1)", "((i = 1) AND (s = 'tea'))", "t.i = 1", "`i` = +1", "i = '1'", "NOT NOT i = 1", "s = 'te' 'a'",
+]  # fmt: skip
+
+
+@pytest.fixture
+def wh(acid: AcidSession) -> Iterator[ArrowWarehouse]:
+    with hiveacid.open(acid.context.warehouse) as warehouse:
+        yield warehouse
+
+
+@pytest.fixture
+def t(acid: AcidSession, wh: ArrowWarehouse) -> ArrowTable:
+    """Return a table of two partitions with deleted, updated and added rows."""
+    acid.sql(f"CREATE TABLE t (id INT, item STRING) PARTITIONED BY (p STRING) {ACID}")
+    acid.sql("INSERT INTO t VALUES (1,'tea','x'), (2,'jam','x'), (3,'oil','y')")
+    acid.sql("INSERT INTO t VALUES (4,'rum',NULL), (5,'nut','y')")
+    acid.sql("UPDATE t SET item = 'TEA' WHERE id = 1")
+    acid.sql("DELETE FROM t WHERE id = 3")
+    return wh.table("t")
+
+
+def ids(table: Any) -> list[int]:
+    return sorted(table.column("id").to_pylist())
+
+
+@pytest.mark.usefixtures("t")
+def test_neither_spark_nor_java_is_imported(acid: AcidSession) -> None:
+    code = (
+        f"import hiveacid, sys\nwith hiveacid.open({acid.context.warehouse!r}) as wh:\n"
+        "    t = wh.table('t')\n    assert t.to_arrow(where='id > 1').num_rows == 3 and t.count() == 4\n"
+        "    list(t.to_batches()); t.to_polars().collect()\n"
+        "assert not {'pyspark', 'py4j'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd="/")
+
+
+def test_rows_columns_and_limits(t: ArrowTable) -> None:
+    assert t.schema.names == ["id", "item", "p"]
+    assert ids(t.to_arrow()) == [1, 2, 4, 5]
+    assert t.to_arrow(columns=["p", "ID"], where="p IS NULL").to_pylist() == [{"p": None, "id": 4}]
+    assert t.to_arrow(limit=2).num_rows == 2
+    assert t.to_arrow(limit=0).num_rows == 0
+    assert t.to_arrow(limit=1 << 62).num_rows == 4
+    assert t.to_pandas(columns=["id"], where="item = 'TEA'")["id"].tolist() == [1]
+    assert t.count() == 4
+    assert t.count(where="p = 'x'") == 2
+    assert sum(batch.num_rows for batch in t.to_batches(batch_size=1)) == 4
+    assert ids(t.to_arrow(where=pc.field("id") > 2)) == [4, 5]
+
+
+def test_row_ids_are_those_of_spark(acid: AcidSession, t: ArrowTable) -> None:
+    read = t.to_arrow(columns=["id"], row_ids=True)
+    spark = acid.table("t").scan(columns=["id"], row_ids=True).to_df().collect()
+    expected = {(row.id, tuple(row.ROW__ID)) for row in spark}
+    assert {(row["id"], tuple(row["ROW__ID"].values())) for row in read.to_pylist()} == expected
+
+
+def test_the_past(t: ArrowTable) -> None:
+    assert ids(t.to_arrow(as_of=1)) == [1, 2, 3]
+    assert ids(t.to_arrow(as_of="2999-01-01")) == [1, 2, 4, 5]
+    with pytest.raises(hiveacid.HiveAcidError):
+        t.to_arrow(as_of=99)
+    with pytest.raises(ConfigError):
+        t.to_arrow(as_of="soon")
+
+
+def test_conditions_are_true_where_they_are_for_spark(acid: AcidSession, wh: ArrowWarehouse) -> None:
+    acid.sql(f"CREATE TABLE t ({TYPES}) {ACID}")
+    acid.sql(f"INSERT INTO t VALUES {ROWS}")
+    table = wh.table("t")
+    for condition in sample(CONDITIONS, 40):
+        rows = acid.table("t").scan(where=condition, columns=["s", "i"]).to_df().collect()
+        read = table.to_arrow(columns=["s", "i"], where=condition).to_pylist()
+        assert sorted(map(repr, map(tuple, rows))) == sorted(repr(tuple(row.values())) for row in read), (
+            condition
+        )
+
+
+def test_polars_reads_only_what_it_needs(t: ArrowTable) -> None:
+    lazy = t.to_polars()
+    assert lazy.collect().sort("id")["id"].to_list() == [1, 2, 4, 5]
+    assert lazy.filter(pl.col("p") == "x").select("item").collect().sort("item")["item"].to_list() == [
+        "TEA",
+        "jam",
+    ]
+    assert lazy.filter((pl.col("id") > 1) & pl.col("item").str.contains("a")).select("id").collect()[
+        "id"
+    ].to_list() == [2]
+    assert lazy.head(1).collect().height == 1
+    assert lazy.select(pl.len()).collect().item() == 4
+
+
+def test_duckdb_reads_only_what_it_needs(t: ArrowTable) -> None:
+    connection = duckdb.connect()
+    relation = t.to_duckdb(connection)
+    assert relation.filter("p = 'x' AND id > 1").project("item").fetchall() == [("jam",)]
+    connection.register("t", t.to_dataset(row_ids=True))
+    assert connection.sql("SELECT count(*) FROM t").fetchall() == [(4,)]
+    assert connection.sql("SELECT ROW__ID.writeid FROM t WHERE id IN (1, 4) ORDER BY id").fetchall() == [
+        (3,),
+        (2,),
+    ]
+
+
+def test_appended_rows_are_read_by_spark(acid: AcidSession, t: ArrowTable) -> None:
+    assert t.append(pa.table({"id": [7, 8], "item": ["a", None], "p": ["x", "new"]})) == 2
+    assert ids(t.to_arrow()) == [1, 2, 4, 5, 7, 8]
+    assert acid.sql("SELECT count(*) FROM t WHERE p = 'new'").collect()[0][0] == 1
+    with pytest.raises(ConfigError):
+        t.append([1, 2])
+
+
+def test_what_is_missing_is_said(tmp_path: Path, wh: ArrowWarehouse, t: ArrowTable) -> None:
+    with pytest.raises(ConfigError, match="there is no warehouse"):
+        hiveacid.open(str(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(ConfigError, match="there is no warehouse"):
+        hiveacid.open(str(tmp_path))
+    with pytest.raises(NoSuchTableError):
+        wh.table("none")
+    with pytest.raises(NoSuchDatabaseError):
+        wh.table("none.t")
+    with pytest.raises(NoSuchDatabaseError):
+        wh.tables("none")
+    with pytest.raises(NoSuchColumnError):
+        t.to_arrow(columns=["none"])
+    assert (wh.databases(), wh.tables()) == (["default"], ["t"])
+    assert repr(t) == "<hiveacid table default.t>"
+
+
+@pytest.mark.usefixtures("t")
+def test_a_closed_warehouse_is_refused(acid: AcidSession) -> None:
+    warehouse = hiveacid.open(acid.context.warehouse)
+    table = warehouse.table("t")
+    reader = table.to_batches()
+    warehouse.close()
+    warehouse.close()
+    for use in (table.to_arrow, table.count, reader.read_all, lambda: warehouse.table("t"), warehouse.tables):
+        with pytest.raises(TransactionStateError, match="closed"):
+            use()
+
+
+def test_files_stay_until_a_reader_is_done(acid: AcidSession, t: ArrowTable) -> None:
+    reader = t.to_batches()
+    acid.sql("ALTER TABLE t PARTITION (p='x') COMPACT 'major' AND WAIT")
+    acid.clean()
+    assert sorted(reader.read_all().column("id").to_pylist()) == [1, 2, 4, 5]
+    acid.clean()
+    assert ids(t.to_arrow()) == [1, 2, 4, 5]

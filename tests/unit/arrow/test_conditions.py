@@ -1,0 +1,36 @@
+"""Conditions without Spark: what is refused, and where (`tests/spark/test_arrow.py` compares the rest with Spark)."""
+
+from __future__ import annotations
+
+import pytest
+
+from hiveacid.arrow.conditions import parse_condition
+from hiveacid.core.model import Column, TableDefinition, TableName
+from hiveacid.core.schema.storage_formats import ORC
+from hiveacid.errors import NoSuchColumnError, ParseError
+
+TYPES = {"i": "int", "s": "string", "d": "date", "t": "timestamp", "b": "boolean", "z": "struct<a:int>"}
+TABLE = TableDefinition(
+    TableName("default", "t"), tuple(Column(name, kind) for name, kind in TYPES.items()), ORC, "/t"
+)
+REFUSED = [
+    "i +", "i", "i + 1 = 2", "upper(s) = 'A'", "i = ", "s = 1", "i = 'x'", "i LIKE '1'", "s LIKE s", "s LIKE 'a\\\\b'", "i = 1 2",
+    "(i = 1", "i IN ()", "i IN (SELECT 1)", "CASE WHEN i = 1 THEN true END", "d = 'tomorrow'", "i = 1; DROP TABLE t", "EXISTS",
+    "i = 1 AND", "t = '2020-01-01 00:00:00 UTC'", "b = 1", "i IS TRUE", "i = 5L", "s RLIKE 'a'", "'", "i = X'0g'", "a.b.c = 1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", REFUSED)
+def test_other_conditions_are_refused_with_their_position(condition: str) -> None:
+    with pytest.raises((ParseError, NoSuchColumnError), match="line"):
+        parse_condition(condition, TABLE)
+
+
+def test_thousands_of_comparisons_are_no_problem() -> None:
+    text = " OR ".join(f"i = {number} AND s <> '{number}'" for number in range(5_000))
+    assert parse_condition(text, TABLE).columns == ("i", "s")
+
+
+def test_deep_parentheses_are_refused() -> None:
+    with pytest.raises(ParseError):
+        parse_condition("(" * 400 + "i = 1" + ")" * 400, TABLE)
