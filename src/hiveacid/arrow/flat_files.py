@@ -147,7 +147,7 @@ def _read_avro(fs: FileSystem, file: RowFile, columns: Sequence[Column]) -> Iter
     rows: list[dict[str, Any]] = []
     try:
         for record in fastavro.reader(data):
-            rows.append({str(name).lower(): value for name, value in record.items()})  # type: ignore[union-attr]
+            rows.append({str(name).lower(): value for name, value in record.items()})
             if len(rows) == _ROWS:
                 yield _avro_batch(file, columns, rows)
                 rows = []
