@@ -150,12 +150,12 @@ def test_errors_are_of_whom_the_statement_is(native: NativeSession) -> None:
     ):
         with pytest.raises(UnsupportedFeatureError, match=r"default\.t"):
             native.sql(statement)
-    for name in ("t", "default.t", "spark_catalog.default.t"):
+    for name in ("t", "default.t", "spark_catalog.default.t"):  # as JVM code would write
         for write in ("insertInto", "saveAsTable"):
             with pytest.raises(UnsupportedOperationException, match="transactional table"):
-                getattr(native.range(1).write.mode("append"), write)(name)
+                getattr(native.range(1)._jdf.write().mode("append"), write)(name)
         with pytest.raises(UnsupportedOperationException, match="transactional table"):
-            native.range(1).writeTo(name).create()
+            native.range(1)._jdf.writeTo(name)
     with pytest.raises(ParseError, match=r"script .* one by one"):
         native.sql("BEGIN SELECT * FROM t; DELETE FROM t; END")
     native.sql("INSERT INTO spark_catalog.default.t VALUES (1)")

@@ -70,7 +70,7 @@ from hiveacid.table.partitions import (
     partitions_on_disk,
     static_values,
 )
-from hiveacid.table.write.insert import InsertOptions, write_rows
+from hiveacid.table.write.insert import InsertOptions, empty_partitions, write_rows
 
 if TYPE_CHECKING:
     from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
@@ -341,18 +341,14 @@ def truncate(
     changed = () if table.kind is TableKind.PLAIN else (name,)
     with context.transactions.scope(context.settings, joined, Start((lock,), changed)) as txn:
         table = context.require(name)
-        nothing = empty_rows(context.facts, table)
         options = InsertOptions(overwrite=True, small=True, named="TRUNCATE")
         if not table.partition_columns:
-            write_rows(context, table, nothing, {}, options, txn)
+            write_rows(context, table, empty_rows(context.facts, table), {}, options, txn)
             return
         chosen = matching_partitions(table, partitions_of(context, table, txn) or (), static)
         if table.kind is TableKind.PLAIN:
             require_listable(context, [partition.location for partition in chosen])
-        names = [c.name for c in table.partition_columns]
-        for partition in chosen:
-            values = dict(zip(names, partition.values, strict=True))
-            write_rows(context, table, nothing, values, options, txn)
+        empty_partitions(context, table, chosen, options, txn)
 
 
 def adopt(

@@ -83,7 +83,7 @@ class Transaction:
     _partitions: list[NewPartition] = field(default_factory=list)
     _files: list[NewFiles] = field(default_factory=list)
     _tables: list[TableDefinition] = field(default_factory=list)
-    _overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
+    overwritten: dict[TableName, set[tuple[str | None, ...]]] = field(default_factory=dict)
     _altered: CatalogChanges = field(default_factory=CatalogChanges)
     _batch: StreamBatch | None = None
     _summaries: dict[TableName, OperationSummary] = field(default_factory=dict)
@@ -251,13 +251,13 @@ class Transaction:
 
     def add_overwritten(self, table: TableName, partitions: Iterable[tuple[str | None, ...]]) -> None:
         """Remember partitions with a base of this write id: readers would ignore later deltas of the same write id."""
-        self._overwritten.setdefault(table, set()).update(partitions)
+        self.overwritten.setdefault(table, set()).update(partitions)
 
     def require_not_overwritten(
         self, table: TableName, partitions: Iterable[tuple[str | None, ...]] | None = None
     ) -> None:
         """Refuse a second write to partitions (None: any) that this transaction has overwritten."""
-        taken = self._overwritten.get(table, set())
+        taken = self.overwritten.get(table, set())
         if taken if partitions is None else taken.intersection(partitions):
             raise UnsupportedFeatureError(
                 f"{table} was overwritten (or truncated) earlier in this transaction: Hive's layout has no place "

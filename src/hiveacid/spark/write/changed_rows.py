@@ -81,7 +81,7 @@ class MergePlan:
     on: Expression
     clauses: Sequence[WhenClause]
     target_alias: str
-    source_alias: str
+    source_alias: str | None
 
     def changed_rows(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return the changed rows for `stage_changed_rows`.
@@ -108,13 +108,16 @@ class MergePlan:
     def joined(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return target and source joined, each with a column that is NULL if that side has no row."""
         marked = target.withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)  # noqa: FBT003
-        marked_source = source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)  # noqa: FBT003
+        marked_source = self._aliased(source.withColumn(_IN_SOURCE, F.lit(True)))  # noqa: FBT003
         return marked.join(marked_source, as_column(self.on), self._join_kind())
 
     def matching(self, target: DataFrame, source: DataFrame) -> DataFrame:
         """Return the target rows that match some source row; the source is broadcast."""
-        sent = F.broadcast(source.alias(self.source_alias))
+        sent = F.broadcast(self._aliased(source))
         return target.alias(self.target_alias).join(sent, as_column(self.on), "left_semi")
+
+    def _aliased(self, source: DataFrame) -> DataFrame:
+        return source if self.source_alias is None else source.alias(self.source_alias)
 
     def _has(self, when: MatchKind) -> bool:
         return any(clause.when is when for clause in self.clauses)

@@ -161,7 +161,7 @@ def _owner(context: Context, source: Slice, statement: values.Statement) -> Owne
         statement, definitions.CreateTemporaryView | definitions.CreateView | definitions.AlterView
     ):
         return _owner_of_view(context, statement)
-    if _makes_own_table(context, statement) or any(
+    if makes_own_table(context, statement) or any(
         find_hiveacid_relation(context, ref) is not None for ref in _targets(statement)
     ):
         return Owner.OURS
@@ -190,7 +190,7 @@ def _owner_by_reads(context: Context, source: Slice) -> Owner:
     return Owner.SPARK_READING_OURS if _reads_hiveacid_table(context, source) else Owner.SPARK
 
 
-def _makes_own_table(context: Context, statement: values.Statement) -> bool:
+def makes_own_table(context: Context, statement: values.Statement) -> bool:
     """Tell whether a statement creates a table that only hiveacid can create.
 
     These are transactional tables. With ``hive.create.as.acid``, all tables without a Spark provider are transactional.

@@ -117,12 +117,15 @@ def _create_as(execution: ExecutionContext, statement: CreateTable) -> DataFrame
     query = statement.query
     assert query is not None  # noqa: S101 - the caller asked
     with execution.binder() as binder:
-        frame = bound_frame(binder, query)
-        columns = hive_columns_of(frame)
-        frame = frame.toDF(*[column.name for column in columns])
-        described = definition(execution, _with_query_columns(statement, columns))
-        report = _write_new(execution, described, frame)
+        report = create_from(execution, statement, bound_frame(binder, query))
     return write_result(context.facts, report)
+
+
+def create_from(execution: ExecutionContext, statement: CreateTable, frame: DataFrame) -> WriteReport:
+    """Create a table with the columns and rows of a frame; both appear together with the commit."""
+    columns = hive_columns_of(frame)
+    renamed = frame.toDF(*[column.name for column in columns])
+    return _write_new(execution, definition(execution, _with_query_columns(statement, columns)), renamed)
 
 
 def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:

@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hiveacid.core.model import TableName
     from hiveacid.sql.binding.parameters import Arguments
-    from hiveacid.sql.statements.values import Slice
+    from hiveacid.sql.statements.values import Slice, TableRef
     from hiveacid.table.acid_table import AcidTable
     from hiveacid.transactions.transaction import Transaction
 
@@ -99,6 +99,7 @@ class Gateway:
     _connections: list[weakref.ref[NativeConnection]] = field(default_factory=list)
     _left: deque[Transaction] = field(default_factory=deque)
     _views: list[tuple[float, ExitStack]] = field(default_factory=list)
+    _on_close: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Register `sweep` with the heartbeat."""
@@ -130,9 +131,15 @@ class Gateway:
             for views in old:
                 ending.callback(views.close)
 
+    def on_close(self, restore: Callable[[], None]) -> None:
+        """Call a function once when the sessions are closed."""
+        self._on_close.append(restore)
+
     def close(self) -> None:
         """Pass every statement to Spark from now on; close all connections, the shared one last."""
         self.open = False
+        while self._on_close:
+            self._on_close.pop()()
         with ExitStack() as ending:
             ending.callback(self.root.close)
             for held in self._connections:
@@ -189,9 +196,7 @@ def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
             | definitions.CreateTableLike(table=table)
             | definitions.CreateView(view=table)
         ) if ownership.owner is Owner.OURS:
-            database = table.resolve(context.database).database
-            if context.catalog.get_database(database) is None and has_database(context.facts, database):
-                execute(session.execution(), definitions.CreateDatabase(database, if_not_exists=True))
+            ensure_database(session, table)
         case definitions.CreateDatabase(name=name) if context.catalog.get_database(name) is None:
             parser_of(context.facts).parsePlan(
                 source.text
@@ -216,6 +221,14 @@ def settle_ownership(session: NativeConnection, source: Slice) -> Ownership:
         ) if context.catalog.get_database(name) is not None:
             create_database(context.facts, name)
     return ownership
+
+
+def ensure_database(session: NativeConnection, table: TableRef) -> None:
+    """Create the database of a new table in the hiveacid catalog if only Spark's catalog has it."""
+    context = session.context
+    database = table.resolve(context.database).database
+    if context.catalog.get_database(database) is None and has_database(context.facts, database):
+        execute(session.execution(), definitions.CreateDatabase(database, if_not_exists=True))
 
 
 def add_hiveacid_tables(

@@ -18,6 +18,7 @@ from hiveacid.spark.session.classic_session import (
     set_catalog_parser,
     to_java_exception,
 )
+from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
 from hiveacid.sql.binding.ownership import Owner, Ownership, refuse_transactional
 from hiveacid.sql.binding.parameters import has_parameters
@@ -96,6 +97,8 @@ class NativeParser:
             return
         self._connection().follow()
         context = self._connection().context
+        if ref.database is None and is_temporary_view(context.facts, ref.name):
+            return
         name = ref.resolve(context.database)
         table = context.catalog.get_table(name)
         if table is not None and is_spark_table(context, table):

@@ -25,6 +25,7 @@ from hiveacid.sql.binding.ownership import Owner, refuse_transactional
 from hiveacid.sql.binding.time_travel import TableSource, find_metadata_table, metadata_frame
 from hiveacid.sql.binding.virtual_columns import VirtualColumns
 from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.native.dataframes import replace_writers
 from hiveacid.sql.native.gateway import (
     Gateway,
     NativeConnection,
@@ -33,6 +34,7 @@ from hiveacid.sql.native.gateway import (
     settle_ownership,
 )
 from hiveacid.sql.native.parser import NativeParser
+from hiveacid.sql.native.targets import Target, find_target
 from hiveacid.sql.session import open_session
 from hiveacid.sql.statements import queries
 from hiveacid.sql.statements.values import Slice, table_ref
@@ -149,8 +151,13 @@ class NativeSession(SparkSession):
         except PySparkException:  # the caller's own call to Spark will report the error
             return None
 
-    def naming_database(self, name: str) -> AbstractContextManager[None]:
-        """Make Spark read a name as a database's, even if a hiveacid table has the same name."""
+    def find_target(self, name: str) -> Target | None:
+        """Return the target of a writer, None if the name can only be Spark's; see `targets.find_target`."""
+        parts = self._parts(name)
+        return None if parts is None else find_target(self.acid, parts)
+
+    def naming_others(self, name: str) -> AbstractContextManager[None]:
+        """Make Spark read a name as that of a database or a view, even if a hiveacid table has the same name."""
         return self._sql_gateway.passing(self._jsparkSession, name)
 
     def require_readable(self, name: str) -> None:
@@ -175,7 +182,10 @@ class NativeSession(SparkSession):
 
     def newSession(self) -> NativeSession:  # noqa: N802 - Spark's name
         """Return a session with its own views, settings and current database, on the same tables."""
-        plain = SparkSession(self.sparkContext, self._jsparkSession.newSession())
+        return self.around(SparkSession(self.sparkContext, self._jsparkSession.newSession()))
+
+    def around(self, plain: SparkSession) -> NativeSession:
+        """Return a native session around another session of this application, on the same tables."""
         return NativeSession(plain, self._sql_gateway, self.connect_arguments)
 
     def close(self) -> None:
@@ -215,15 +225,15 @@ class _Catalog(Catalog):
         return self._native.find_hiveacid_table(full) is not None or super().tableExists(tableName, dbName)
 
     def setCurrentDatabase(self, dbName: str) -> None:  # noqa: N802, N803 - Spark's names
-        with self._native.naming_database(dbName):
+        with self._native.naming_others(dbName):
             super().setCurrentDatabase(dbName)
 
     def getDatabase(self, dbName: str) -> Database:  # noqa: N802, N803 - Spark's names
-        with self._native.naming_database(dbName):
+        with self._native.naming_others(dbName):
             return super().getDatabase(dbName)
 
     def databaseExists(self, dbName: str) -> bool:  # noqa: N802, N803 - Spark's names
-        with self._native.naming_database(dbName):
+        with self._native.naming_others(dbName):
             return super().databaseExists(dbName)
 
     def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803 - Spark's names
@@ -249,8 +259,16 @@ def open_native_session(
     except BaseException:
         gateway.close()
         raise
+    gateway.on_close(replace_writers(type(spark.range(0)), lambda session: _native_session(native, session)))
     SparkSession._instantiatedSession = native  # noqa: SLF001 - what SparkSession.builder.getOrCreate() returns
     return native
+
+
+def _native_session(native: NativeSession, session: SparkSession) -> NativeSession | None:
+    """Return the native session around the session of a DataFrame, which in ``foreachBatch`` is a plain one."""
+    if isinstance(session, NativeSession):
+        return session
+    return native.around(session) if session.sparkContext is native.sparkContext else None
 
 
 def _parser(gateway: Gateway, spark: SparkSession, session: Any, parser: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.config import Settings, keys
@@ -14,7 +14,7 @@ from hiveacid.ports.transactions import Operation, Start, Written
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_empty, stage_insert
-from hiveacid.spark.write.column_casts import add_static_partition_columns, fit_columns
+from hiveacid.spark.write.column_casts import add_static_partition_columns, empty_rows, fit_columns
 from hiveacid.spark.write.publish import (
     PublishedFiles,
     StagedFile,
@@ -25,7 +25,7 @@ from hiveacid.spark.write.publish import (
     publish_flat,
 )
 from hiveacid.table.cleaning.removal import delete_plain_files, require_listable
-from hiveacid.table.partitions import partition_name, static_values
+from hiveacid.table.partitions import partition_name, partitions_of, static_values
 from hiveacid.table.read.scan import require_no_acid_v1_events
 from hiveacid.table.write.constraints import constrain_insert
 from hiveacid.table.write.insert_lock_type import insert_lock_type
@@ -56,6 +56,7 @@ class InsertOptions:
     ``columns``: table columns of the frame's columns, by position (default: all, dynamic partition columns last).
     ``by_name``: match the frame's names instead. ``small``: one task is enough.
     ``named``: name of the statement in the table's history, if not INSERT. ``defaults``: a value is the word DEFAULT.
+    ``whole``: an overwrite also empties the partitions that get no rows.
     """
 
     partition: Mapping[str, object] | None = None
@@ -66,6 +67,7 @@ class InsertOptions:
     if_not_exists: bool = False
     named: str | None = None
     defaults: bool = False
+    whole: bool = False
 
     def left_out(self, table: TableDefinition) -> tuple[str, ...]:
         """Return the columns that may get their default value: those not named, or all if a value is DEFAULT."""
@@ -107,7 +109,26 @@ def insert(
             ready = _fitted(table, rows(txn), static, options)
         assert ready is not None  # noqa: S101 - one of the two
         ready = constrain_insert(context, table, ready, static, options.left_out(table))
-        return write_rows(context, table, ready, static, options, txn)
+        report = write_rows(context, table, ready, static, options, txn)
+        if options.whole and table.partition_columns:
+            done = txn.overwritten.get(name, ())
+            others = [p for p in partitions_of(context, table, txn) or () if p.values not in done]
+            empty_partitions(context, table, others, options, txn)
+        return report
+
+
+def empty_partitions(
+    context: Context,
+    table: TableDefinition,
+    partitions: Sequence[Partition],
+    options: InsertOptions,
+    txn: Transaction,
+) -> None:
+    """Remove the rows of partitions by an empty base for each; the caller commits."""
+    names, nothing = [c.name for c in table.partition_columns], empty_rows(context.facts, table)
+    for partition in partitions:
+        values = dict(zip(names, partition.values, strict=True))
+        write_rows(context, table, nothing, values, replace(options, small=True), txn)
 
 
 def _require_dynamic_allowed(
@@ -208,6 +229,11 @@ def require_writable(
     context: Context, table: TableDefinition, options: InsertOptions, txn: Transaction
 ) -> None:
     """Refuse writes that a transaction of several statements could not roll back, or that would lose rows."""
+    if table.kind is TableKind.PLAIN and options.whole and table.partition_columns:
+        raise UnsupportedFeatureError(
+            f"{table.name} is not transactional, so its partitions cannot be replaced at once: overwrite those that get "
+            "rows (insertInto, INSERT OVERWRITE), or TRUNCATE the table first"
+        )
     if not txn.explicit:
         return
     if table.kind is TableKind.PLAIN:

@@ -40,7 +40,7 @@ def is_exclusive(context: Context, *, inserts: bool) -> bool:
 class Merge:
     """A prepared MERGE: add clauses, then `execute`. The first clause whose condition holds for a row is applied.
 
-    Expressions refer to target and source by ``target_alias`` and ``source_alias``.
+    Expressions refer to target and source by ``target_alias`` and ``source_alias``; None keeps the source's own names.
     """
 
     context: Context
@@ -49,7 +49,7 @@ class Merge:
     on: Expression
     joined: Transaction | None = None
     target_alias: str = "t"
-    source_alias: str = "s"
+    source_alias: str | None = "s"
     clauses: tuple[WhenClause, ...] = ()
 
     def when_matched_update(self, values: Values | None = None, condition: Expression | None = None) -> Merge:
@@ -134,6 +134,8 @@ class Merge:
         fixed = {c.name for c in table.partition_columns}
         fixed |= set(table.bucketing.columns if table.bucketing else ())
         wanted = [n for n in names if n in own and (action is Action.INSERT or n not in fixed)]
+        if self.source_alias is None:
+            return {name: self.source[quote_name(name)] for name in wanted}
         return {name: f"{quote_name(self.source_alias)}.{quote_name(name)}" for name in wanted}
 
 

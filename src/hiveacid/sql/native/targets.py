@@ -1,0 +1,247 @@
+"""Targets of Spark's writers: existing tables of the hiveacid catalog, and tables that a writer creates there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
+from hiveacid.core.model import Bucketing, Column, TableDefinition
+from hiveacid.core.schema.storage_formats import storage_format
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    NoSuchTableError,
+    SchemaMismatchError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
+from hiveacid.spark.session.temporary_views import is_temporary_view
+from hiveacid.sql.binding.bind import find_hiveacid_table
+from hiveacid.sql.binding.ownership import makes_own_table
+from hiveacid.sql.binding.view_text import find_hiveacid_view, hive_columns_of
+from hiveacid.sql.execute.create import create_from
+from hiveacid.sql.native.gateway import ensure_database
+from hiveacid.sql.statements.definitions import CreateTable
+from hiveacid.sql.statements.values import TableRef
+from hiveacid.table.write.insert import InsertOptions, insert
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableName
+    from hiveacid.sql.execute.context import ExecutionContext
+    from hiveacid.sql.native.gateway import NativeConnection
+    from hiveacid.table.acid_table import AcidTable
+    from hiveacid.table.write.report import WriteReport
+
+# Formats of a writer that say nothing about the files: the table's own, or ORC for a new table.
+_ANY_FORMAT = frozenset({"hive", "hiveacid"})
+_REFUSED_OPTIONS = {
+    "path": "create the table by CREATE TABLE ... LOCATION",
+    "mergeschema": "ALTER TABLE ... ADD COLUMNS first",
+    "overwriteschema": "ALTER TABLE ... ADD COLUMNS, or DROP TABLE and create it",
+    "replacewhere": "df.writeTo(name).overwrite(condition)",
+}
+_OFF = frozenset({"false", ""})
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Definition that a writer asks for. ``partition_columns``: None if it says nothing about them."""
+
+    provider: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    partition_columns: Sequence[str] | None = None
+    bucketing: Bucketing | None = None
+
+    def statement(self, ref: TableRef) -> CreateTable:
+        """Return the CREATE TABLE of a new table, without its columns."""
+        any_format = self.provider is None or self.provider.lower() in _ANY_FORMAT
+        return CreateTable(
+            table=ref,
+            partition_columns=tuple(Column(name.lower(), "") for name in self.partition_columns or ()),
+            bucketing=self.bucketing,
+            storage=None if any_format else storage_format(self.provider or ""),
+            properties=tuple(sorted(self._all_properties().items())),
+            using=not (self.provider is None or self.provider.lower() == "hiveacid"),
+        )
+
+    def _all_properties(self) -> dict[str, str]:
+        written = {
+            key.lower() if key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name) else key: value
+            for key, value in {**self.options, **self.properties}.items()
+            if key.lower() not in {*_REFUSED_OPTIONS, "partitionoverwritemode"}
+        }
+        if self.provider is not None and self.provider.lower() == "hiveacid":
+            written.setdefault(TRANSACTIONAL.name, "true")
+        return written
+
+    def require_possible(self, what: str) -> None:
+        """Refuse options that mean another way of writing. Raises UnsupportedFeatureError."""
+        for key, value in self.options.items():
+            alternative = _REFUSED_OPTIONS.get(key.lower())
+            if alternative is not None and str(value).lower() not in _OFF:
+                raise UnsupportedFeatureError(
+                    f"{what}: the option {key}={value} is not supported: {alternative}"
+                )
+            if key.lower() == "partitionoverwritemode" and str(value).lower() != "dynamic":
+                raise UnsupportedFeatureError(
+                    f"{what} replaces the partitions that get rows ({key}=dynamic); all others, too: "
+                    "df.writeTo(name).overwrite(lit(True))"
+                )
+        provider = (self.provider or "hive").lower()
+        if provider not in _ANY_FORMAT and storage_format(provider) is None:
+            raise UnsupportedFeatureError(
+                f"{what}: a transactional table cannot have the format {provider}: take orc, or name another table"
+            )
+
+    def require_matches(self, what: str, table: TableDefinition) -> None:
+        """Refuse a writer that describes an existing table otherwise than it is. Raises SchemaMismatchError."""
+        self.require_possible(what)
+        found = [c.name for c in table.partition_columns]
+        wanted = self.statement(TableRef(None, table.name.name))
+        if self.partition_columns is not None and [c.name for c in wanted.partition_columns] != found:
+            asked = ", ".join(self.partition_columns)
+            raise SchemaMismatchError(
+                f"{what}: {table.name} is partitioned by {', '.join(found) or 'nothing'}, not by {asked}: leave out partitionBy"
+            )
+        if self.bucketing is not None and self.bucketing != table.bucketing:
+            raise SchemaMismatchError(
+                f"{what}: {table.name} has other buckets: leave out bucketBy and sortBy"
+            )
+        if wanted.storage is not None and wanted.storage.input_format != table.storage.input_format:
+            raise SchemaMismatchError(
+                f"{what}: the files of {table.name} are not {self.provider}: leave out the format"
+            )
+        have = {key.lower(): value for key, value in table.properties}
+        for key, value in wanted.properties:
+            if have.get(key.lower(), "").lower() != str(value).lower():
+                raise UnsupportedFeatureError(
+                    f"{what}: {key}={value} has no effect on {table.name}, which exists: leave it out, or "
+                    "ALTER TABLE ... SET TBLPROPERTIES"
+                )
+
+
+@dataclass(frozen=True)
+class Target:
+    """A name that a writer writes to. ``table``: None if hiveacid's catalog has no table of this name."""
+
+    session: NativeConnection
+    ref: TableRef
+    table: TableName | None
+
+    def require_table(self) -> TableDefinition:
+        """Return the existing table's definition. Raises NoSuchTableError."""
+        if self.table is None:
+            raise NoSuchTableError(f"table {self.ref.resolve(self.session.context.database)} does not exist")
+        return self.session.context.require(self.table)
+
+    def can_create(self, wanted: Wanted) -> bool:
+        """Tell whether a writer that creates a table creates a hiveacid table."""
+        return makes_own_table(self.session.context, wanted.statement(self.ref))
+
+    def insert(self, what: str, frame: DataFrame, options: InsertOptions) -> WriteReport:
+        """Insert rows into the existing table."""
+        table = self.require_table()
+
+        def run(execution: ExecutionContext) -> WriteReport:
+            return insert(execution.context, table.name, frame, options, execution.joined)
+
+        return self.run(what, run)
+
+    def create(self, what: str, frame: DataFrame, wanted: Wanted) -> WriteReport:
+        """Create the table with the rows of a frame. Raises AlreadyExistsError."""
+        if self.table is not None:
+            raise AlreadyExistsError(f"table {self.table} exists already")
+        wanted.require_possible(what)
+        ensure_database(self.session, self.ref)
+
+        def run(execution: ExecutionContext) -> WriteReport:
+            if execution.joined is not None:
+                raise TransactionStateError(
+                    f"{what} cannot be part of a transaction: COMMIT or ROLLBACK first"
+                )
+            return create_from(execution, wanted.statement(self.ref), frame)
+
+        return self.run(what, run)
+
+    def replace(self, what: str, frame: DataFrame, wanted: Wanted) -> WriteReport:
+        """Replace all rows of the existing table, which must have the columns that a new one would have."""
+        table = self.require_table()
+        wanted.require_matches(what, table)
+        names = [c.name for c in table.partition_columns]  # kept if the writer says nothing about them
+        asked = dataclasses.replace(wanted, partition_columns=names).statement(self.ref)
+        asked = asked.with_columns(hive_columns_of(frame))
+        if (_types(asked.columns), _types(asked.partition_columns)) != (
+            _types(table.columns),
+            _types(table.partition_columns),
+        ):
+            raise UnsupportedFeatureError(
+                f"{what} would change the columns or partitions of {table.name}: ALTER TABLE first, or DROP TABLE and create it; "
+                "df.write.mode('overwrite').saveAsTable keeps its columns and replaces its rows"
+            )
+        return self.insert(what, frame, InsertOptions(by_name=True, overwrite=True, whole=True, named=what))
+
+    def run(self, what: str, write: Callable[[ExecutionContext], WriteReport]) -> WriteReport:
+        """Run a write as one statement of the session. ``what``: its text in the table's history."""
+        with self._statement(what) as execution:
+            execution.require_no_snapshot(what)
+            return write(execution)
+
+    @contextmanager
+    def _statement(self, what: str) -> Iterator[ExecutionContext]:
+        session = self.session
+        with session.statement(what):
+            before, session.context.statement = session.context.statement, what
+            try:
+                yield session.execution()
+            finally:
+                session.context.statement = before
+
+    def acid_table(self) -> AcidTable:
+        """Return the existing table with its verbs."""
+        return self.session.table(self.require_table().name)
+
+
+class WriterSession(Protocol):
+    """The parts of a native session that its writers need."""
+
+    def find_target(self, name: str) -> Target | None:
+        """Return the target of a name, None if the name can only be Spark's."""
+
+    def require_readable(self, name: str) -> None:
+        """Raise UnsupportedFeatureError for a transactional table of Spark's own catalog."""
+
+    def naming_others(self, name: str) -> AbstractContextManager[None]:
+        """Make Spark read a name as that of a database or a view."""
+
+
+def _types(columns: Sequence[Column]) -> list[tuple[str, str]]:
+    return [(column.name, column.type) for column in columns]
+
+
+def find_target(session: NativeConnection, parts: Sequence[str]) -> Target | None:
+    """Return the target that a name's parts mean; None for names of other catalogs, and of Spark's temporary views.
+
+    Raises CatalogError for a view of hiveacid's catalog, and for a temporary view that hides a table of hiveacid's.
+    """
+    session.follow()
+    context = session.context
+    names = parts[1:] if len(parts) == 3 and parts[0] == "spark_catalog" else parts  # noqa: PLR2004 - catalog first
+    if len(names) > 2:  # noqa: PLR2004 - database and table
+        return None
+    ref = TableRef(names[0] if len(names) > 1 else None, names[-1])
+    if ref.database is None and is_temporary_view(context.facts, ref.name):
+        hidden = ref.resolve(context.database)
+        if context.catalog.get_table(hidden) is None:
+            return None
+        raise CatalogError(f"{ref.name} is a temporary view here: to write to the table, name it as {hidden}")
+    view = find_hiveacid_view(context, ref)
+    if view is not None:
+        raise CatalogError(f"{view.name} is a view: write to the tables that it reads")
+    return Target(session, ref, find_hiveacid_table(context, ref))

@@ -1,0 +1,295 @@
+"""Spark's writers in a native session: ``df.write``, ``df.writeTo`` and ``df.mergeInto`` on transactional tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
+
+from hiveacid.core.model import Bucketing
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import AlreadyExistsError, UnsupportedFeatureError
+from hiveacid.sql.native.targets import Target, Wanted, WriterSession
+from hiveacid.table.write.insert import InsertOptions
+from hiveacid.table.write.replace import replace_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+class NativeWriter(DataFrameWriter):
+    """``df.write``, whose `insertInto` and `saveAsTable` know hiveacid tables; everything else is Spark's."""
+
+    def __init__(self, frame: DataFrame, native: WriterSession) -> None:
+        """Write ``frame``; names are those of ``native``."""
+        super().__init__(frame)
+        self._native = native
+        self._mode: str | None = None
+        self._provider: str | None = None
+        self._options: dict[str, str] = {}
+        self._partition_columns: list[str] | None = None
+        self._buckets: tuple[int, tuple[str, ...]] | None = None
+        self._sort_columns: tuple[str, ...] = ()
+        self._clustered = False
+
+    def mode(self, saveMode: str | None) -> Self:  # noqa: N803 - Spark's name
+        """Set what happens to existing rows."""
+        self._mode = saveMode or self._mode
+        super().mode(saveMode)
+        return self
+
+    def format(self, source: str) -> Self:
+        """Set the format, which an existing table must have."""
+        self._provider = source
+        super().format(source)
+        return self
+
+    def option(self, key: str, value: Any) -> Self:
+        """Set an option: a table property, for a new table."""
+        self._options[key] = _text(value)
+        super().option(key, value)
+        return self
+
+    def options(self, **options: Any) -> Self:
+        """Set several options."""
+        self._options |= {key: _text(value) for key, value in options.items()}
+        super().options(**options)
+        return self
+
+    def partitionBy(self, *cols: Any) -> Self:  # noqa: N802 - Spark's name
+        """Set the partition columns."""
+        self._partition_columns = _names(cols)
+        super().partitionBy(*cols)
+        return self
+
+    def bucketBy(self, numBuckets: int, col: Any, *cols: str) -> Self:  # noqa: N802, N803 - Spark's names
+        """Set the number of buckets and their columns."""
+        super().bucketBy(numBuckets, col, *cols)
+        self._buckets = (numBuckets, tuple(_names((col, *cols))))
+        return self
+
+    def sortBy(self, col: Any, *cols: str) -> Self:  # noqa: N802 - Spark's name
+        """Set the columns that sort the rows of a bucket."""
+        super().sortBy(col, *cols)
+        self._sort_columns = tuple(_names((col, *cols)))
+        return self
+
+    def clusterBy(self, *cols: Any) -> Self:  # noqa: N802 - Spark's name
+        """Set Spark's clustering columns, which hiveacid tables do not have."""
+        super().clusterBy(*cols)
+        self._clustered = True
+        return self
+
+    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: FBT001, N802, N803
+        """Insert rows by position; with ``overwrite`` replace the partitions that get rows."""
+        target = self._native.find_target(tableName)
+        if target is None or target.table is None:
+            self._native.require_readable(tableName)
+            super().insertInto(tableName, overwrite)
+            return
+        what = "insertInto"
+        if self._partition_columns is not None or self._buckets is not None or self._clustered:
+            raise UnsupportedFeatureError(
+                f"{what} takes the partitions and buckets of {target.table}: leave out partitionBy, bucketBy and clusterBy"
+            )
+        self._wanted().require_matches(what, target.require_table())
+        replaces = (
+            self._mode is not None and self._mode.lower() == "overwrite" if overwrite is None else overwrite
+        )
+        target.insert(what, self._df, InsertOptions(overwrite=replaces))
+
+    def saveAsTable(  # noqa: N802 - Spark's name
+        self,
+        name: str,
+        format: str | None = None,  # noqa: A002 - Spark's name
+        mode: str | None = None,
+        partitionBy: Any = None,  # noqa: N803 - Spark's name
+        **options: Any,
+    ) -> None:
+        """Write a table: insert by name, replace its rows, or create it."""
+        self.mode(mode).options(**options)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        if format is not None:
+            self.format(format)
+        target, wanted = self._native.find_target(name), self._wanted()
+        if target is None or (target.table is None and not target.can_create(wanted)):
+            self._native.require_readable(name)
+            super().saveAsTable(name)
+            return
+        if self._clustered:
+            raise UnsupportedFeatureError(
+                "saveAsTable: clusterBy is not supported: use bucketBy or partitionBy"
+            )
+        chosen = (self._mode or "error").lower()  # Spark refuses other modes
+        if target.table is None:
+            target.create("saveAsTable", self._df, wanted)
+        elif chosen.startswith(("error", "default")):
+            raise AlreadyExistsError(f"table {target.table} exists already: mode append, overwrite or ignore")
+        elif chosen != "ignore":
+            wanted.require_matches("saveAsTable", target.require_table())
+            replaces = chosen == "overwrite"
+            target.insert(
+                "saveAsTable", self._df, InsertOptions(by_name=True, overwrite=replaces, whole=replaces)
+            )
+
+    def _wanted(self) -> Wanted:
+        bucketing = None
+        if self._buckets is not None:
+            count, columns = self._buckets
+            lowered = tuple(name.lower() for name in self._sort_columns)
+            bucketing = Bucketing(tuple(name.lower() for name in columns), count, lowered)
+        elif self._sort_columns:
+            raise UnsupportedFeatureError("sortBy needs bucketBy")
+        return Wanted(self._provider, self._options, {}, self._partition_columns, bucketing)
+
+
+class NativeWriterV2(DataFrameWriterV2):
+    """``df.writeTo``. The target is looked up by the call that writes, so a table may be created in between."""
+
+    def __init__(self, frame: DataFrame, table: str, native: WriterSession) -> None:
+        """Write ``frame`` to a table; Spark's own writer is made for a table of Spark's only."""
+        self._df = frame
+        self._spark = frame.sparkSession
+        self._name = table
+        self._native = native
+        self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self._provider: str | None = None
+        self._options: dict[str, str] = {}
+        self._properties: dict[str, str] = {}
+        self._partition_columns: list[str] | None = None
+        self._transforms: list[Any] = []
+
+    def using(self, provider: str) -> Self:
+        """Set the format of a new table."""
+        self._provider = provider
+        return self._remember("using", provider)
+
+    def option(self, key: str, value: Any) -> Self:
+        """Set an option: a table property, for a new table."""
+        self._options[key] = _text(value)
+        return self._remember("option", key, value)
+
+    def options(self, **options: Any) -> Self:
+        """Set several options."""
+        self._options |= {key: _text(value) for key, value in options.items()}
+        return self._remember("options", **options)
+
+    def tableProperty(self, property: str, value: str) -> Self:  # noqa: A002, N802 - Spark's name
+        """Set a property of a new table."""
+        self._properties[property] = value
+        return self._remember("tableProperty", property, value)
+
+    def partitionedBy(self, col: Any, *cols: Any) -> Self:  # noqa: N802 - Spark's name
+        """Set the partition columns of a new table."""
+        self._transforms = [col, *cols]
+        return self._remember("partitionedBy", col, *cols)
+
+    def clusterBy(self, col: Any, *cols: Any) -> Self:  # noqa: N802 - Spark's name
+        """Set Spark's clustering columns, which hiveacid tables do not have."""
+        return self._remember("clusterBy", col, *cols)
+
+    def _remember(self, method: str, *args: Any, **kwargs: Any) -> Self:
+        self._calls.append((method, args, kwargs))
+        return self
+
+    def append(self) -> None:
+        """Insert rows by name."""
+        self._write(lambda target: self._insert(target, "append", InsertOptions(by_name=True)), "append")
+
+    def overwritePartitions(self) -> None:  # noqa: N802 - Spark's name
+        """Replace the partitions that get rows."""
+        options = InsertOptions(by_name=True, overwrite=True)
+        self._write(
+            lambda target: self._insert(target, "overwritePartitions", options), "overwritePartitions"
+        )
+
+    def overwrite(self, condition: Any) -> None:
+        """Replace the rows that a condition selects, in one transaction."""
+        column = F.col(condition) if isinstance(condition, str) else condition
+        whole = InsertOptions(by_name=True, overwrite=True, whole=True)
+
+        def run(target: Target) -> None:
+            if str(column) == str(F.lit(True)) and self._is_boolean(column):  # noqa: FBT003
+                self._insert(target, "overwrite", whole)
+                return
+            table = target.require_table()
+            self._wanted().require_matches("overwrite", table)
+            target.run("overwrite", lambda e: replace_rows(e.context, table.name, self._df, column, e.joined))
+
+        self._write(run, "overwrite", condition)
+
+    def _is_boolean(self, column: Column) -> bool:
+        frame = self._spark.range(0).select(column)
+        return isinstance(frame.schema.fields[0].dataType, T.BooleanType)
+
+    def create(self) -> None:
+        """Create a table with the rows."""
+        self._write(lambda target: target.create("create", self._df, self._wanted()), "create", creates=True)
+
+    def replace(self) -> None:
+        """Replace all rows of an existing table."""
+        self._write(
+            lambda target: target.replace("replace", self._df, self._wanted()), "replace", creates=True
+        )
+
+    def createOrReplace(self) -> None:  # noqa: N802 - Spark's name
+        """Create a table with the rows, or replace all rows of an existing one, in one transaction."""
+
+        def run(target: Target) -> None:
+            act = target.create if target.table is None else target.replace
+            act("createOrReplace", self._df, self._wanted())
+
+        self._write(run, "createOrReplace", creates=True)
+
+    def _insert(self, target: Target, what: str, options: InsertOptions) -> None:
+        self._wanted().require_matches(what, target.require_table())
+        target.insert(what, self._df, options)
+
+    def _write(self, run: Callable[[Target], object], action: str, *args: Any, creates: bool = False) -> None:
+        """Run an action on a hiveacid table, or repeat all calls on Spark's own writer."""
+        target = self._native.find_target(self._name)
+        if target is not None and (
+            target.table is not None or (creates and target.can_create(self._wanted()))
+        ):
+            run(target)
+            return
+        self._native.require_readable(self._name)
+        writer: Any = DataFrameWriterV2(self._df, self._name)
+        for method, given, named in self._calls:
+            getattr(writer, method)(*given, **named)
+        getattr(writer, action)(*args)
+
+    def _wanted(self) -> Wanted:
+        if any(method == "clusterBy" for method, _, _ in self._calls):
+            raise UnsupportedFeatureError(
+                "writeTo: clusterBy is not supported: CREATE TABLE ... CLUSTERED BY first"
+            )
+        columns = [self._partition_column(one) for one in self._transforms] if self._transforms else None
+        return Wanted(self._provider, self._options, self._properties, columns)
+
+    def _partition_column(self, given: Any) -> str:
+        if isinstance(given, str):
+            return given
+        for name in self._df.columns:
+            if str(given).lower() in {
+                str(F.col(quote_name(name))).lower(),
+                str(self._df[quote_name(name)]).lower(),
+            }:
+                return name
+        raise UnsupportedFeatureError(
+            f"partitionedBy: {given} is not a column: Hive's partitions are columns; add one to the DataFrame"
+        )
+
+
+def _names(given: tuple[Any, ...]) -> list[str]:
+    """Return the names of columns, given one by one or as a list."""
+    return [str(name) for item in given for name in (item if isinstance(item, list | tuple) else (item,))]
+
+
+def _text(value: Any) -> str:
+    """Return an option's value as Spark writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

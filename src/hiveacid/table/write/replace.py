@@ -1,0 +1,47 @@
+"""Replacement of the rows that a condition selects by new rows, in one job and one commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiveacid.core.schema.types import quote_name
+from hiveacid.spark.formats.expressions import Expression, selected
+from hiveacid.spark.read.scan_source import ROW_ID
+from hiveacid.spark.session.error_translation import translate_errors
+from hiveacid.spark.write.acid_events import ACTION, Action
+from hiveacid.spark.write.changed_rows import deleted_rows
+from hiveacid.spark.write.column_casts import filter_rows, fit_columns
+from hiveacid.table.read.scan import list_snapshot
+from hiveacid.table.write.constraints import constrain_changes
+from hiveacid.table.write.update import run_with_retry, write_changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.core.model import TableDefinition, TableName
+    from hiveacid.table.context import Context
+    from hiveacid.table.write.report import WriteReport
+    from hiveacid.transactions.transaction import Transaction
+
+
+def replace_rows(
+    context: Context, name: TableName, rows: DataFrame, where: Expression, joined: Transaction | None
+) -> WriteReport:
+    """Delete the rows that ``where`` selects and insert others, by name, whether ``where`` selects these or not.
+
+    Raises SchemaMismatchError, NoSuchTableError, InsertOnlyError, WriteConflictError.
+    """
+
+    def run(table: TableDefinition, txn: Transaction) -> WriteReport:
+        with translate_errors():
+            hint = where if isinstance(where, str) else None
+            snapshot = list_snapshot(context, table, txn, where=hint)
+            old = deleted_rows(table, filter_rows(snapshot.scan(changing=True), where, table.name.name))
+            fitted = fit_columns(table, rows, {}, None, by_name=True)
+            id_type = old.schema[ROW_ID].dataType.simpleString()
+            added = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {id_type}) AS {ROW_ID}"]
+            new = selected(fitted, [*added, *map(quote_name, table.column_names)])
+            changes = constrain_changes(context, table, old.union(new))
+        return write_changes(context, table, txn, changes, "OVERWRITE", check_cardinality=False)
+
+    return run_with_retry(context, name, "OVERWRITE", joined, run)

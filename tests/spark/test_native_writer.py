@@ -1,0 +1,249 @@
+"""Spark's writers in a native session: ``writeTo``, ``insertInto``, ``saveAsTable`` and ``mergeInto``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from hiveacid.core.schema.constraints import Constraint, ConstraintKind
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CatalogError,
+    ConstraintViolationError,
+    HiveAcidError,
+    InsertOnlyError,
+    NoSuchTableError,
+    SchemaMismatchError,
+    TransactionStateError,
+    UnsupportedFeatureError,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hiveacid.sql.native.session import NativeSession
+
+ACID = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+INSERT_ONLY = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=str)
+
+
+def frame_of(
+    native: NativeSession, *values: tuple[object, ...], schema: str = "id int, v string, p int"
+) -> DataFrame:
+    return native.createDataFrame(list(values), schema)
+
+
+@pytest.fixture
+def table(native: NativeSession) -> str:
+    """Return a table with two partitions."""
+    native.sql(f"CREATE TABLE t (id INT, v STRING) PARTITIONED BY (p INT) {ACID}")
+    native.sql("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 1), (3, 'c', 2)")
+    return "t"
+
+
+def history(native: NativeSession, name: str) -> list[str]:
+    return [row["operation"] for row in native.acid.table(name).inspect.history().collect()]
+
+
+def test_a_job_that_writes_with_dataframes_only(native: NativeSession, table: str) -> None:
+    """Every way of writing once; each is one commit."""
+    by_name = frame_of(native, (4, 2, "d"), schema="id int, p int, V string")
+    by_name.writeTo(table).append()
+    by_name.withColumn("id", F.lit(5)).write.saveAsTable(table, mode="append")
+    frame_of(native, (6, "f", 3)).write.insertInto(table)
+    assert rows(native.table(table)) == [
+        (1, "a", 1), (2, "b", 1), (3, "c", 2), (4, "d", 2), (5, "d", 2), (6, "f", 3),
+    ]  # fmt: skip
+    frame_of(native, (7, "g", 3)).write.insertInto(table, overwrite=True)
+    frame_of(native, (8, "h", 2)).writeTo(table).overwritePartitions()
+    assert rows(native.table(table)) == [(1, "a", 1), (2, "b", 1), (7, "g", 3), (8, "h", 2)]
+    before = len(history(native, table))
+    frame_of(native, (9, "i", 1)).writeTo(table).overwrite((F.col("id") > 1) & (F.col("p") < 3))
+    assert rows(native.table(table)) == [(1, "a", 1), (7, "g", 3), (9, "i", 1)]
+    assert len(history(native, table)) == before + 1
+    frame_of(native, (10, "j", 4)).write.mode("overwrite").saveAsTable(table)
+    assert rows(native.read.table(table)) == [(10, "j", 4)]
+    frame_of(native, (11, "k", 5)).writeTo(table).overwrite(F.lit(True))
+    assert rows(native.sql("SELECT * FROM t")) == [(11, "k", 5)]
+    assert len(history(native, table)) == before + 3
+    frame_of(native, (12, "l", 6)).writeTo(table).createOrReplace()
+    frame_of(native, (13, "m", 7)).write.saveAsTable(table, mode="ignore")
+    assert rows(native.table(table)) == [(12, "l", 6)]
+    with pytest.raises(AlreadyExistsError):
+        frame_of(native, (13, "m", 7)).write.saveAsTable(table)
+
+
+def test_new_tables(native: NativeSession) -> None:
+    source = frame_of(native, (1, "a", 1), (2, "b", 2))
+    (
+        source.writeTo("made").using("orc").tableProperty("transactional", "true")
+        .partitionedBy(F.col("p")).create()
+    )  # fmt: skip
+    source.write.format("orc").option("transactional", "true").partitionBy("v", "p").saveAsTable("saved")
+    source.write.option("transactional", True).bucketBy(2, "id").saveAsTable("default.buckets")
+    source.write.saveAsTable("own", format="parquet")
+    for name in ("made", "saved", "buckets", "own"):
+        assert rows(native.table(name).select("id", "v", "p")) == [(1, "a", 1), (2, "b", 2)], name
+    definitions = {name: native.acid.table(name).definition for name in ("made", "saved", "buckets")}
+    assert [c.name for c in definitions["made"].partition_columns] == ["p"]
+    assert [c.name for c in definitions["saved"].partition_columns] == ["v", "p"]
+    assert definitions["buckets"].bucketing is not None
+    assert all(d.kind.name == "FULL_ACID" for d in definitions.values())
+    native.sql("UPDATE saved SET id = 5 WHERE p = 1")
+    native.sql("DELETE FROM buckets WHERE id = 1")
+    with pytest.raises(AlreadyExistsError):
+        source.writeTo("made").tableProperty("transactional", "true").create()
+    with pytest.raises(NoSuchTableError):
+        source.writeTo("nowhere").tableProperty("transactional", "true").replace()
+    source.where("id > 5").writeTo("empty").tableProperty("transactional", "true").createOrReplace()
+    assert rows(native.table("empty")) == []
+
+
+@pytest.mark.skipif(
+    "not hasattr(__import__('pyspark.sql', fromlist=['x']).DataFrame, 'mergeInto')", reason="Spark 4"
+)
+def test_merge_into(native: NativeSession, table: str) -> None:
+    source = frame_of(native, (1, "x", 1), (9, "y", 9)).alias("source")
+    (
+        source.mergeInto(table, F.expr("source.id = t.id"))
+        .whenMatched(F.col("t.v") == "a").update({"v": F.concat(source.v, F.lit("!"))})
+        .whenNotMatched().insertAll()
+        .whenNotMatchedBySource(F.col("t.id") == 3).delete()
+        .merge()
+    )  # fmt: skip
+    assert rows(native.table(table)) == [(1, "x!", 1), (2, "b", 1), (9, "y", 9)]
+    plain = frame_of(native, (9, "z", 9), (10, "n", 1))
+    plain.mergeInto("default.t", plain.id == F.col("t.id")).whenMatched().updateAll().whenNotMatched().insert(
+        {"id": plain.id, "p": F.lit(4)}
+    ).merge()
+    assert rows(native.table(table)) == [(1, "x!", 1), (10, None, 4), (2, "b", 1), (9, "z", 9)]
+    # the source reads the target
+    own = native.table(table).where("id = 2").alias("own")
+    own.mergeInto(table, F.expr("own.id = t.id")).whenMatched().delete().merge()
+    assert len(rows(native.table(table))) == 3
+    with pytest.raises(UnsupportedFeatureError, match="ADD COLUMNS"):
+        plain.mergeInto(table, plain.id == F.col("t.id")).withSchemaEvolution()
+
+
+def test_tables_of_spark_stay_with_spark(native: NativeSession) -> None:
+    source = frame_of(native, (1, "a", 1))
+    source.write.partitionBy("p").saveAsTable("own", format="parquet")
+    source.write.insertInto("own")
+    source.write.mode("append").partitionBy("p").saveAsTable("own")
+    assert len(rows(native.table("own"))) == 3
+    assert not native.acid.context.catalog.list_tables("default")
+    with pytest.raises(AnalysisException):
+        source.writeTo("nowhere").append()
+    with pytest.raises(AnalysisException):
+        source.write.insertInto("nowhere")
+    native.sql("DROP TABLE own")
+
+
+def test_what_does_not_fit_is_refused(native: NativeSession, table: str) -> None:
+    source = frame_of(native, (9, "x", 1))
+    refused: list[tuple[type[HiveAcidError], str, object]] = [
+        (SchemaMismatchError, "missing v", lambda: source.drop("v").writeTo(table).append()),
+        (SchemaMismatchError, "unknown or double extra", lambda: source.withColumn("extra", F.lit(1)).writeTo(table).append()),
+        (SchemaMismatchError, "3 columns are to be filled", lambda: source.drop("v").write.insertInto(table)),
+        (SchemaMismatchError, "partitioned by p", lambda: source.write.partitionBy("v").saveAsTable(table, mode="append")),
+        (SchemaMismatchError, "not parquet", lambda: source.write.saveAsTable(table, format="parquet", mode="append")),
+        (SchemaMismatchError, "buckets", lambda: source.write.bucketBy(2, "id").saveAsTable(table, mode="append")),
+        (UnsupportedFeatureError, "ADD COLUMNS", lambda: source.writeTo(table).option("mergeSchema", "true").append()),
+        (UnsupportedFeatureError, "leave out partitionBy", lambda: source.write.partitionBy("p").insertInto(table)),
+        (UnsupportedFeatureError, "overwrite", lambda: source.write.option("partitionOverwriteMode", "static").insertInto(table, overwrite=True)),
+        (UnsupportedFeatureError, "no effect", lambda: source.write.option("orc.compress", "SNAPPY").saveAsTable(table, mode="append")),
+        (UnsupportedFeatureError, "would change the columns", lambda: source.drop("v").writeTo(table).createOrReplace()),
+        (UnsupportedFeatureError, "is not a column", lambda: source.writeTo("new").tableProperty("transactional", "true").partitionedBy(F.expr("p + 1")).create()),
+        (UnsupportedFeatureError, "cannot have the format csv", lambda: source.writeTo("new").using("csv").tableProperty("transactional", "true").create()),
+        (UnsupportedFeatureError, "LOCATION", lambda: source.write.option("transactional", "true").option("path", "/x").saveAsTable("new")),
+    ]  # fmt: skip
+    for error, text, write in refused:
+        with pytest.raises(error, match=text):
+            write()  # type: ignore[operator]
+    assert len(rows(native.table(table))) == 3
+
+
+def test_insert_only_tables_are_overwritten_as_a_whole(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE flat (id INT, v STRING) PARTITIONED BY (p INT) {INSERT_ONLY}")
+    frame_of(native, (1, "a", 1), (2, "b", 2)).writeTo("flat").append()
+    frame_of(native, (3, "c", 2)).writeTo("flat").overwrite(F.expr("true"))
+    assert rows(native.table("flat")) == [(3, "c", 2)]
+    with pytest.raises(InsertOnlyError):
+        frame_of(native, (4, "d", 2)).writeTo("flat").overwrite(F.col("id") == 3)
+
+
+def test_a_source_that_reads_its_target(native: NativeSession, table: str) -> None:
+    native.table(table).where("id > 1").write.mode("overwrite").saveAsTable(table)
+    assert rows(native.table(table)) == [(2, "b", 1), (3, "c", 2)]
+    native.table(table).withColumn("v", F.upper("v")).writeTo(table).overwrite(F.col("id") == 3)
+    assert rows(native.table(table)) == [(2, "B", 1), (2, "b", 1), (3, "C", 2)]
+
+
+@pytest.mark.usefixtures("table")
+def test_names_and_views(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE `select` (`a.b` INT, `größe` STRING) {ACID}")
+    odd = native.createDataFrame([(1, "x")], "`größe` int, `a.b` string").toDF("a.b", "größe")
+    odd.writeTo("`select`").append()
+    odd.select("größe", "`a.b`").writeTo("spark_catalog.default.`select`").append()
+    odd.write.insertInto("default.`SELECT`")
+    assert rows(native.table("`select`")) == [(1, "x")] * 3
+    frame_of(native, (7, "t", 7)).createTempView("t")
+    try:
+        with pytest.raises(CatalogError, match=r"default\.t"):
+            frame_of(native, (8, "t", 7)).writeTo("t").append()
+        frame_of(native, (8, "t", 7)).writeTo("default.t").append()
+        assert rows(native.table("t")) == [(7, "t", 7)]
+    finally:
+        native.catalog.dropTempView("t")
+    assert len(rows(native.table("t"))) == 4
+    native.sql("CREATE VIEW seen AS SELECT * FROM t")
+    with pytest.raises(CatalogError, match="is a view"):
+        frame_of(native, (8, "t", 7)).write.insertInto("seen")
+
+
+def test_transactions_and_snapshots(native: NativeSession, table: str) -> None:
+    native.sql("START TRANSACTION")
+    frame_of(native, (8, "t", 7)).writeTo(table).append()
+    frame_of(native, (9, "t", 7)).write.insertInto(table)
+    native.sql("ROLLBACK")
+    assert len(rows(native.table(table))) == 3
+    native.sql("START TRANSACTION")
+    frame_of(native, (8, "t", 7)).writeTo(table).append()
+    frame_of(native, (9, "t", 1)).writeTo(table).overwrite(F.col("id") == 1)
+    native.sql("COMMIT")
+    assert rows(native.table(table)) == [(2, "b", 1), (3, "c", 2), (8, "t", 7), (9, "t", 1)]
+    with native.acid.snapshot(), pytest.raises(TransactionStateError, match="only reads"):
+        frame_of(native, (8, "t", 7)).writeTo(table).append()
+    native.sql("START TRANSACTION")
+    with pytest.raises(TransactionStateError):
+        frame_of(native, (1, "a", 1)).writeTo("new").tableProperty("transactional", "true").create()
+    native.sql("ROLLBACK")
+
+
+def test_nulls_and_empty_frames(native: NativeSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    native.sql(f"CREATE TABLE n (id INT, v STRING) {ACID}")
+    not_null = Constraint(ConstraintKind.NOT_NULL, "nn", "id")
+    catalog = native.acid.context.catalog
+    monkeypatch.setattr(catalog, "enabled_constraints", lambda name: (not_null,) if name.name == "n" else ())
+    nulls = native.createDataFrame([(None, "x")], "id int, v string")
+    for write in (
+        lambda: nulls.writeTo("n").append(),
+        lambda: nulls.write.insertInto("n"),
+        lambda: nulls.writeTo("n").overwrite(F.col("id") == 1),
+    ):
+        with pytest.raises(ConstraintViolationError):
+            write()
+    nothing = nulls.where("false")
+    nothing.writeTo("n").append()
+    native.sql("INSERT INTO n VALUES (1, 'a'), (2, 'b')")
+    nothing.writeTo("n").overwrite(F.col("id") == 1)
+    assert rows(native.table("n")) == [(2, "b")]
+    nothing.write.mode("overwrite").saveAsTable("n")
+    assert rows(native.table("n")) == []
