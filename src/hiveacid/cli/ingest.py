@@ -14,7 +14,6 @@ import click
 from hiveacid.cli.options import (
     ConnectionOptions,
     connection_options,
-    exit_on_errors,
     output_option,
     partition_option,
     partition_spec,
@@ -85,7 +84,7 @@ def ingest(
 
     clock = SystemClock()
     began = clock.now()
-    with exit_on_errors(), connection.opened_store() as store, _rejects(rejects) as refuse:
+    with connection.opened_store() as store, _rejects(rejects) as refuse:
         stream = Connection(
             name,
             store=store,

@@ -11,7 +11,6 @@ import click
 from hiveacid.cli.options import (
     ConnectionOptions,
     connection_options,
-    exit_on_errors,
     is_expected,
     print_error,
     without_password,
@@ -58,13 +57,8 @@ def migrate(
     """
     if every == bool(names):
         raise click.UsageError("name tables or databases (sales.*), or say --all")
-    with exit_on_errors():
-        moved, failed = _move(
-            connection,
-            names,
-            ConnectionOptions(to_warehouse or connection.warehouse, to, (), connection.verbose),
-            dry_run=dry_run,
-        )
+    target = ConnectionOptions(to_warehouse or connection.warehouse, to, (), connection.verbose)
+    moved, failed = _move(connection, names, target, dry_run=dry_run)
     for item in moved:
         if isinstance(item, str):
             click.echo(json.dumps({"view": item}, ensure_ascii=False))

@@ -94,12 +94,16 @@ class ConnectionOptions:
 
 
 def connection_options(command: F) -> F:
-    """Add -w, --store, --conf and --verbose; the command gets a `ConnectionOptions` as ``connection``."""
+    """Add -w, --store, --conf and --verbose; the command gets a `ConnectionOptions` as ``connection``.
+
+    An expected error of the command ends it as in `exit_on_errors`.
+    """
 
     def wrapper(
         *, warehouse: str | None, store: str | None, conf: tuple[str, ...], verbose: bool, **more: object
     ) -> object:
-        return command(connection=ConnectionOptions(warehouse, store, conf, verbose), **more)
+        with exit_on_errors():
+            return command(connection=ConnectionOptions(warehouse, store, conf, verbose), **more)
 
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
     wrapper.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]

@@ -13,7 +13,6 @@ from hiveacid.cli.options import (
     FORMATS,
     ConnectionOptions,
     connection_options,
-    exit_on_errors,
     is_expected,
     output_option,
     print_error,
@@ -52,15 +51,12 @@ def sql(
     With "-", or without -e and -f, statements come from standard input. The first error ends the run; it is
     printed on standard error with its code and place.
     """
-    script = _script(text, file, source)
-    with exit_on_errors():
-        statements = list(_statements(script))
-        with connection.session(new=True) as session:
-            good = [
-                _run(session, statement, line, output, keep_going=keep_going)
-                for statement, line in statements
-            ]
-            warn_if_open(session)
+    statements = list(_statements(_script(text, file, source)))
+    with connection.session(new=True) as session:
+        good = [
+            _run(session, statement, line, output, keep_going=keep_going) for statement, line in statements
+        ]
+        warn_if_open(session)
     if not all(good):
         raise click.exceptions.Exit(1)
 

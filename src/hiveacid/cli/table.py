@@ -12,7 +12,6 @@ from hiveacid.cli.options import (
     FORMATS,
     ConnectionOptions,
     connection_options,
-    exit_on_errors,
     output_option,
     partition_option,
     partition_spec,
@@ -40,7 +39,7 @@ def list_tables(*, connection: ConnectionOptions, database: str, output: str) ->
     from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
     from hiveacid.sql.execute.store_rows import TABLE_COLUMNS, table_rows  # noqa: PLC0415
 
-    with exit_on_errors(), connection.opened_store() as store:
+    with connection.opened_store() as store:
         show_rows(TABLE_COLUMNS, table_rows(store, database.lower()), output)
 
 
@@ -52,7 +51,7 @@ def describe(*, connection: ConnectionOptions, name: str, output: str) -> None:
     """Describe a table: columns, partitions, properties, storage."""
     from hiveacid.cli.show import show  # noqa: PLC0415
 
-    with exit_on_errors(), connection.session() as session:
+    with connection.session() as session:
         show(session.sql(f"DESCRIBE FORMATTED {_quoted(name)}"), output)
 
 
@@ -88,7 +87,7 @@ def history(*, connection: ConnectionOptions, name: str, limit: int | None, outp
     from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
     from hiveacid.table.read.history import HISTORY, format_times, history_rows  # noqa: PLC0415
 
-    with exit_on_errors(), connection.shelf() as shelf:
+    with connection.shelf() as shelf:
         rows = history_rows(shelf, *shelf.find(name))
     show_rows([column for column, _ in HISTORY], [format_times(row) for row in rows[:limit]], output)
 
@@ -104,7 +103,7 @@ def _print_inventory(
     from hiveacid.cli.show import show_rows  # noqa: PLC0415 - see above
     from hiveacid.table.read.inventory import inventory_of  # noqa: PLC0415
 
-    with exit_on_errors(), connection.shelf() as shelf:
+    with connection.shelf() as shelf:
         inventory = inventory_of(shelf, *shelf.find(name))
     show_rows([column for column, _ in columns], list(rows_of(inventory)), output)
 
@@ -129,15 +128,14 @@ def check(
     Changes nothing. Exit code 1 if something is damaged; warnings and notes do not count.
     """
     wanted = partition_spec(partition)
-    with exit_on_errors():
-        if quick:
-            from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - not before --help had its say
+    if quick:
+        from hiveacid.table.check.files import check_quick  # noqa: PLC0415 - not before --help had its say
 
-            with connection.shelf() as shelf:
-                findings = check_quick(shelf, *shelf.find(name), wanted)
-        else:
-            with connection.session() as session:
-                findings = session.table(name).inspect.check(wanted)
+        with connection.shelf() as shelf:
+            findings = check_quick(shelf, *shelf.find(name), wanted)
+    else:
+        with connection.session() as session:
+            findings = session.table(name).inspect.check(wanted)
     for finding in findings:
         if output == "json":
             click.echo(json.dumps(_row(finding), ensure_ascii=False))
@@ -199,7 +197,7 @@ def compact(
     Minor: deltas become one delta. Major: everything becomes a base. Rebalance: a base of evenly filled files. Ends
     with an error if there is nothing to do.
     """
-    with exit_on_errors(), connection.session() as session:
+    with connection.session() as session:
         reports = session.table(name).compact(kind, partition_spec(partition))
     columns = ("id", "partition", "kind", "state", "reason", "rows", "files", "bytes", "removed")
     for report in reports:

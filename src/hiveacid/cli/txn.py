@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hiveacid.cli.options import FORMATS, ConnectionOptions, connection_options, exit_on_errors, output_option
+from hiveacid.cli.options import FORMATS, ConnectionOptions, connection_options, output_option
 
 
 @click.group()
@@ -20,7 +20,7 @@ def list_transactions(*, connection: ConnectionOptions, output: str) -> None:
     from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
     from hiveacid.sql.execute.store_rows import TRANSACTION_COLUMNS, transaction_rows  # noqa: PLC0415
 
-    with exit_on_errors(), connection.opened_store() as store:
+    with connection.opened_store() as store:
         show_rows(TRANSACTION_COLUMNS, transaction_rows(store), output)
 
 
@@ -31,7 +31,7 @@ def abort(*, connection: ConnectionOptions, ids: tuple[int, ...]) -> None:
     """Abort open transactions; if one of them is unknown or committed, none is aborted."""
     from hiveacid.sql.execute.store_rows import abort_transactions  # noqa: PLC0415 - see above
 
-    with exit_on_errors(), connection.opened_store() as store:
+    with connection.opened_store() as store:
         abort_transactions(store, ids)
 
 
@@ -43,6 +43,6 @@ def locks(*, connection: ConnectionOptions, output: str) -> None:
     from hiveacid.cli.show import show_rows  # noqa: PLC0415 - see above
     from hiveacid.sql.execute.store_rows import LOCK_COLUMNS, lock_rows  # noqa: PLC0415
 
-    with exit_on_errors(), connection.opened_store() as store:
+    with connection.opened_store() as store:
         store.abort_timed_out()
         show_rows(LOCK_COLUMNS, lock_rows(store.show_locks()), output)

@@ -15,7 +15,6 @@ from hiveacid.cli.options import (
     FORMATS,
     ConnectionOptions,
     connection_options,
-    exit_on_errors,
     output_option,
     warn_if_open,
 )
@@ -57,19 +56,18 @@ def shell(
     from hiveacid.cli.shell.screen import Screen  # noqa: PLC0415 - not before --help had its say
 
     screen = Screen.here(plain=plain)
-    with exit_on_errors():
-        if screen.edits and find_spec("prompt_toolkit") is None:
-            raise ConfigError(
-                "the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]', or use --plain"
-            )
-        screen.note("starting Spark ...")
-        if limit is None and sys.stdout.isatty():
-            limit = _MOST_ROWS
-        from hiveacid.cli.shell.cancel import on_interrupt  # noqa: PLC0415 - see above
+    if screen.edits and find_spec("prompt_toolkit") is None:
+        raise ConfigError(
+            "the shell edits lines with prompt_toolkit: pip install 'hiveacid[shell]', or use --plain"
+        )
+    screen.note("starting Spark ...")
+    if limit is None and sys.stdout.isatty():
+        limit = _MOST_ROWS
+    from hiveacid.cli.shell.cancel import on_interrupt  # noqa: PLC0415 - see above
 
-        # PySpark has replaced Python's handler of Ctrl-C by its own
-        with connection.session(new=True) as session, on_interrupt(signal.default_int_handler):
-            failed = _run(session, screen, limit or None, output, keep_going=keep_going)
+    # PySpark has replaced Python's handler of Ctrl-C by its own
+    with connection.session(new=True) as session, on_interrupt(signal.default_int_handler):
+        failed = _run(session, screen, limit or None, output, keep_going=keep_going)
     if failed:
         raise click.exceptions.Exit(1)
 
