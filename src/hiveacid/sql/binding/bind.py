@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hiveacid.config.table_properties import SPARK_PROVIDER
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
 
     from hiveacid.core.model import TableDefinition
     from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.sql.binding.table_mentions import TableMention
     from hiveacid.sql.statements.values import TableRef
     from hiveacid.table.context import Context
     from hiveacid.transactions.transaction import Transaction
@@ -300,8 +298,7 @@ def _without_parser(piece: Slice, before: str) -> list[Relation]:
     from hiveacid.sql.binding.table_mentions import find_table_mentions  # noqa: PLC0415 - needs an extra
 
     text, (plain, clauses) = piece.text, without_clauses(piece)
-    tokens = [token for token in piece.tokens if not any(c.start <= token.start < c.end for c in clauses)]
-    relations = [_with_alias_place(plain, tokens, mention) for mention in find_table_mentions(plain, before)]
+    relations = find_table_mentions(plain, before)
     travels = {}
     for clause in clauses:
         owner = [
@@ -325,28 +322,6 @@ def _without_parser(piece: Slice, before: str) -> list[Relation]:
 
 def _behind(alias_at: int | None, end: int) -> int | None:
     return None if alias_at is None else max(alias_at, end)
-
-
-def _with_alias_place(text: str, tokens: Sequence[Token], mention: TableMention) -> Relation:
-    """Convert a table found by sqlglot to the `Relation` that Spark's parser would give."""
-    name = text[mention.start : mention.end].rpartition(".")[2].strip(" `")
-    # TABLE t, a query of its own, takes no alias
-    alone = tokens[0].keyword == "TABLE" and mention.start == tokens[1].start
-    alias_at = None if mention.has_alias or alone else _end_of_sample(tokens, mention.end)
-    return Relation(mention.parts, mention.start, mention.end, mention.has_alias, name, alias_at)
-
-
-def _end_of_sample(tokens: Sequence[Token], end: int) -> int:
-    """Return the offset for an alias: the end of the table's name and its TABLESAMPLE (...) [REPEATABLE (...)]."""
-    following = [token for token in tokens if token.start >= end]
-    if following[0].keyword != "TABLESAMPLE":
-        return end
-    depth = 0
-    for token, after in pairwise(following):
-        depth += (token.keyword == "(") - (token.keyword == ")")
-        if token.keyword == ")" and depth == 0 and after.keyword != "REPEATABLE":
-            return token.end
-    return end
 
 
 def _edits(piece: Slice, relation: Relation, view: str) -> list[Edit]:

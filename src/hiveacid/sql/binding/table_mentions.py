@@ -10,11 +10,13 @@ without sqlglot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import pairwise
 
 from hiveacid.core.schema.types import position
 from hiveacid.errors import ConfigError, ParseError
-from hiveacid.spark.parser.lexer import tokenize
+from hiveacid.spark.parser.lexer import Token, tokenize
+from hiveacid.spark.parser.relations import Relation, shift_relation
 from hiveacid.sql.grammar.create import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
 
@@ -31,22 +33,8 @@ except ModuleNotFoundError as error:
 _DIALECT = "spark"
 
 
-@dataclass(frozen=True)
-class TableMention:
-    """A table's name in a query: its parts in lower case, and its offsets (``end`` excluded).
-
-    ``has_alias``: the query gives it an alias. Without one, a replacement must add the table's name as alias, because
-    columns may be qualified by it.
-    """
-
-    parts: tuple[str, ...]
-    start: int
-    end: int
-    has_alias: bool
-
-
-def find_table_mentions(text: str, before: str = "") -> list[TableMention]:
-    """Return the tables that a query names, in the order of the text; names of CTEs are left out.
+def find_table_mentions(text: str, before: str = "") -> list[Relation]:
+    """Return the tables that a query names, as Spark's parser would; names of CTEs are left out.
 
     ``before``: the prefix that makes a query of a piece: ``"SELECT "`` for an expression, ``"SELECT * FROM "`` for a
     source. Offsets count from the beginning of ``text``. Raises ParseError if sqlglot does not understand the text, or if
@@ -56,23 +44,24 @@ def find_table_mentions(text: str, before: str = "") -> list[TableMention]:
     tokens = tokenize(whole)
     cursor = Cursor(whole, tokens=tokens)
     if cursor.take("TABLE"):
-        return [_table_statement(cursor, len(before))]
+        return [_table_statement(cursor)]
     if not cursor.sees_any(QUERY_WORDS):
         cursor.fail("a query")
     tree = _parse(whole, len(before))
-    starts = {token.start for token in tokens}
-    mentions: list[TableMention] = []
+    relations: list[Relation] = []
     for table in tree.find_all(exp.Table):
         if table.find_ancestor(exp.Hint) is None and not _is_cte(table):
-            mentions += _relation(whole, table, starts, len(before))
-    return sorted(mentions, key=lambda relation: relation.start)
+            relations += _relation(whole, table, tokens)
+    relations.sort(key=lambda relation: relation.start)
+    return [shift_relation(relation, -len(before)) for relation in relations]
 
 
-def _table_statement(cursor: Cursor, offset: int) -> TableMention:
+def _table_statement(cursor: Cursor) -> Relation:
+    """Parse behind TABLE, which takes no alias."""
     first = cursor.next
     parts = cursor.dotted("a table name")
     cursor.expect_end()
-    return TableMention(tuple(parts), first.start - offset, cursor.last.end - offset, has_alias=False)
+    return Relation(tuple(parts), first.start, cursor.last.end, has_alias=False, name=cursor.last.name)
 
 
 def _parse(text: str, offset: int) -> exp.Expr:
@@ -117,19 +106,34 @@ def _is_cte(table: exp.Table) -> bool:
     return False
 
 
-def _relation(text: str, table: exp.Table, token_starts: set[int], offset: int) -> list[TableMention]:
+def _relation(text: str, table: exp.Table, tokens: Sequence[Token]) -> list[Relation]:
     """Return the one relation of a node; none for a table function."""
     names = [part for part in table.parts if isinstance(part, exp.Identifier)]
     if len(names) != len(table.parts) or not names:
         _check_function(table)
         return []
     start, end = names[0].meta.get("start"), names[-1].meta.get("end")
-    if start not in token_starts or end is None:
+    following = [token for token in tokens if token.start >= start] if start is not None else []
+    if not following or following[0].start != start or end is None:
         line, column = position(text, start or 0)
         message = f"the place of table {table.sql(dialect=_DIALECT)} is not clear"
         raise ParseError(message, line=line, column=column)
     parts = tuple(name.name.lower() for name in names)
-    return [TableMention(parts, start - offset, end + 1 - offset, has_alias=bool(table.alias))]
+    has_alias, end = bool(table.alias), end + 1
+    alias_at = None if has_alias else _end_of_sample([t for t in following if t.start >= end], end)
+    return [Relation(parts, start, end, has_alias, names[-1].name, alias_at)]
+
+
+def _end_of_sample(following: Sequence[Token], end: int) -> int:
+    """Return the offset for an alias: the end of the table's name and its TABLESAMPLE (...) [REPEATABLE (...)]."""
+    if following[0].keyword != "TABLESAMPLE":
+        return end
+    depth = 0
+    for token, after in pairwise(following):
+        depth += (token.keyword == "(") - (token.keyword == ")")
+        if token.keyword == ")" and depth == 0 and after.keyword != "REPEATABLE":
+            return token.end
+    return end
 
 
 def _check_function(table: exp.Table) -> None:

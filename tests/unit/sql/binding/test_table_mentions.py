@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.errors import ParseError
-from hiveacid.sql.binding.table_mentions import TableMention, find_table_mentions
+from hiveacid.spark.parser.relations import Relation
+from hiveacid.sql.binding.table_mentions import find_table_mentions
 
 
 @pytest.mark.parametrize(
@@ -64,8 +65,8 @@ def test_tables_and_where_they_stand(query: str, written: list[str]) -> None:
 
 def test_parts_and_aliases() -> None:
     assert find_table_mentions("SELECT * FROM Db.`T x` AS y JOIN u") == [
-        TableMention(("db", "t x"), 14, 22, has_alias=True),
-        TableMention(("u",), 33, 34, has_alias=False),
+        Relation(("db", "t x"), 14, 22, has_alias=True, name="T x"),
+        Relation(("u",), 33, 34, has_alias=False, name="u", alias_at=34),
     ]
 
 
