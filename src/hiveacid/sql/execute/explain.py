@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TableKind
@@ -44,11 +43,10 @@ def _lines(execution: ExecutionContext, statement: Statement, mode: str) -> list
         case queries.Query(text=text):
             return _plan(execution, text, mode)
         case changes.Insert():
-            return _insert(execution, statement, mode)
-        case changes.MultiInsert():
-            texts = [replace(leg.query, text=statement.leg_query(leg)) for leg in statement.legs]
-            legs = [replace(leg, query=text) for leg, text in zip(statement.legs, texts, strict=True)]
-            return [line for leg in legs for line in _insert(execution, leg, mode)]
+            return _insert(execution, statement, statement.full_query, mode)
+        case changes.MultiInsert(legs=legs):
+            plans = [_insert(execution, leg, statement.leg_query(leg), mode) for leg in legs]
+            return [line for plan in plans for line in plan]
         case changes.Update() | changes.Delete():
             return _change(execution, statement, mode)
         case changes.Merge():
@@ -85,7 +83,7 @@ def _head(execution: ExecutionContext, verb: str, table: TableDefinition, lock: 
     return lines if partitions is None else [*lines, f"Partitions: {len(partitions)}"]
 
 
-def _insert(execution: ExecutionContext, statement: changes.Insert, mode: str) -> list[str]:
+def _insert(execution: ExecutionContext, statement: changes.Insert, text: Slice, mode: str) -> list[str]:
     verb = "INSERT OVERWRITE" if statement.overwrite else "INSERT INTO"
     table = execution.context.require(execution.find(statement.table))
     static = static_values(execution.context, table, partition_values(execution, statement.partition))
@@ -95,7 +93,6 @@ def _insert(execution: ExecutionContext, statement: changes.Insert, mode: str) -
     dynamic = [c.name for c in table.partition_columns if c.name not in static]
     lines += [f"Static partition: {name}={value}" for name, value in static.items()]
     lines += [f"Dynamic partitions: {', '.join(dynamic)}"] if dynamic else []
-    text = replace(statement.query, text=statement.full_query)
     return [*lines, "Rows:", *_plan(execution, text, mode)]
 
 

@@ -33,7 +33,7 @@ def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:
     """INSERT INTO or OVERWRITE with a query or VALUES."""
     joined = execution.joined
     name = execution.find(statement.table)
-    text = joined_text(statement.ctes, statement.query)
+    text = statement.full_query
     options = _options(execution, statement, text)
     rows = partial(_rows, execution, text)
     # The source of an overwrite is read under the lock, because it may be the target.
@@ -70,8 +70,7 @@ def multi_insert(execution: ExecutionContext, statement: MultiInsert) -> DataFra
     locks = _locks(execution, statement, names)
     with context.transactions.scope(context.settings, execution.joined) as txn:
         txn.lock(locks)  # all at once and before the snapshot, because a target may be a source, too
-        source = joined_text(statement.ctes, _source(statement))
-        texts = [joined_text(source, leg.query) for leg in statement.legs]
+        texts = [statement.leg_query(leg) for leg in statement.legs]
         # All are planned before the first writes: a transaction sees its own writes, but an INSERT must not see the others'.
         frames = [_rows(execution, text, txn) for text in texts]
         reports = []
@@ -118,25 +117,6 @@ def _locks(
             )
         seen.add(output)
     return locks
-
-
-def _source(statement: MultiInsert) -> Slice:
-    source = replace(statement.source, text=f"FROM {statement.source.text}")
-    return replace(source, start=source.start - 5, column=max(1, source.column - 5))
-
-
-def joined_text(first: Slice | None, second: Slice) -> Slice:
-    """Join two pieces of a statement; blanks between them keep all positions unchanged."""
-    if first is None:
-        return second
-    line = first.line + first.text.count("\n")
-    column = first.column if "\n" not in first.text else 1
-    column += len(first.text) - (first.text.rfind("\n") + 1)
-    if second.line > line:
-        gap = "\n" * (second.line - line) + " " * (second.column - 1)
-    else:
-        gap = " " * max(1, second.column - column)
-    return replace(first, text=first.text + gap + second.text)
 
 
 def load_data(execution: ExecutionContext, statement: LoadData) -> DataFrame:

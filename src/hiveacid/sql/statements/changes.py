@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from hiveacid.sql.statements.values import PartitionSpec, Slice, Statement, TableRef
@@ -24,9 +24,9 @@ class Insert(Statement):
     ctes: Slice | None = None
 
     @property
-    def full_query(self) -> str:
+    def full_query(self) -> Slice:
         """The query with its leading WITH clause."""
-        return self.query.text if self.ctes is None else f"{self.ctes.text} {self.query.text}"
+        return _join(self.ctes, self.query)
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,25 @@ class MultiInsert(Statement):
     legs: tuple[Insert, ...]
     ctes: Slice | None = None
 
-    def leg_query(self, leg: Insert) -> str:
+    def leg_query(self, leg: Insert) -> Slice:
         """Return the whole query of a leg, in the spelling ``FROM source SELECT ...``."""
-        with_clause = "" if self.ctes is None else f"{self.ctes.text} "
-        return f"{with_clause}FROM {self.source.text} {leg.query.text}"
+        source, length = self.source, len("FROM ")
+        text, start, column = f"FROM {source.text}", source.start - length, max(1, source.column - length)
+        return _join(_join(self.ctes, replace(source, text=text, start=start, column=column)), leg.query)
+
+
+def _join(first: Slice | None, second: Slice) -> Slice:
+    """Join two pieces of a statement; blanks between them keep all positions unchanged."""
+    if first is None:
+        return second
+    line = first.line + first.text.count("\n")
+    column = first.column if "\n" not in first.text else 1
+    column += len(first.text) - (first.text.rfind("\n") + 1)
+    if second.line > line:
+        gap = "\n" * (second.line - line) + " " * (second.column - 1)
+    else:
+        gap = " " * max(1, second.column - column)
+    return replace(first, text=first.text + gap + second.text)
 
 
 @dataclass(frozen=True)

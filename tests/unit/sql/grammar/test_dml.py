@@ -145,13 +145,13 @@ def test_slices_know_their_place() -> None:
 def test_the_queries_of_legs_and_ctes_are_put_together() -> None:
     legs = parse("WITH q AS (SELECT 1 a) FROM q INSERT INTO t SELECT a INSERT INTO u SELECT a + 1")
     assert isinstance(legs, MultiInsert)
-    assert [legs.leg_query(leg) for leg in legs.legs] == [
-        "WITH q AS (SELECT 1 a) FROM q SELECT a",
-        "WITH q AS (SELECT 1 a) FROM q SELECT a + 1",
+    assert [legs.leg_query(leg).text for leg in legs.legs] == [  # each word stays in its column
+        "WITH q AS (SELECT 1 a) FROM q               SELECT a",
+        "WITH q AS (SELECT 1 a) FROM q                                      SELECT a + 1",
     ]
     insert = parse("WITH q AS (SELECT 1 a) INSERT INTO t SELECT a FROM q")
     assert isinstance(insert, Insert)
-    assert insert.full_query == "WITH q AS (SELECT 1 a) SELECT a FROM q"
+    assert insert.full_query.text == "WITH q AS (SELECT 1 a)               SELECT a FROM q"
 
 
 MATCHED, MISSING, ORPHAN = MergeMatch.MATCHED, MergeMatch.NOT_MATCHED, MergeMatch.NOT_MATCHED_BY_SOURCE
