@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Primitive, parse_type
-from hiveacid.errors import SchemaMismatchError
+from hiveacid.errors import ConfigError, SchemaMismatchError
 from hiveacid.orc.stored_values import arrow_schema, without_offset
 
 _TEXTS = frozenset({"string", "varchar", "char"})
@@ -30,14 +30,20 @@ def cast_columns(given: Any, columns: tuple[Column, ...]) -> Any:
             f"the records' columns are not the table's: missing {', '.join(missing) or 'none'}, "
             f"unknown or double {', '.join(dict.fromkeys(extra)) or 'none'}"
         )
+    batch = single_batch(given) if isinstance(given, pa.Table) else given
     schema = arrow_schema(columns)
-    arrays = []
-    for field in schema:
-        values = given.column(names.index(field.name))
-        if isinstance(values, pa.ChunkedArray):
-            values = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
-        arrays.append(_cast(values, field))
+    arrays = [_cast(batch.column(names.index(field.name)), field) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def single_batch(table: Any) -> Any:
+    """Return a table's rows as one batch. Raises ConfigError for more text than one array can hold."""
+    arrays = [
+        column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in table.columns
+    ]
+    if any(isinstance(array, pa.ChunkedArray) for array in arrays):
+        raise ConfigError("too many bytes of one column at once: write smaller batches")
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
 def _cast(values: Any, field: Any) -> Any:

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from hiveacid.core.format.bucket_property import BucketProperty
 from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX
-from hiveacid.errors import ConfigError, StorageError
+from hiveacid.errors import StorageError
 from hiveacid.orc.nesting import acid_metadata, nest, retype
 from hiveacid.orc.splicing import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.orc.writing import RecordKeys, write_rows
+from hiveacid.streaming.arrow_casts import single_batch
 
 if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition, WriteId
@@ -158,16 +159,4 @@ def _join_batches(batches: list[Any]) -> list[Any]:
     if len(batches) < 2:  # noqa: PLR2004 - nothing to join
         return batches
     table = pa.Table.from_batches(batches)
-    joined = []
-    for at in range(0, table.num_rows, _ROWS):
-        part = table.slice(at, _ROWS)
-        arrays = [_single_chunk(column) for column in part.columns]
-        joined.append(pa.RecordBatch.from_arrays(arrays, schema=table.schema))
-    return joined
-
-
-def _single_chunk(column: Any) -> Any:
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # more text than one array can hold
-        raise ConfigError("too many bytes of one column at once: write smaller batches")
-    return array
+    return [single_batch(table.slice(at, _ROWS)) for at in range(0, table.num_rows, _ROWS)]

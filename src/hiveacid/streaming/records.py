@@ -25,7 +25,7 @@ from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, nested_types, parse_type
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.streaming.arrow_casts import cast, cast_columns, parse_texts
+from hiveacid.streaming.arrow_casts import cast, cast_columns, parse_texts, single_batch
 from hiveacid.streaming.line_pattern import LinePattern
 
 _SHOWN = 200  # characters of a bad record in a message
@@ -219,7 +219,7 @@ class DelimitedWriter(_LineWriter):
         )
         if self.quote and any(pc.any(pc.match_substring(column, "\n")).as_py() for column in table.columns):
             raise ValueError("a quoted field does not end on its line")
-        return parse_texts(_single_batch(table), columns)
+        return parse_texts(single_batch(table), columns)
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ class JsonWriter(_LineWriter):
                 pyarrow.json.ReadOptions(block_size=len(data) + 1),
                 pyarrow.json.ParseOptions(explicit_schema=plain, unexpected_field_behavior=self.unknown),
             )
-            texts = _single_batch(table.select(plain.names))
+            texts = single_batch(table.select(plain.names))
         arrays = [cast(values, one.type) for values, one in zip(texts.columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -307,12 +307,6 @@ def _object(line: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - bad data, not a wrong call
     return found
-
-
-def _single_batch(table: Any) -> Any:
-    """Return a table's rows as one batch."""
-    arrays = [column.combine_chunks() for column in table.columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
 def _json_type(of: Any) -> Any:
