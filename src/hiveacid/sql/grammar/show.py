@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hiveacid.spark.parser.lexer import TokenKind
-from hiveacid.sql.grammar.cursor import Cursor
+from hiveacid.sql.grammar.cursor import RESERVED, Cursor
 from hiveacid.sql.statements import queries
 from hiveacid.sql.statements.values import Statement
 
 _FILTERS = frozenset({"POOL", "TYPE", "STATUS", "ORDER", "LIMIT"})
+_FILTER_CLAUSES = "POOL, TYPE, STATUS, ORDER BY, LIMIT"
 
 
 def show(cursor: Cursor) -> Statement:
@@ -95,6 +96,10 @@ def _compactions(cursor: Cursor) -> queries.ShowCompactions:
     if cursor.take_one("DATABASE", "SCHEMA"):
         statement = replace(statement, database=cursor.name("a database name"))
     elif not cursor.at_end and not cursor.sees_any(_FILTERS):
+        if not cursor.next.is_name or cursor.sees_any(RESERVED):
+            cursor.fail(
+                f"COMPACTIONID, DATABASE, a table name, {_FILTER_CLAUSES} or the end of the statement"
+            )
         statement = replace(statement, table=cursor.table(), partition=cursor.partition())
     while not cursor.at_end:
         match cursor.take_one(*_FILTERS):
@@ -112,7 +117,7 @@ def _compactions(cursor: Cursor) -> queries.ShowCompactions:
             case "LIMIT":
                 statement = replace(statement, limit=cursor.integer("a number of rows"))
             case _:
-                cursor.fail("POOL, TYPE, STATUS, ORDER BY, LIMIT or the end of the statement")
+                cursor.fail(f"{_FILTER_CLAUSES} or the end of the statement")
     return statement
 
 

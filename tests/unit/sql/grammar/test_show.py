@@ -161,6 +161,11 @@ def test_statements(text: str, statement: Statement) -> None:
         ("SHOW TRANSACTIONS 5", "5", "the end"),
         ("SHOW COMPACTIONS COMPACTIONID = x", "x", "number of a compaction"),
         ("SHOW COMPACTIONS t SORTED", "SORTED", "POOL, TYPE"),
+        (
+            "SHOW COMPACTIONS WHERE a = 1",
+            "WHERE",
+            "COMPACTIONID, DATABASE, a table name, POOL, TYPE, STATUS, ORDER BY, LIMIT",
+        ),
         ("SHOW COMPACTIONS LIMIT 1.5", "1.5", "a number of rows"),
         ("DESCRIBE a.b.c", "a.b", "two parts"),
         ("DESCRIBE t PARTITION", "", "'\\('"),
