@@ -72,7 +72,7 @@ SINGLE_BUCKET = TableProperty(
 ORC_COMPRESS = TableProperty(
     "orc.compress",
     keys.ORC_COMPRESS.kind,
-    f"the setting {keys.ORC_COMPRESS.name}; a stream takes SNAPPY",
+    f"the setting {keys.ORC_COMPRESS.name}; if it is not set, a stream takes SNAPPY",
     "Codec of new ORC files.",
     "ORC",
 )

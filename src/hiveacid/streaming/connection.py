@@ -279,7 +279,10 @@ class Connection:
             self._busy.release()
 
     def _look_up_target(self) -> StreamTarget:
-        return StreamTarget.of(require_table(self._services.catalog, self.table), self._partition)
+        services = self._services
+        return StreamTarget.of(
+            require_table(services.catalog, self.table), self._partition, services.settings
+        )
 
     def _open_batch(self) -> None:
         """Look the table up again and open a batch on it."""

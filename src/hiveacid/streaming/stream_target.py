@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hiveacid.config.table_properties import ADOPTED_TXN, ORC_COMPRESS
+from hiveacid.config.table_properties import ADOPTED_TXN
 from hiveacid.core.format.names import BaseName, is_hidden, parse_bucket_file, parse_directory
 from hiveacid.core.model import Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.partitions import format_partition, is_canonical
@@ -24,35 +24,42 @@ from hiveacid.errors import (
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
-from hiveacid.orc.writing import CODECS
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.storage.locations import list_locations
 from hiveacid.storage.paths import is_local
 from hiveacid.streaming.arrow_casts import cast
 from hiveacid.streaming.bucket_rows import Values, partition_texts
 from hiveacid.streaming.bucketing import check_bucketing
+from hiveacid.table.context import orc_codec
 
 if TYPE_CHECKING:
+    from hiveacid.config import Settings
     from hiveacid.ports.catalog import Catalog
     from hiveacid.ports.file_system import FileSystem
     from hiveacid.ports.store import TransactionStore
 
-_CODEC = "snappy"  # three times as fast as ZLIB, and both Hive 3 and 4 read it
+_CODEC = "SNAPPY"  # unless table or setting name one: three times as fast as ZLIB
 
 
 @dataclass(frozen=True)
 class StreamTarget:
-    """A table and the static partition values of a stream into it (a prefix of the partition columns)."""
+    """A table and the static partition values of a stream into it (a prefix of the partition columns).
+
+    ``codec``: of new files.
+    """
 
     table: TableDefinition
     static: Values
+    codec: str
 
     @classmethod
-    def of(cls, table: TableDefinition, partition: Mapping[str, object] | None) -> StreamTarget:
+    def of(
+        cls, table: TableDefinition, partition: Mapping[str, object] | None, settings: Settings
+    ) -> StreamTarget:
         """Check that rows can be streamed into the table.
 
         Raises UnsupportedFeatureError (a plain table, another format than ORC, types that only Spark can write),
-        NoSuchColumnError, ConfigError, SchemaMismatchError (the static partition).
+        NoSuchColumnError, ConfigError, SchemaMismatchError (the static partition); the errors of `orc_codec`.
         """
         if table.kind is TableKind.PLAIN:
             raise UnsupportedFeatureError(
@@ -67,8 +74,7 @@ class StreamTarget:
             raise UnsupportedFeatureError(f"{table.name} is not stored as ORC: insert its rows by Spark")
         arrow_schema((*table.columns, *table.partition_columns))
         check_bucketing(table)
-        codec_of(table)
-        return cls(table, _static(table, partition or {}))
+        return cls(table, _static(table, partition or {}), orc_codec(table, settings, _CODEC))
 
     @property
     def dynamic(self) -> tuple[Column, ...]:
@@ -108,16 +114,6 @@ class StreamTarget:
                         "otherwise: it can be read, not streamed into"
                     )
         return locations
-
-
-def codec_of(table: TableDefinition) -> str:
-    """Return the codec of new files: the table's ``orc.compress``, by default Snappy."""
-    codec = (ORC_COMPRESS.of(table) or _CODEC).lower()
-    if codec not in (*CODECS, "zstd"):
-        raise UnsupportedFeatureError(
-            f"{table.name}: {ORC_COMPRESS.name}={codec} can't be written by a stream"
-        )
-    return codec
 
 
 def _static(table: TableDefinition, partition: Mapping[str, object]) -> Values:

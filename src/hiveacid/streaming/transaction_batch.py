@@ -20,7 +20,7 @@ from hiveacid.ports.transactions import Begun, Operation, Written
 from hiveacid.storage.staging import new_staging_directory
 from hiveacid.streaming.bucket_rows import Values, split_by_bucket
 from hiveacid.streaming.growing_file import GrowingFile
-from hiveacid.streaming.stream_target import StreamTarget, codec_of, is_overwritten
+from hiveacid.streaming.stream_target import StreamTarget, is_overwritten
 from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.transactions.transaction import Transaction, Transactions
 
@@ -259,7 +259,7 @@ class TransactionBatch:
             self._files[key] = GrowingFile(
                 self.context.fs,
                 table,
-                codec_of(table),
+                self.target.codec,
                 path=f"{location}/{self._directory}/{name}",
                 staged=f"{self._staging}/{len(self._files)}",
                 bucket=bucket,

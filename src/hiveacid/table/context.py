@@ -97,8 +97,8 @@ class StoreContext:
         return require_table(self.catalog, name)
 
     def layout_level(self, table: TableDefinition) -> LayoutLevel:
-        """Return the layout level of a table: its own property, else the session's setting."""
-        return LayoutLevel(LAYOUT_LEVEL.of(table) or self.settings.get(keys.LAYOUT_LEVEL))
+        """Return the layout level of a table, as `layout_level` does with the session's settings."""
+        return layout_level(table, self.settings)
 
 
 @dataclass(kw_only=True)
@@ -139,19 +139,32 @@ class Context(StoreContext):
         # Hive's defaults are those of ORC, which Spark's own configuration may change.
         changed = dict(self.settings.changed)
         given = {name: str(self.settings.get(key)) for name, key in options.items() if key.name in changed}
-        return {"compression": self._codec(table), **given}
-
-    def _codec(self, table: TableDefinition) -> str:
-        """Return the codec of new files under Spark's name: by the table's property or the setting."""
         if file_kind(table.storage) is FileKind.PARQUET:
-            return _known_codec(table, PARQUET_COMPRESSION, PARQUET_COMPRESSION.default)
-        found = _known_codec(table, ORC_COMPRESS, self.settings.get(keys.ORC_COMPRESS))
-        if found == "zstd" and self.layout_level(table) is LayoutLevel.HIVE3:
-            raise UnsupportedFeatureError(
-                f"{table.name}: Hive 3.1 cannot read ORC files with ZSTD: take ZLIB, SNAPPY or LZ4 "
-                f"({ORC_COMPRESS.name}, {keys.ORC_COMPRESS.name})"
-            )
-        return found
+            codec = _known_codec(table, PARQUET_COMPRESSION, PARQUET_COMPRESSION.default)
+        else:
+            codec = orc_codec(table, self.settings, keys.ORC_COMPRESS.default)
+        return {"compression": codec, **given}
+
+
+def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
+    """Return the layout level of a table: its own property, else the session's setting."""
+    return LayoutLevel(LAYOUT_LEVEL.of(table) or settings.get(keys.LAYOUT_LEVEL))
+
+
+def orc_codec(table: TableDefinition, settings: Settings, default: str) -> str:
+    """Return the codec of new ORC files in lower case: by the table's property, the setting if it was set, or the default.
+
+    Raises ConfigError for an unknown codec, UnsupportedFeatureError for one that Hive 3.1 cannot read.
+    """
+    name = keys.ORC_COMPRESS.name
+    codec = _known_codec(
+        table, ORC_COMPRESS, settings.get(keys.ORC_COMPRESS) if name in dict(settings.changed) else default
+    )
+    if codec == "zstd" and layout_level(table, settings) is LayoutLevel.HIVE3:
+        raise UnsupportedFeatureError(
+            f"{table.name}: Hive 3.1 cannot read ORC files with ZSTD: take ZLIB, SNAPPY or LZ4 ({ORC_COMPRESS.name}, {name})"
+        )
+    return codec
 
 
 def _known_codec(table: TableDefinition, key: TableProperty, default: str) -> str:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import orc
 from stream_tables import ACID, Warehouse
 
+from hiveacid.config import keys
 from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import parse_type
@@ -398,6 +400,37 @@ def test_insert_only_tables_get_a_delta_for_each_transaction(wh: Warehouse) -> N
             stream.abort()
     assert wh.files("t") == ["delta_0000001_0000001_0000/000000_0", "delta_0000003_0000003_0000/000000_0"]
     assert wh.findings("t") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "setting", "codec"),
+    [(None, None, "SNAPPY"), (None, "lz4", "LZ4"), ("zlib", "lz4", "ZLIB")],
+)
+def test_the_codec_is_that_of_the_table_or_of_the_settings(
+    wh: Warehouse, given: str | None, setting: str | None, codec: str
+) -> None:
+    own = f", 'orc.compress'='{given}'" if given else ""
+    wh.create(
+        f"CREATE TABLE t (id INT, name STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true'{own})"
+    )
+    with wh.connect("t", settings={keys.ORC_COMPRESS.name: setting} if setting else {}) as stream:
+        send(stream, 1)
+    (file,) = [name for name in wh.files("t") if "/bucket_" in name]
+    assert str(orc.ORCFile(wh.root / "t" / file).compression).upper() == codec
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "refusal"),
+    [("orc.compress", "brotli", ConfigError), (keys.LAYOUT_LEVEL.name, "hive3", UnsupportedFeatureError)],
+)
+def test_a_codec_that_hive_cannot_read_is_refused(
+    wh: Warehouse, name: str, value: str, refusal: type[Exception]
+) -> None:
+    wh.create(
+        f"CREATE TABLE t (id INT) STORED AS ORC TBLPROPERTIES ('transactional'='true', '{name}'='{value}')"
+    )
+    with pytest.raises(refusal, match=r"orc\.compress"):
+        wh.connect("t", settings={keys.ORC_COMPRESS.name: "ZSTD"})
 
 
 def test_a_misspelt_warehouse_is_not_made(tmp_path: Path) -> None:
