@@ -29,6 +29,7 @@
         StreamCheckpointError             a stream's batch ids begin again, without restart=True
         LockTimeoutError   (retryable)    10307
         StatementCancelledError           its user cancelled it (hiveacid shell: Ctrl-C)
+      ClientProtocolError                 a client of hiveacid serve sent what the protocol does not allow
       MergeCardinalityError               a target row matched several source rows
       DataError                           a value does not fit its column; the statement wrote nothing
         ConstraintViolationError          a new row violates an enabled constraint of its table
@@ -325,6 +326,12 @@ class StatementCancelledError(TransactionError):
     """The user cancelled the statement; its transaction was aborted, and nothing of it is visible."""
 
     code = "CANCELLED"
+
+
+class ClientProtocolError(HiveAcidError):
+    """A client of ``hiveacid serve`` sent what the protocol, its limits or its authentication do not allow."""
+
+    code = "CLIENT_PROTOCOL"
 
 
 class MergeCardinalityError(HiveAcidError):

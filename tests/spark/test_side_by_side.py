@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from hiveacid.cli.shell.cancel import StatementRunner
 from hiveacid.core.transactions.locks import LockComponent, LockType
-from hiveacid.errors import CompactionError, StatementCancelledError
+from hiveacid.errors import CommitStateUnknownError, CompactionError, StatementCancelledError
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.table import parallel as beside
 from hiveacid.table.compaction import compact
@@ -288,3 +288,20 @@ def test_what_waits_for_a_lock_ends_with_the_statement(acid: AcidSession) -> Non
     store.abort_txns([other], "enough")
     assert {one.state for one in store.show_compactions()} <= {"initiated"}
     assert len(acid.table("days").compact("major")) == 3
+
+
+def test_a_cancelled_statement_is_not_called_gone_where_the_commit_is_unknown(acid: AcidSession) -> None:
+    runner = StatementRunner(acid)
+
+    def commit() -> None:
+        press_ctrl_c()
+        try:
+            acid.context.clock.sleep(PATIENCE)
+        except StatementCancelledError as error:
+            raise CommitStateUnknownError("the answer was lost") from error
+
+    try:
+        with pytest.raises(CommitStateUnknownError):
+            runner.run(commit, lambda: None)
+    finally:
+        runner.close()

@@ -20,6 +20,7 @@ SPARK_ROOMS = (
     "src/hiveacid/datasource/",
     "src/hiveacid/streaming/",
     "src/hiveacid/sql/native",
+    "src/hiveacid/serve/",
     "src/hiveacid/demo/",  # written like a user's program
 )
 # Where the time of day may be asked: the clock itself, and what talks to a person.

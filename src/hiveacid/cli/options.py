@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,6 +16,7 @@ from hiveacid.errors import HiveAcidError
 
 if TYPE_CHECKING:
     from hiveacid.ports.store import WarehouseStore
+    from hiveacid.sql.native.session import NativeSession
     from hiveacid.sql.session import AcidSession
     from hiveacid.table.read.inventory import StandaloneAccess
 
@@ -50,6 +51,20 @@ class ConnectionOptions:
             connect(spark, warehouse=self.warehouse, store=self.store) as session,
         ):
             yield session
+
+    @contextmanager
+    def native_session(self, more: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[NativeSession]:
+        """Yield a native session on a new Spark with ``more`` of its settings, and hiveacid's ``settings``."""
+        self._require_warehouse()
+        from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
+        from hiveacid.sql.native.session import open_native_session  # noqa: PLC0415
+
+        with local_session({**more, **self._conf()}, chatter=self.verbose) as spark:
+            session = open_native_session(spark, self.warehouse, self.store, settings)
+            try:
+                yield session
+            finally:
+                session.close()
 
     @contextmanager
     def opened_store(self) -> Iterator[WarehouseStore]:

@@ -6,7 +6,7 @@ import json
 import logging
 import signal
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_
 from hiveacid.config import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import FrameType
 
     from hiveacid.services import Services, Turn
@@ -123,7 +123,7 @@ def services(
         raise click.UsageError("--workers 0 alone leaves nothing to do")
     if once and port is not None:
         raise click.UsageError("--port is for a process that keeps running: leave out --once")
-    pairs = _parse_settings(settings)
+    pairs = parse_settings(settings)
     log_to(sys.stderr, style, log_level)
     with exit_on_errors(), ExitStack() as stack:
         endpoint = None
@@ -151,7 +151,7 @@ def services(
             _run(made, endpoint, grace)
 
 
-def _parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
+def parse_settings(settings: Sequence[str]) -> list[tuple[str, str]]:
     """Split NAME=VALUE; refuse unknown settings before Spark starts."""
     from hiveacid.config import Settings  # noqa: PLC0415 - not before --help had its say
 
@@ -171,6 +171,21 @@ def _run(made: Services, endpoint: Endpoint | None, grace: float) -> None:
     from hiveacid.services.runner import Runner  # noqa: PLC0415 - imports PySpark
 
     runner = Runner(made)
+    with stop_signals() as signals:
+        runner.start()
+        if endpoint is not None:
+            endpoint.attach(made, runner)
+        logger.info("started")
+        while not signals:
+            runner.wait(0.5)
+        logger.info("stopping")
+        runner.stop(grace)
+    logger.info("stopped")
+
+
+@contextmanager
+def stop_signals() -> Iterator[Sequence[int]]:
+    """Collect SIGTERM and SIGINT in the block; the second one raises KeyboardInterrupt."""
     signals: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -181,15 +196,7 @@ def _run(made: Services, endpoint: Endpoint | None, grace: float) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, note)
-    runner.start()
-    if endpoint is not None:
-        endpoint.attach(made, runner)
-    logger.info("started")
-    while not signals:
-        runner.wait(0.5)
-    logger.info("stopping")
-    runner.stop(grace)
-    logger.info("stopped")
+    yield signals
 
 
 def _print_turn(turn: Turn) -> None:

@@ -7,7 +7,7 @@ is not ready waits for something else (Spark, the store). Only ``/metrics`` need
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
@@ -103,10 +103,15 @@ class Endpoint:
         self._server = HttpServer(access or Access(), port, self._page)
         self.port = self._server.port
         self._attached: tuple[Services, Runner] | None = None
+        self._more: Callable[[], Iterable[Metric]] | None = None
 
     def attach(self, services: Services, runner: Runner) -> None:
         """Report about these services from now on."""
         self._attached = services, runner
+
+    def add_metrics(self, more: Callable[[], Iterable[Metric]]) -> None:
+        """Add the metrics of a server, which runs from now on, with or without services."""
+        self._more = more
 
     def _page(self, path: str) -> Page:
         attached = self._attached
@@ -114,12 +119,14 @@ class Endpoint:
             return _probe(path, attached)
         if path == "/health":
             if attached is None:
-                return _json(HTTPStatus.OK, {"status": "starting", "services": {}})
+                status = "starting" if self._more is None else "ok"
+                return _json(HTTPStatus.OK, {"status": status, "services": {}})
             services, runner = attached
             well, report = health(runner.loops, services.context.clock.now())
             return _json(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, report)
         if path == "/metrics":
-            figures = () if attached is None else collect(attached[0], attached[1].loops)
+            figures = [] if attached is None else list(collect(attached[0], attached[1].loops))
+            figures += [] if self._more is None else self._more()
             return Page(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", exposition(figures))
         return Page(HTTPStatus.NOT_FOUND, "text/plain", b"only /health, /metrics, /live and /ready exist\n")
 

@@ -74,21 +74,18 @@ class Access:
             )
         try:
             secret = None if token is None else token.read_text(encoding="utf-8").strip()
-            tls = None
-            if certificate is not None:
-                tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-                tls.load_cert_chain(certificate, key)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"token, certificate or private key cannot be read: {error}") from error
+            raise ConfigError(f"the token cannot be read: {error}") from error
         if secret == "":
             raise ConfigError(f"the file {token} contains no token")
-        return cls(
-            address,
-            frozenset(name.lower() for name in names),
-            secret,
-            tls,
-            probes_only=reachable and tls is None,
-        )
+        tls = server_tls(certificate, key)
+        accepted = frozenset(name.lower() for name in names)
+        return cls(address, accepted, secret, tls, probes_only=reachable and tls is None)
+
+    @property
+    def is_local(self) -> bool:
+        """True if no other machine reaches the address."""
+        return self.address in _LOCAL_NAMES
 
     def refusal(self, path: str, hosts: list[str], authorization: str | None) -> HTTPStatus | None:
         """Return the status with which to refuse a request, judged by its headers; None if it is allowed.
@@ -109,6 +106,18 @@ class Access:
         if self.token is not None and not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
             return HTTPStatus.UNAUTHORIZED
         return HTTPStatus.FORBIDDEN if self.probes_only else None
+
+
+def server_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Read certificate chain and private key; None without a certificate. Raises ConfigError."""
+    if certificate is None:
+        return None
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        tls.load_cert_chain(certificate, key)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"certificate or private key cannot be read: {error}") from error
+    return tls
 
 
 @dataclass(frozen=True)

@@ -76,10 +76,13 @@ class StoreContext:
     settings: Settings
     database: str = "default"
     closed: bool = False
+    shares_store: bool = False  # settings must not change the store, which clients of a server share
 
     def change_settings(self, settings: Settings) -> None:
-        """Use other settings from now on, also in the store and for the heartbeat."""
+        """Use other settings from now on, also in the store and for the heartbeat if they are this connection's."""
         self.settings = settings
+        if self.shares_store:
+            return
         self.store.apply_settings(settings)
         self.transactions.heartbeats.interval = heartbeat_interval(settings)
 

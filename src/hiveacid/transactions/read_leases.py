@@ -14,6 +14,7 @@ from hiveacid.transactions.transaction import Transaction, Transactions
 
 if TYPE_CHECKING:
     from hiveacid.config import Settings
+    from hiveacid.core.model import TxnId
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +87,11 @@ class ReadLeases:
         """Tell whether a transaction is one of the leased read transactions."""
         with self._lock:
             return any(held is txn for held, _ in self._held)
+
+    def txn_ids(self) -> frozenset[TxnId]:
+        """Return the read transactions, which statements of several threads may share."""
+        with self._lock:
+            return frozenset(txn.txn_id for txn, _ in self._held)
 
     def hold(self, txn: Transaction, holder: Holder) -> None:
         """Keep a snapshot's transaction open for a plan."""

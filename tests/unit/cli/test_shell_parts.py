@@ -7,7 +7,6 @@ import pty
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from rich.console import Console
 
 from hiveacid.cli.main import main
 from hiveacid.cli.options import print_error
-from hiveacid.cli.shell.cancel import CancellableClock, StatementRunner, progress_text
+from hiveacid.cli.shell.cancel import progress_text
 from hiveacid.cli.shell.commands import COMMANDS, HELP, DisplayOptions, command
 from hiveacid.cli.shell.completion import CatalogNames, candidates
 from hiveacid.cli.shell.editor import history_path, is_secret, open_history
@@ -32,13 +31,13 @@ from hiveacid.cli.shell.screen import (
 )
 from hiveacid.core.model import Column, DatabaseDefinition, StorageFormat, TableDefinition, TableName
 from hiveacid.errors import (
-    CommitStateUnknownError,
     ConfigError,
     NoSuchTableError,
     ParseError,
     StatementCancelledError,
 )
 from hiveacid.spark.session.jobs import Progress
+from hiveacid.sql.cancellation import CancellableClock
 from hiveacid.stores.clock import SystemClock
 from support.memory_store.store import MemoryStore
 
@@ -238,15 +237,6 @@ def test_error_texts_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str
     assert shown == (
         "error CONFIG: no \\x1b[2Jtable\n  here \\x9b1m\nerror SPARK: Spark says \\x1b]0;title\\x07\n"
     )
-
-
-def test_a_cancelled_statement_is_not_called_gone_where_nobody_knows() -> None:
-    pressed = threading.Event()
-    pressed.set()
-    unknown: Future[None] = Future()
-    unknown.set_exception(CommitStateUnknownError("the answer was lost"))
-    with pytest.raises(CommitStateUnknownError):
-        StatementRunner.__new__(StatementRunner)._outcome(unknown, pressed)
 
 
 def test_progress_is_a_line_of_text() -> None:

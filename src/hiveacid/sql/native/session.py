@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.errors import PySparkException
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.core.model import TableName
+    from hiveacid.ports.transactions import Client
 
 
 ConnectArguments: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | None]
@@ -188,6 +190,11 @@ class NativeSession(SparkSession):
         """Return a native session around another session of this application, on the same tables."""
         return NativeSession(plain, self._sql_gateway, self.connect_arguments)
 
+    def for_client(self, client: Client) -> ClientSparkSession:
+        """Return a session like that of `newSession`, with one connection for all threads, in a client's name."""
+        plain = SparkSession(self.sparkContext, self._jsparkSession.newSession())
+        return ClientSparkSession(plain, self._sql_gateway, self.connect_arguments, client)
+
     def close(self) -> None:
         """Restore Spark's own SQL, close all connections and roll back their transactions; Spark keeps running."""
         self._sql_gateway.close()
@@ -197,6 +204,28 @@ class NativeSession(SparkSession):
         """Close the connections and stop Spark."""
         self.close()
         super().stop()
+
+
+class ClientSparkSession(NativeSession):
+    """Session of a client of ``hiveacid serve``: the transaction belongs to the session, not to a thread.
+
+    Its threads run one statement at a time. Settings of the store stay those of the server.
+    """
+
+    def __init__(
+        self, plain: SparkSession, gateway: Gateway, connect_arguments: ConnectArguments, client: Client
+    ) -> None:
+        """Make the connection, whose transactions bear the client's name."""
+        super().__init__(plain, gateway, connect_arguments)
+        self._connection = gateway.connection(self, self._parser)
+        context = self._connection.context
+        context.shares_store = True
+        context.transactions = replace(context.transactions, client=client)
+
+    @property
+    def acid(self) -> NativeConnection:
+        """The session's connection."""
+        return self._connection
 
 
 class _Reader(DataFrameReader):

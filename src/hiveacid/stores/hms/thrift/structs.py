@@ -101,7 +101,7 @@ def struct(
     nested = tuple(field for _, field, kind in fields if _has_required(kind))
     absent = {field: None for _, field, _ in fields}
     own = {"thrift_spec": spec, "required": required, "nested": nested}
-    return type(name, (ThriftStruct,), {**absent, **own, "__doc__": f"``{name}`` of the metastore."})
+    return type(name, (ThriftStruct,), {**absent, **own, "__doc__": f"``{name}`` of the interface."})
 
 
 def missing_required_field(value: ThriftStruct) -> str | None:

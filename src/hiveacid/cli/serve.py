@@ -1,0 +1,185 @@
+"""``hiveacid serve``: a server for clients of HiveServer2's protocol, until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors
+from hiveacid.cli.services import parse_settings, stop_signals
+from hiveacid.config import keys
+
+if TYPE_CHECKING:
+    from hiveacid.serve.authentication import Authentication
+    from hiveacid.services.runner import Runner
+    from hiveacid.sql.native.session import NativeSession
+
+logger = logging.getLogger(__name__)
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_SPARK = {"spark.scheduler.mode": "FAIR"}  # a long query of one client does not hold back the others
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """Options that say how clients authenticate."""
+
+    password_file: Path | None
+    ldap: str | None
+    ldap_user_dn: str | None
+    ldap_ca: Path | None
+
+    def authentication(self) -> Authentication:
+        """Return the authentication. Raises ConfigError for files and names that are of no use."""
+        from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile  # noqa: PLC0415 - see below
+        from hiveacid.serve.ldap import Ldap  # noqa: PLC0415
+
+        if self.password_file is not None and self.ldap is not None:
+            raise click.UsageError("give one of --password-file and --ldap")
+        if (self.ldap is None) != (self.ldap_user_dn is None):
+            raise click.UsageError("--ldap and --ldap-user-dn belong together")
+        if self.password_file is not None:
+            return Authentication(PasswordFile(self.password_file))
+        if self.ldap is not None and self.ldap_user_dn is not None:
+            return Authentication(Ldap.of(self.ldap, self.ldap_user_dn, self.ldap_ca))
+        return Authentication(Anyone())
+
+
+def _new_user(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Ask for a password, print a user's line of the password file, and exit."""
+    del parameter
+    if value is None:
+        return
+    from hiveacid.serve.authentication import hash_line  # noqa: PLC0415 - not before --help had its say
+
+    with exit_on_errors():
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        click.echo(hash_line(value, password))
+    context.exit(0)
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
+              help="Address to listen on; one that other machines reach needs authentication and TLS.")  # fmt: skip
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=10000, show_default=True, help="0: a free one."
+)
+@click.option("--http", is_flag=True, help="Speak HTTP (path /cliservice) instead of the binary transport.")
+@click.option("--host-name", "names", multiple=True, metavar="NAME",
+              help="With --http: another name of this machine (Host header); may be repeated.")  # fmt: skip
+@click.option("--master", metavar="URL", help="Spark's master (default: local[*]).")
+@click.option("--password-file", type=_FILE, help="Users with hashed passwords, a line each (--new-user).")
+@click.option("--new-user", metavar="NAME", callback=_new_user, is_eager=True, expose_value=False,
+              help="Ask for a password, print the user's line for --password-file, and end.")  # fmt: skip
+@click.option("--ldap", metavar="URL", help="Check passwords by a bind at this server: ldaps://HOST[:PORT].")
+@click.option("--ldap-user-dn", metavar="DN", help="Name to bind as: uid={user},ou=people,dc=example,dc=com.")
+@click.option("--ldap-ca", type=_FILE, help="Certificates of the LDAP server's authority (PEM).")
+@click.option("--certificate", type=_FILE, help="Answer over TLS with this certificate chain (PEM).")
+@click.option(
+    "--private-key", type=_FILE, help="Private key of the certificate, if its file does not contain it."
+)
+@click.option("--idle-timeout", type=click.FloatRange(min=1), default=14400.0, show_default=True,
+              metavar="SECONDS", help="Close a session that is not used for so long.")  # fmt: skip
+@click.option("--services", "with_services", is_flag=True,
+              help="Compact and clean in this process, as hiveacid services does.")  # fmt: skip
+@click.option("--health-port", type=click.IntRange(0, 65535),
+              help="Answer /health and /metrics on this port of the loopback address.")  # fmt: skip
+@click.option("--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, metavar="SECONDS",
+              help="After a stop signal: time for running statements to end.")  # fmt: skip
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+              help="A hiveacid setting for all sessions; may be repeated.")  # fmt: skip
+@click.option("--log", "style", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+@connection_options
+def serve(
+    *,
+    connection: ConnectionOptions,
+    host: str,
+    port: int,
+    http: bool,
+    names: tuple[str, ...],
+    master: str | None,
+    password_file: Path | None,
+    ldap: str | None,
+    ldap_user_dn: str | None,
+    ldap_ca: Path | None,
+    certificate: Path | None,
+    private_key: Path | None,
+    idle_timeout: float,
+    with_services: bool,
+    health_port: int | None,
+    grace: float,
+    settings: tuple[str, ...],
+    style: str,
+    log_level: str,
+) -> None:
+    """Serve JDBC clients, BI tools and dbt by the protocol of HiveServer2, until SIGTERM or SIGINT.
+
+    Each session has its own current database, settings and transaction. A session whose client closes it or hangs up
+    is rolled back. Without --password-file or --ldap every local user may connect, and only the loopback address is
+    possible. The log goes to standard error.
+    """
+    from hiveacid.serve.server import Listening, Server  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.serve.service import Service  # noqa: PLC0415
+    from hiveacid.serve.sessions import Sessions  # noqa: PLC0415
+    from hiveacid.serve.wire import Limits  # noqa: PLC0415
+    from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
+    from hiveacid.services.logs import log_to  # noqa: PLC0415
+
+    pairs = dict(parse_settings(settings))
+    log_to(sys.stderr, style, log_level)
+    ways = _Ways(password_file, ldap, ldap_user_dn, ldap_ca)
+    with exit_on_errors(), ExitStack() as stack:
+        listening = Listening.of(
+            host, port, ways.authentication(), names, certificate, private_key, http=http,
+            limits=Limits(idle=idle_timeout),
+        )  # fmt: skip
+        endpoint = None if health_port is None else stack.enter_context(Endpoint(health_port))
+        spark = {"spark.master": master} if master else {}
+        session = stack.enter_context(connection.native_session({**_SPARK, **spark}, pairs))
+        server = Server(Service(Sessions(session, idle_timeout), session.version), listening)
+        runner = _start_services(session, endpoint) if with_services else None
+        if endpoint is not None:
+            endpoint.add_metrics(server.metrics)
+            logger.info("http://127.0.0.1:%s/health and /metrics", endpoint.port)
+        with stop_signals() as signals:
+            server.start()
+            logger.info("serving on %s:%s (%s)", host, server.port, "HTTP" if http else "binary")
+            while not signals:
+                time.sleep(0.2)
+            logger.info("stopping")
+            server.stop(grace)
+            if runner is not None:
+                runner.stop(grace)
+        logger.info("stopped")
+
+
+def _start_services(session: NativeSession, endpoint: object) -> Runner:
+    """Start initiator, workers, cleaner and housekeeper; with a Hive Metastore only workers."""
+    from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
+    from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
+    from hiveacid.services.runner import Runner  # noqa: PLC0415
+
+    own = session.newSession().acid
+    every = own.context.store.maintained_by_hiveacid()
+    made = Services(
+        own,
+        initiator=every,
+        workers=max(1, own.settings.get(keys.WORKER_THREADS)),
+        cleaner=every and own.settings.get(keys.CLEANER_ON),
+        housekeeper=every,
+    )
+    runner = Runner(made)
+    runner.start()
+    if isinstance(endpoint, Endpoint):
+        endpoint.attach(made, runner)
+    return runner

@@ -1,0 +1,174 @@
+"""Ways to check a client's password: none (loopback only), a file of hashed passwords, a bind at an LDAP server."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from hiveacid.errors import ConfigError
+
+_USER = re.compile(r"[^\s:/\\\x00-\x1f]{1,256}")
+_LONGEST_PASSWORD = 1024
+_N, _R, _P = 1 << 14, 8, 1  # 16 MB and some 50 ms for each attempt
+_MOST_CHECKS = 4  # at a time: each takes 16 MB
+_MOST_WORK = 1 << 24  # n · r · p of a line
+_REMEMBERED = (
+    300.0  # seconds for which a right password is not checked again: HTTP sends it with each request
+)
+_MOST_REMEMBERED = 1000
+
+
+class Passwords(Protocol):
+    """Checks a user's password."""
+
+    def accepts(self, user: str, password: str) -> bool:
+        """Tell whether the password is the user's. Raises HiveAcidError if that cannot be found out."""
+
+
+class Anyone:
+    """Accepts every user with every password, as Hive's ``NONE``; for loopback addresses only."""
+
+    def accepts(self, user: str, password: str) -> bool:
+        """Accept."""
+        del user, password
+        return True
+
+
+@dataclass(frozen=True)
+class _Hash:
+    n: int
+    r: int
+    p: int
+    salt: bytes
+    digest: bytes
+
+    def matches(self, password: str) -> bool:
+        return hmac.compare_digest(_scrypt(password, self.salt, self.n, self.r, self.p), self.digest)
+
+
+def _scrypt(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
+    return hashlib.scrypt(password.encode(), salt=salt, n=n, r=r, p=p, maxmem=1 << 27, dklen=32)
+
+
+def hash_line(user: str, password: str) -> str:
+    """Return the line of a password file: ``user:scrypt$n$r$p$salt$digest``. Raises ConfigError."""
+    if not _USER.fullmatch(user):
+        raise ConfigError("a user's name has 1 to 256 characters, and no space, colon or slash")
+    if not 0 < len(password) <= _LONGEST_PASSWORD:
+        raise ConfigError(f"a password has 1 to {_LONGEST_PASSWORD} characters")
+    salt = os.urandom(16)
+    parts = (base64.b64encode(data).decode() for data in (salt, _scrypt(password, salt, _N, _R, _P)))
+    return f"{user}:scrypt${_N}${_R}${_P}${'$'.join(parts)}"
+
+
+class PasswordFile:
+    """Users with scrypt hashes of their passwords, a line each. The file is read again when it changes."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file. Raises ConfigError for a file that is unreadable, damaged, or writable by other users."""
+        self._path = path
+        self._places = threading.BoundedSemaphore(_MOST_CHECKS)
+        self._read: tuple[float, dict[str, _Hash]] = (-1.0, {})
+        self._decoy = _parse_hash(hash_line("nobody", secrets.token_hex(16)).partition(":")[2], "decoy")
+        self._users()
+
+    def accepts(self, user: str, password: str) -> bool:
+        """Check the password, not many at a time; an unknown user costs the same time as a known one."""
+        known = self._users().get(user)
+        with self._places:
+            right = (known or self._decoy).matches(password)
+        return right and known is not None
+
+    def _users(self) -> dict[str, _Hash]:
+        try:
+            status = self._path.stat()
+            if status.st_mtime != self._read[0]:
+                if status.st_mode & 0o022:
+                    raise ConfigError(f"{self._path} can be written by other users: chmod 600 it")
+                self._read = status.st_mtime, _parse_file(self._path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"the password file cannot be read: {error}") from error
+        return self._read[1]
+
+
+def _parse_file(text: str) -> dict[str, _Hash]:
+    users = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            user, _, rest = line.strip().partition(":")
+            if not _USER.fullmatch(user) or user in users:
+                raise ConfigError(
+                    f"line {number} of the password file: no user's name, or one for the second time"
+                )
+            users[user] = _parse_hash(rest, f"line {number} of the password file")
+    if not users:
+        raise ConfigError(
+            "the password file names no user: hiveacid serve --new-user NAME prints a line for it"
+        )
+    return users
+
+
+def _parse_hash(text: str, where: str) -> _Hash:
+    try:
+        scheme, n, r, p, salt, digest = text.split("$")
+        made = _Hash(
+            int(n),
+            int(r),
+            int(p),
+            base64.b64decode(salt, validate=True),
+            base64.b64decode(digest, validate=True),
+        )
+    except (ValueError, binascii.Error) as error:
+        raise ConfigError(f"{where} is not of the form user:scrypt$n$r$p$salt$digest") from error
+    sound = made.n > 1 and made.r > 0 and made.p > 0 and made.n * made.r * made.p <= _MOST_WORK
+    if scheme != "scrypt" or not sound or len(made.digest) != 32 or len(made.salt) < 8:  # noqa: PLR2004 - bytes
+        raise ConfigError(f"{where} has no usable scrypt hash")
+    return made
+
+
+@dataclass
+class Authentication:
+    """Checks names and passwords, and remembers right ones for five minutes.
+
+    ``kerberos``: principal of the server (``hive/host@REALM``) if clients may come with tickets.
+    """
+
+    passwords: Passwords | None
+    kerberos: str | None = None
+    _remembered: dict[bytes, float] = field(default_factory=dict, repr=False)
+    _key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def open_to_all(self) -> bool:
+        """True if no password is checked."""
+        return isinstance(self.passwords, Anyone)
+
+    def accepts(self, user: str, password: str) -> bool:
+        """Tell whether a client may come in."""
+        if self.passwords is None or not _USER.fullmatch(user) or len(password) > _LONGEST_PASSWORD:
+            return False
+        if self.open_to_all:
+            return True
+        mark = hmac.digest(self._key, f"{user}\0{password}".encode(), "sha256")
+        now = time.monotonic()
+        with self._lock:
+            if self._remembered.get(mark, 0.0) > now:
+                return True
+        if not password or not self.passwords.accepts(user, password):
+            return False
+        with self._lock:
+            alive = {held: until for held, until in self._remembered.items() if until > now}
+            self._remembered = {} if len(alive) >= _MOST_REMEMBERED else alive
+            self._remembered[mark] = now + _REMEMBERED
+        return True

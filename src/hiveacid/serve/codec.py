@@ -1,0 +1,226 @@
+"""Thrift's binary protocol with bounds: whole messages in memory, decoded against declared structs.
+
+The decoder allocates nothing that the message only announces, and refuses deep nesting. It uses the declarations of
+`stores.hms.thrift.structs`, but not the Thrift library, whose limits are for clients of trusted servers.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from hiveacid.errors import ClientProtocolError
+from hiveacid.stores.hms.thrift.structs import ThriftStruct
+
+CALL, REPLY, EXCEPTION = 1, 2, 3
+_VERSION, _VERSION_MASK = 0x80010000, 0xFFFF0000
+_MOST_DEPTH = 16  # the deepest argument of the interface has 4 levels
+_LONGEST_NAME = 128
+_BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64 = 2, 3, 4, 6, 8, 10
+_BINARY, _STRUCT, _MAP, _SET, _LIST = 11, 12, 13, 14, 15
+_FIXED = {code: struct.Struct(f">{form}") for code, form in zip((2, 3, 4, 6, 8, 10), "?bdhiq", strict=True)}
+_LENGTH = struct.Struct(">i")
+_FIELD = struct.Struct(">bh")
+_ITEMS = struct.Struct(">bi")
+_PAIRS = struct.Struct(">bbi")
+
+
+@dataclass(frozen=True)
+class Message:
+    """A call: method, sequence number, and a decoder that is at its arguments."""
+
+    method: str
+    kind: int
+    number: int
+    body: Decoder
+
+
+class Decoder:
+    """Reads values from one message. Raises ClientProtocolError for anything that is not a message of the protocol."""
+
+    def __init__(self, data: bytes) -> None:
+        """Begin at the first byte."""
+        self._data = data
+        self._at = 0
+
+    def message(self) -> Message:
+        """Read the head of a message."""
+        (head,) = struct.unpack(">I", self._take(4))
+        if head & _VERSION_MASK != _VERSION:
+            raise ClientProtocolError("not a message of Thrift's binary protocol")
+        name = self._text(_LONGEST_NAME)
+        (number,) = _LENGTH.unpack(self._take(4))
+        return Message(name, head & 0xFF, number, self)
+
+    def arguments(self, declared: type[ThriftStruct]) -> Any:
+        """Read the only argument of a call, a struct; an argument that is absent counts as empty."""
+        found = declared()
+        for code, number in self._fields():
+            if number == 1 and code == _STRUCT:
+                found = self.struct(declared, 1)
+            else:
+                self._skip(code, 1)
+        if self._at != len(self._data):
+            raise ClientProtocolError("bytes follow the message")
+        return found
+
+    def struct(self, declared: type[ThriftStruct], depth: int = 0) -> Any:
+        """Read a struct; undeclared fields, and fields of another type, are skipped."""
+        _require_shallow(depth)
+        made = declared()
+        spec = declared.thrift_spec
+        for code, number in self._fields():
+            field = spec[number] if 0 <= number < len(spec) else None
+            if field is None or field[1] != code:
+                self._skip(code, depth + 1)
+            else:
+                setattr(made, field[2], self._value(code, field[3], depth + 1))
+        return made
+
+    def _fields(self) -> Any:
+        while code := self._take(1)[0]:
+            (number,) = struct.unpack(">h", self._take(2))
+            yield code, number
+
+    def _value(self, code: int, arguments: Any, depth: int) -> Any:
+        if code in _FIXED:
+            return self._fixed(code)
+        if code == _BINARY:
+            return self._text() if arguments == "UTF8" else self._take(self._length())
+        if code == _STRUCT:
+            return self.struct(arguments[0], depth)
+        _require_shallow(depth)
+        if code == _MAP:
+            key, value, count = self._head_of_map()
+            if count and (key, value) != (arguments[0], arguments[2]):
+                raise ClientProtocolError("a map has other types than its field")
+            return {
+                self._value(key, arguments[1], depth + 1): self._value(value, arguments[3], depth + 1)
+                for _ in range(count)
+            }
+        item, count = self._head_of_items()
+        if count and item != arguments[0]:
+            raise ClientProtocolError("a list has other items than its field")
+        return [self._value(item, arguments[1], depth + 1) for _ in range(count)]
+
+    def _skip(self, code: int, depth: int) -> None:
+        _require_shallow(depth)
+        if code in _FIXED:
+            self._take(_FIXED[code].size)
+        elif code == _BINARY:
+            self._take(self._length())
+        elif code == _STRUCT:
+            for inner, _ in self._fields():
+                self._skip(inner, depth + 1)
+        elif code == _MAP:
+            key, value, count = self._head_of_map()
+            for _ in range(count):
+                self._skip(key, depth + 1)
+                self._skip(value, depth + 1)
+        elif code in (_LIST, _SET):
+            item, count = self._head_of_items()
+            for _ in range(count):
+                self._skip(item, depth + 1)
+        else:
+            raise ClientProtocolError(f"unknown type {code}")
+
+    def _fixed(self, code: int) -> Any:
+        return _FIXED[code].unpack(self._take(_FIXED[code].size))[0]
+
+    def _head_of_items(self) -> tuple[int, int]:
+        item, count = _ITEMS.unpack(self._take(_ITEMS.size))
+        return item, self._bounded(count)
+
+    def _head_of_map(self) -> tuple[int, int, int]:
+        key, value, count = _PAIRS.unpack(self._take(_PAIRS.size))
+        return key, value, self._bounded(count)
+
+    def _text(self, longest: int | None = None) -> str:
+        length = self._length()
+        if longest is not None and length > longest:
+            raise ClientProtocolError("the name of a method is too long")
+        try:
+            return self._take(length).decode()
+        except UnicodeDecodeError as error:
+            raise ClientProtocolError("a text is not UTF-8") from error
+
+    def _length(self) -> int:
+        return self._bounded(_LENGTH.unpack(self._take(_LENGTH.size))[0])
+
+    def _bounded(self, count: int) -> int:
+        """Return a length or number of items, each of which takes a byte at least."""
+        if not 0 <= count <= len(self._data) - self._at:
+            raise ClientProtocolError(f"a length of {count} is beyond the end of the message")
+        return int(count)
+
+    def _take(self, size: int) -> bytes:
+        end = self._at + size
+        if end > len(self._data):
+            raise ClientProtocolError("the message ends too early")
+        taken, self._at = self._data[self._at : end], end
+        return taken
+
+
+def _require_shallow(depth: int) -> None:
+    if depth > _MOST_DEPTH:
+        raise ClientProtocolError(f"more than {_MOST_DEPTH} levels of nesting")
+
+
+def encode_message(method: str, kind: int, number: int, body: bytes) -> bytes:
+    """Return a message; ``body``: its encoded struct."""
+    name = method.encode()
+    return struct.pack(f">Ii{len(name)}si", _VERSION | kind, len(name), name, number) + body
+
+
+def encode_field(number: int, code: int, value: bytes) -> bytes:
+    """Return a struct whose only field has an encoded value."""
+    return _FIELD.pack(code, number) + value + b"\0"
+
+
+def encode_struct(value: ThriftStruct) -> bytes:
+    """Return an encoded struct; absent fields are left out. A field may hold the bytes of a struct instead of one."""
+    out = bytearray()
+    _write(out, _STRUCT, None, value)
+    return bytes(out)
+
+
+def _write(out: bytearray, code: int, arguments: Any, value: Any) -> None:
+    if code in _FIXED:
+        out += _FIXED[code].pack(value)
+    elif code == _BINARY:
+        data = value.encode() if isinstance(value, str) else value
+        out += _LENGTH.pack(len(data)) + data
+    elif code == _STRUCT and isinstance(value, bytes):
+        out += value
+    elif code == _STRUCT:
+        for field in filter(None, value.thrift_spec):
+            held = getattr(value, field[2])
+            if held is not None:
+                out += _FIELD.pack(field[1], field[0])
+                _write(out, field[1], field[3], held)
+        out += b"\0"
+    elif code == _MAP:
+        out += _PAIRS.pack(arguments[0], arguments[2], len(value))
+        for key, item in value.items():
+            _write(out, arguments[0], arguments[1], key)
+            _write(out, arguments[2], arguments[3], item)
+    else:
+        out += _ITEMS.pack(arguments[0], len(value))
+        for item in value:
+            _write(out, arguments[0], arguments[1], item)
+
+
+EXCEPTION_STRUCT = struct.Struct(">bhi")
+
+
+def encode_exception(message: str, kind: int) -> bytes:
+    """Return Thrift's ``TApplicationException``; ``kind``: 1 unknown method, 6 internal error, 7 protocol error."""
+    data = message.encode()
+    return (
+        _FIELD.pack(_BINARY, 1)
+        + _LENGTH.pack(len(data))
+        + data
+        + EXCEPTION_STRUCT.pack(_I32, 2, kind)
+        + b"\0"
+    )

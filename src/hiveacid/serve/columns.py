@@ -1,0 +1,144 @@
+"""Columns of results: Spark's types as the interface's, and Arrow arrays as the bytes of ``TColumn``.
+
+Spark casts types that the interface transports as texts (dates, timestamps, decimals, JSON of nested types), so that
+only nine types of Arrow are left. Arrow's own functions build the bytes; no value becomes a Python object.
+"""
+
+from __future__ import annotations
+
+import array
+import re
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hiveacid.serve import messages
+
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_STRING = 7
+_JSON, _TEXT, _DOUBLE_BY_TEXT = "json", "text", "double"
+_FIELD = struct.Struct(">bh")
+_ITEMS = struct.Struct(">bi")
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """A column of a result: name, ``TTypeId``, how Spark converts it (None: not at all), and its Arrow type."""
+
+    name: str
+    type_id: int
+    arrow: Any
+    conversion: str | None = None
+    qualifiers: tuple[tuple[str, int], ...] = ()
+
+
+def _plain(number: int, arrow: Any, conversion: str | None = None) -> tuple[int, Any, str | None]:
+    return number, arrow, conversion
+
+
+def _types() -> dict[str, tuple[int, Any, str | None]]:
+    text = pa.string()
+    return {
+        "boolean": _plain(0, pa.bool_()),
+        "tinyint": _plain(1, pa.int8()),
+        "smallint": _plain(2, pa.int16()),
+        "int": _plain(3, pa.int32()),
+        "bigint": _plain(4, pa.int64()),
+        "float": _plain(5, pa.float64(), _DOUBLE_BY_TEXT),  # as Hive: 1.1 stays 1.1
+        "double": _plain(6, pa.float64()),
+        "string": _plain(_STRING, text),
+        "timestamp": _plain(8, text, _TEXT),
+        "timestamp_ntz": _plain(8, text, _TEXT),
+        "binary": _plain(9, pa.binary()),
+        "array": _plain(10, text, _JSON),
+        "map": _plain(11, text, _JSON),
+        "struct": _plain(12, text, _JSON),
+        "decimal": _plain(15, text, _TEXT),
+        "void": _plain(16, text, _TEXT),
+        "date": _plain(17, text, _TEXT),
+    }
+
+
+def result_column(name: str, spark_type: str) -> ResultColumn:
+    """Return the column of a result; ``spark_type``: Spark's ``simpleString``. Types without a number become texts."""
+    kind = re.split(r"[<( ]", spark_type, maxsplit=1)[0].lower()
+    number, arrow, conversion = _types().get(kind, (_STRING, pa.string(), _TEXT))
+    decimal = _DECIMAL.fullmatch(spark_type)
+    qualifiers = (("precision", int(decimal[1])), ("scale", int(decimal[2]))) if decimal else ()
+    return ResultColumn(name, number, arrow, conversion, qualifiers)
+
+
+def table_schema(columns: Sequence[ResultColumn]) -> Any:
+    """Return the description of a result's columns."""
+    return messages.TableSchema(
+        columns=[_description(column, number) for number, column in enumerate(columns, 1)]
+    )
+
+
+def _description(column: ResultColumn, position: int) -> Any:
+    values = {name: messages.TypeQualifierValue(i32Value=value) for name, value in column.qualifiers}
+    qualifiers = messages.TypeQualifiers(qualifiers=values) if values else None
+    entry = messages.PrimitiveTypeEntry(type=column.type_id, typeQualifiers=qualifiers)
+    described = messages.TypeDesc(types=[messages.TypeEntry(primitiveEntry=entry)])
+    return messages.ColumnDesc(columnName=column.name, typeDesc=described, position=position, comment="")
+
+
+def encode_column(values: Any) -> bytes:
+    """Return an Arrow array as an encoded ``TColumn``."""
+    number, item, data = _items(values)
+    items = _FIELD.pack(15, 1) + _ITEMS.pack(item, len(values)) + data
+    nulls = _null_bits(values)
+    body = items + _FIELD.pack(11, 2) + struct.pack(">i", len(nulls)) + nulls + b"\0"
+    return _FIELD.pack(12, number) + body + b"\0"
+
+
+def _items(values: Any) -> tuple[int, int, bytes]:
+    """Return the number of the union's field, the type of its items, and their bytes."""
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return (7 if pa.types.is_string(kind) else 8), 11, _texts(values)
+    if pa.types.is_boolean(kind):
+        return 1, 2, _numbers(values.cast(pa.int8()), "b")
+    codes = {pa.int8(): (2, 3, "b"), pa.int16(): (3, 6, "h"), pa.int32(): (4, 8, "i")}
+    codes |= {pa.int64(): (5, 10, "q"), pa.float64(): (6, 4, "d")}
+    number, item, code = codes[kind]
+    return number, item, _numbers(values, code)
+
+
+def _numbers(values: Any, code: str) -> bytes:
+    """Return numbers in the byte order of the network; NULL is 0."""
+    filled = pc.fill_null(values, pa.scalar(0, values.type))
+    found = array.array(code)
+    size = found.itemsize
+    buffer = filled.buffers()[1]
+    if buffer is not None:
+        found.frombytes(memoryview(buffer)[filled.offset * size : (filled.offset + len(filled)) * size])
+    if sys.byteorder == "little":
+        found.byteswap()
+    return found.tobytes()
+
+
+def _texts(values: Any) -> bytes:
+    """Return texts or bytes, each behind its length; NULL is empty."""
+    if not len(values):
+        return b""
+    filled = pc.fill_null(values.cast(pa.binary()), b"")
+    lengths = pa.py_buffer(_numbers(pc.binary_length(filled), "i"))
+    prefixes = pa.Array.from_buffers(pa.binary(4), len(filled), [None, lengths]).cast(pa.binary())
+    joined = pc.binary_join_element_wise(prefixes, filled, b"")
+    offsets = memoryview(joined.buffers()[1]).cast("i")
+    first, last = offsets[joined.offset], offsets[joined.offset + len(joined)]
+    return bytes(memoryview(joined.buffers()[2])[first:last])
+
+
+def _null_bits(values: Any) -> bytes:
+    """Return a bit for each NULL, the lowest bit first; shorter where no NULLs follow."""
+    if not values.null_count:
+        return b"\0"
+    bits = pa.concat_arrays([pc.is_null(values)])  # a copy begins at the first bit
+    return bytes(memoryview(bits.buffers()[1])[: (len(bits) + 7) // 8])

@@ -1,0 +1,155 @@
+"""HTTP transport: each request carries one message and the client's name and password (Basic)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import ClientProtocolError, HiveAcidError
+from hiveacid.services.http_server import Access
+
+if TYPE_CHECKING:
+    from hiveacid.serve.authentication import Authentication
+    from hiveacid.serve.wire import Wire
+
+PATH = "/cliservice"
+_LARGEST_HEAD = 16 << 10
+_END = b"\r\n\r\n"
+_IDLE = 60.0  # seconds between two requests of a connection
+_KIND = "application/x-thrift"  # a foreign web page cannot send it without a question that is not answered
+
+
+@dataclass(frozen=True)
+class Request:
+    """Head of a request; names of headers in lower case, each with all of its values."""
+
+    method: str
+    path: str
+    headers: dict[str, list[str]] = field(default_factory=dict)
+
+    def header(self, name: str) -> str:
+        """Return the only value of a header; empty if it is absent. Raises ClientProtocolError for several."""
+        values = self.headers.get(name, [""])
+        if len(values) != 1:
+            raise ClientProtocolError(f"several headers {name}")
+        return values[0]
+
+
+class RefusedRequestError(ClientProtocolError):
+    """A request that is answered with a status."""
+
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        """Keep the status."""
+        self.status = status
+        super().__init__(text)
+
+
+def serve_http(
+    wire: Wire,
+    access: Access,
+    authentication: Authentication,
+    answer: Callable[[str, bytes], bytes],
+) -> None:
+    """Answer the requests of a connection; ``answer`` gets the user's name and the message."""
+    while True:
+        try:
+            request = _read_head(wire)
+            if request is None:
+                return
+            user, size = _admitted(request, access, authentication), _body_size(request, wire)
+            body = answer(user, wire.exactly(size))
+        except RefusedRequestError as refused:
+            _send(wire, refused.status, str(refused).encode(), "text/plain", keep=False)
+            return
+        except ClientProtocolError as error:
+            _send(wire, HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain", keep=False)
+            raise
+        keep = request.header("connection").lower() != "close"
+        _send(wire, HTTPStatus.OK, body, _KIND, keep=keep)
+        if not keep:
+            return
+
+
+def _read_head(wire: Wire) -> Request | None:
+    """Read a request's head; None at the end of the connection."""
+    wire.expect(_IDLE)
+    data = wire.some(_LARGEST_HEAD)
+    if not data:
+        return None
+    wire.expect(wire.limits.patience)
+    while _END not in data:
+        if len(data) >= _LARGEST_HEAD:
+            raise RefusedRequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too large")
+        piece = wire.some(_LARGEST_HEAD)
+        if not piece:
+            raise EOFError("the client hung up")
+        data += piece
+    head, _, rest = data.partition(_END)
+    wire.push_back(rest)
+    lines = head.decode("latin-1").split("\r\n")
+    words = lines[0].split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):  # noqa: PLR2004 - method, path, version
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not a request of HTTP/1.1")
+    headers: dict[str, list[str]] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip():
+            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not a header")
+        headers.setdefault(name.lower(), []).append(value.strip())
+    return Request(words[0], words[1].partition("?")[0], headers)
+
+
+def _admitted(request: Request, access: Access, authentication: Authentication) -> str:
+    """Return the user's name. Raises RefusedRequestError."""
+    if request.method != "POST" or request.path.rstrip("/") != PATH:
+        raise RefusedRequestError(HTTPStatus.NOT_FOUND, f"only POST {PATH} exists")
+    if request.header("content-type").partition(";")[0].strip().lower() != _KIND:
+        raise RefusedRequestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type must be {_KIND}")
+    refusal = access.refusal(request.path, request.headers.get("host", []), None)
+    if refusal is not None:
+        raise RefusedRequestError(refusal, "this name is not the server's: see --host-name")
+    scheme, _, encoded = request.header("authorization").partition(" ")
+    try:
+        user, _, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        user = password = ""
+    if scheme.lower() != "basic":
+        user = password = ""
+    if authentication.open_to_all:
+        return user or "anonymous"
+    try:
+        accepted = authentication.accepts(user, password)
+    except HiveAcidError as error:
+        raise RefusedRequestError(
+            HTTPStatus.SERVICE_UNAVAILABLE, "the password cannot be checked now"
+        ) from error
+    if not accepted:
+        raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "wrong user or password")
+    return user
+
+
+def _body_size(request: Request, wire: Wire) -> int:
+    length = request.header("content-length")
+    if "transfer-encoding" in request.headers or not (length.isascii() and length.isdigit()):
+        raise RefusedRequestError(HTTPStatus.LENGTH_REQUIRED, "a Content-Length is needed")
+    if len(length) > 12 or int(length) > wire.limits.message:  # noqa: PLR2004 - digits
+        raise RefusedRequestError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the limit is {wire.limits.message} bytes"
+        )
+    return int(length)
+
+
+def _send(wire: Wire, status: HTTPStatus, body: bytes, kind: str, *, keep: bool) -> None:
+    lines = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        f"Content-Type: {kind}",
+        f"Content-Length: {len(body)}",
+        f"Connection: {'keep-alive' if keep else 'close'}",
+    ]
+    if status is HTTPStatus.UNAUTHORIZED:
+        lines.append('WWW-Authenticate: Basic realm="hiveacid"')
+    wire.send("\r\n".join([*lines, "", ""]).encode() + body)

@@ -1,0 +1,128 @@
+"""A simple bind at an LDAP server (RFC 4511): the only request that checking a password needs."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hiveacid.errors import ConfigError, StoreUnavailableError
+
+_PATIENCE = 10.0  # seconds
+_MOST_BYTES = 1 << 16  # of an answer
+_SPECIAL = re.compile(r'([,+"\\<>;=#\x00-\x1f])')
+_SUCCESS, _INVALID_CREDENTIALS = 0, 49
+_PORTS = {"ldap": 389, "ldaps": 636}
+
+
+@dataclass(frozen=True)
+class Ldap:
+    """Checks passwords by binding as the user. ``user_dn``: a distinguished name with ``{user}`` in it."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    user_dn: str
+
+    @classmethod
+    def of(cls, url: str, user_dn: str, ca: Path | None = None) -> Ldap:
+        """Parse ``ldaps://host[:port]``; ``ldap://`` only on the loopback address, as passwords pass unencrypted."""
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise ConfigError(f"{url}: not a port") from error
+        if parts.scheme not in _PORTS or not parts.hostname or parts.path not in ("", "/") or parts.username:
+            raise ConfigError(f"{url}: expected ldaps://HOST or ldaps://HOST:PORT")
+        if parts.scheme == "ldap" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            raise ConfigError(f"{url}: passwords would pass unencrypted; take ldaps://")
+        if user_dn.count("{user}") != 1:
+            raise ConfigError(
+                "the distinguished name of users needs {user} once, as in uid={user},ou=people,dc=example"
+            )
+        try:
+            tls = ssl.create_default_context(cafile=ca) if parts.scheme == "ldaps" else None
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{ca}: not a file of certificates: {error}") from error
+        return cls(parts.hostname, port or _PORTS[parts.scheme], tls, user_dn)
+
+    def accepts(self, user: str, password: str) -> bool:
+        """Bind as the user. Raises StoreUnavailableError if the server does not answer as LDAP servers do."""
+        if not password:  # an unauthenticated bind would succeed (RFC 4513, 5.1.2)
+            return False
+        try:
+            with socket.create_connection((self.host, self.port), _PATIENCE) as plain:
+                plain.settimeout(_PATIENCE)
+                client = plain if self.tls is None else self.tls.wrap_socket(plain, server_hostname=self.host)
+                with client:
+                    client.sendall(_bind_request(self.user_dn.replace("{user}", _escaped(user)), password))
+                    code = _result_code(client)
+        except (OSError, ValueError) as error:
+            raise StoreUnavailableError(
+                f"the LDAP server {self.host}:{self.port} cannot be asked: {error}"
+            ) from error
+        if code not in (_SUCCESS, _INVALID_CREDENTIALS):
+            raise StoreUnavailableError(
+                f"the LDAP server {self.host}:{self.port} refused the bind: result {code}"
+            )
+        return code == _SUCCESS
+
+
+def _escaped(user: str) -> str:
+    """Escape a name inside of a distinguished name (RFC 4514)."""
+    return _SPECIAL.sub(lambda found: f"\\{ord(found[1]):02x}", user)
+
+
+def _bind_request(name: str, password: str) -> bytes:
+    bind = _element(2, b"\3") + _element(4, name.encode()) + _element(0x80, password.encode())
+    return _element(0x30, _element(2, b"\1") + _element(0x60, bind))
+
+
+def _element(tag: int, content: bytes) -> bytes:
+    size = len(content)
+    if size < 0x80:  # noqa: PLR2004 - the short form of a length
+        return bytes((tag, size)) + content
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes((tag, 0x80 | len(length))) + length + content
+
+
+def _result_code(client: socket.socket) -> int:
+    """Read a bind response. Raises ValueError, OSError."""
+    data = bytearray()
+    while True:
+        piece = client.recv(4096)
+        data += piece
+        try:
+            _, message, _ = _parse(bytes(data))
+            break
+        except IndexError:
+            if not piece or len(data) > _MOST_BYTES:
+                raise ValueError("no whole answer") from None
+    try:
+        _, _, rest = _parse(message)
+        tag, response, _ = _parse(rest)
+        kind, code, _ = _parse(response)
+    except IndexError:
+        raise ValueError("not an answer of LDAP") from None
+    if tag != 0x61 or kind != 10:  # noqa: PLR2004 - a bind response, an enumeration
+        raise ValueError("not an answer to a bind")
+    return int.from_bytes(code, "big")
+
+
+def _parse(data: bytes) -> tuple[int, bytes, bytes]:
+    """Return tag, content and what follows. Raises IndexError if the element is not whole."""
+    tag, size, at = data[0], data[1], 2
+    if size & 0x80:
+        count = size & 0x7F
+        if not 0 < count <= 4:  # noqa: PLR2004 - bytes of a length
+            raise ValueError("not an answer of LDAP")
+        at += count
+        if len(data) < at:
+            raise IndexError
+        size = int.from_bytes(data[2:at], "big")
+    if len(data) < at + size:
+        raise IndexError
+    return tag, data[at : at + size], data[at + size :]

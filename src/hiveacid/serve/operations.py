@@ -1,0 +1,151 @@
+"""Operations: statements and metadata calls of a session, with states, results and errors."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hiveacid.errors import StatementCancelledError
+from hiveacid.serve import messages
+from hiveacid.serve.results import Cursor, Result, RowsResult
+from hiveacid.serve.status import error_status
+from hiveacid.sql.cancellation import Running, StatementThread
+from hiveacid.sql.execute.small_results import WRITTEN
+
+_WRITTEN_NAMES = [name for name, _ in WRITTEN]
+_CANCELLED = "the statement was cancelled"
+
+
+@dataclass(eq=False)
+class Operation:
+    """One operation. ``work`` returns its result, None if it has none."""
+
+    thread: StatementThread
+    work: Callable[[], Result | None]
+    kind: int
+    expects_result: bool = True
+    guid: bytes = field(default_factory=lambda: os.urandom(16))
+    secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
+    modified: int | None = None
+    _cursor: Cursor | None = None
+    _running: Running[Any] | None = None
+    _fetching: Running[Any] | None = None
+    _timer: threading.Timer | None = None
+    _promised: bool = False
+
+    def handle(self) -> Any:
+        """Return the handle for the client; ``hasResultSet`` is true while that is not known yet."""
+        return messages.OperationHandle(
+            operationId=messages.HandleIdentifier(guid=self.guid, secret=self.secret),
+            operationType=self.kind,
+            hasResultSet=self.has_result,
+            modifiedRowCount=None if self.modified is None else float(self.modified),
+        )
+
+    def start(self, timeout: float = 0.0) -> Running[Any]:
+        """Begin; after ``timeout`` seconds, if not 0, the operation is cancelled."""
+        self._running = self.thread.submit(self._run)
+        if timeout > 0:
+            self._timer = threading.Timer(timeout, self.cancel)
+            self._timer.daemon = True
+            self._timer.start()
+        return self._running
+
+    def _run(self) -> None:
+        result = self.work()
+        if result is not None:
+            cursor = Cursor(result)
+            cursor.fill()  # errors of the query appear now, and small results are complete
+            self.modified = _modified_rows(cursor)
+            self._cursor = cursor
+
+    def done_within(self, seconds: float) -> bool:
+        """Wait until the operation has ended; False if it has not after ``seconds``."""
+        return self._running is not None and self._running.done_within(seconds)
+
+    @property
+    def busy(self) -> bool:
+        """True while the operation, or a fetch of its rows, runs."""
+        return any(r is not None and not r.future.done() for r in (self._running, self._fetching))
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """The rows; None while the operation runs, and if it has none. Without rows if it only promised some."""
+        if self._cursor is None and self._promised and self.state == messages.FINISHED:
+            self._cursor = Cursor(RowsResult([("result", "string")], []))
+        return self._cursor
+
+    @property
+    def has_result(self) -> bool:
+        """True if there are rows to fetch; while the operation runs, what its text lets expect."""
+        if self.state in (messages.PENDING, messages.RUNNING):
+            self._promised = self._promised or self.expects_result
+            return self.expects_result
+        return self.cursor is not None
+
+    @property
+    def state(self) -> int:
+        """The ``TOperationState``."""
+        running = self._running
+        if running is None:
+            return messages.INITIALIZED
+        future = running.future
+        if not future.done():
+            return messages.RUNNING if future.running() else messages.PENDING
+        if future.cancelled() or isinstance(future.exception(), StatementCancelledError):
+            return messages.CANCELED
+        return messages.FINISHED if future.exception() is None else messages.FAILED
+
+    def failure(self) -> Any:
+        """Return the status of a failed or cancelled operation; None if it runs or has succeeded."""
+        state = self.state
+        if state == messages.CANCELED and self._running is not None:
+            error = None if self._running.future.cancelled() else self._running.future.exception()
+            return error_status(error or StatementCancelledError(_CANCELLED))
+        if state == messages.FAILED and self._running is not None:
+            error = self._running.future.exception()
+            return None if error is None else error_status(error)
+        return None
+
+    def fetch(self, rows: int, *, from_first: bool) -> Running[tuple[int, list[bytes], bool]]:
+        """Begin to read up to ``rows`` rows: position of the first one, encoded columns, whether more follow."""
+        cursor = self.cursor
+        assert cursor is not None  # noqa: S101 - the caller has looked
+
+        def read() -> tuple[int, list[bytes], bool]:
+            if from_first:
+                cursor.restart()
+            first = cursor.position
+            columns = cursor.take(rows)
+            return first, columns, cursor.fill()
+
+        self._fetching = self.thread.submit(read)
+        return self._fetching
+
+    def cancel(self) -> None:
+        """Cancel in the background."""
+        threading.Thread(target=self.cancel_until_done, name="hiveacid-cancel", daemon=True).start()
+
+    def cancel_until_done(self, *, all_transactions: bool = False) -> None:
+        """Cancel the operation, and a fetch of its rows; return when both have ended."""
+        for running in (self._running, self._fetching):
+            if running is not None and not running.future.done():
+                self.thread.cancel_until_done(running, all_transactions=all_transactions)
+
+    def close(self) -> None:
+        """Let go of the result."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._cursor is not None:
+            self._cursor.close()
+        self._cursor, self._promised = None, False
+
+
+def _modified_rows(cursor: Cursor) -> int | None:
+    """Return the number of rows that a statement has changed; None for a query."""
+    if [column.name for column in cursor.result.columns] != _WRITTEN_NAMES:
+        return None
+    return cursor.first_number()

@@ -1,0 +1,131 @@
+"""Results of statements, read piece by piece: from Spark in Arrow batches, or rows that the server itself made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from hiveacid.serve.columns import ResultColumn, encode_column, result_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+BATCH_ROWS = 4096
+"""Most rows of an Arrow batch, and so of the rows that a result holds in Python's memory."""
+_MOST_BYTES = 8 << 20  # of one answer; one row may be larger
+
+
+class Result(Protocol):
+    """Rows with their columns."""
+
+    columns: tuple[ResultColumn, ...]
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the rows as Arrow batches, from the first row on."""
+
+
+class SparkResult:
+    """Rows of a DataFrame, which Spark computes and sends partition by partition (``toLocalIterator``)."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        """Convert the columns that the interface transports as texts."""
+        fields = frame.schema.fields
+        self.columns = tuple(result_column(field.name, field.dataType.simpleString()) for field in fields)
+        self._frame = frame.toDF(*_names(len(fields))).select(
+            *[
+                _converted(name, column)
+                for name, column in zip(_names(len(fields)), self.columns, strict=True)
+            ]
+        )
+
+    def batches(self) -> Iterator[Any]:
+        """Run the plan. The driver holds one partition of the result at a time."""
+        schema = pa.schema(list(zip(_names(len(self.columns)), (c.arrow for c in self.columns), strict=True)))
+        frame: Any = self._frame
+        pieces = frame._jdf.toArrowBatchRdd().toJavaRDD().toLocalIterator()  # noqa: SLF001
+        while pieces.hasNext():
+            yield pa.ipc.read_record_batch(pa.py_buffer(pieces.next()), schema)
+
+
+class RowsResult:
+    """Rows that the server itself made."""
+
+    def __init__(self, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[object]]) -> None:
+        """``columns``: names and types (string, int, smallint, boolean)."""
+        self.columns = tuple(result_column(name, kind) for name, kind in columns)
+        arrays = [
+            pa.array([row[number] for row in rows], column.arrow)
+            for number, column in enumerate(self.columns)
+        ]
+        self._batch = pa.RecordBatch.from_arrays(arrays, names=_names(len(arrays)))
+
+    def batches(self) -> Iterator[Any]:
+        """Yield all rows."""
+        yield self._batch
+
+
+class Cursor:
+    """Reads a result in pieces of any size."""
+
+    def __init__(self, result: Result) -> None:
+        """Begin before the first row; nothing runs until the first call of `fill`."""
+        self.result = result
+        self.restart()
+
+    def restart(self) -> None:
+        """Go back to the first row; a plan runs again on the same snapshot."""
+        self._batches = self.result.batches()
+        self._left: Any = None
+        self.position = 0
+
+    def fill(self) -> bool:
+        """Make sure that a row is there; False at the end."""
+        while self._left is None or not self._left.num_rows:
+            self._left = next(self._batches, None)
+            if self._left is None:
+                self._batches = iter(())
+                return False
+        return True
+
+    def take(self, most: int) -> list[bytes]:
+        """Return up to ``most`` rows as encoded columns, fewer if the answer would become too large."""
+        if not self.fill():
+            return [encode_column(pa.array([], column.arrow)) for column in self.result.columns]
+        count = max(1, min(most, self._left.num_rows))
+        while count > 1 and self._left.slice(0, count).nbytes > _MOST_BYTES:
+            count //= 2
+        piece, self._left = self._left.slice(0, count), self._left.slice(count)
+        self.position += count
+        return [encode_column(values) for values in piece.columns]
+
+    def first_number(self) -> int | None:
+        """Return the first column of the next row, which is there."""
+        return None if self._left is None else int(self._left.column(0)[0].as_py())
+
+    def close(self) -> None:
+        """Let go of the plan, and with it of its snapshot."""
+        self._batches, self._left = iter(()), None
+
+
+def no_texts() -> list[bytes]:
+    """Return one encoded column of texts without rows."""
+    return [encode_column(pa.array([], pa.string()))]
+
+
+def _names(count: int) -> list[str]:
+    return [f"c{number}" for number in range(count)]
+
+
+def _converted(name: str, column: ResultColumn) -> Column:
+    from pyspark.sql import functions as F  # noqa: PLC0415 - not before --help had its say
+
+    if column.conversion == "json":
+        options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS"}
+        return F.to_json(F.col(name), options).alias(name)
+    if column.conversion == "text":
+        return F.col(name).cast("string").alias(name)
+    if column.conversion == "double":
+        return F.col(name).cast("string").cast("double").alias(name)
+    return F.col(name)

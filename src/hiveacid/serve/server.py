@@ -1,0 +1,222 @@
+"""The listening socket: a thread for each connection, bounds for their number, and an orderly end."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import ClientProtocolError, ConfigError
+from hiveacid.serve.http import serve_http
+from hiveacid.serve.sessions import Caller
+from hiveacid.serve.wire import Limits, Wire, authenticate
+from hiveacid.services.http_server import Access, server_tls
+from hiveacid.services.metrics import Metric
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hiveacid.serve.authentication import Authentication
+    from hiveacid.serve.service import Service
+
+logger = logging.getLogger(__name__)
+
+_TIDY_INTERVAL = 5.0  # seconds
+_KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Address, transport and bounds of a server. ``access``: address, names and TLS."""
+
+    access: Access
+    port: int
+    authentication: Authentication
+    http: bool = False
+    limits: Limits = field(default_factory=Limits)
+    most_connections: int = 256
+
+    @classmethod
+    def of(
+        cls,
+        host: str,
+        port: int,
+        authentication: Authentication,
+        names: tuple[str, ...] = (),
+        certificate: Path | None = None,
+        key: Path | None = None,
+        *,
+        http: bool = False,
+        limits: Limits | None = None,
+    ) -> Listening:
+        """Read the certificate. Raises ConfigError for an address that is open to others without protection."""
+        access = Access(host, frozenset(name.lower() for name in names), None, server_tls(certificate, key))
+        if not access.is_local and (authentication.open_to_all or access.tls is None):
+            raise ConfigError(
+                f"listening on {host} needs authentication (--password-file or --ldap) and TLS (--certificate): "
+                "other machines reach it"
+            )
+        return cls(access, port, authentication, http, limits or Limits())
+
+
+@dataclass(eq=False)
+class _Connection:
+    wire: Wire
+    host: str
+    number: int
+    since: float = field(default_factory=time.monotonic)
+    in_use: bool = False  # it has a session, or answers a request
+
+    @property
+    def owner(self) -> str:
+        return f"connection {self.number}"
+
+
+class Server:
+    """Serves clients until `stop`."""
+
+    def __init__(self, service: Service, listening: Listening) -> None:
+        """Listen; port 0 takes a free one, which ``port`` holds. Raises ConfigError if the port is in use."""
+        self._service = service
+        self._listening = listening
+        address = listening.access.address
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            self._socket = socket.create_server((address, listening.port), family=family, backlog=128)
+        except OSError as error:
+            raise ConfigError(f"port {listening.port} of {address} cannot be listened on: {error}") from error
+        self.port: int = self._socket.getsockname()[1]
+        self._connections: set[_Connection] = set()
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._stopping = threading.Event()
+        self._refused = 0
+        self._threads = [
+            threading.Thread(target=run, name=name, daemon=True)
+            for run, name in ((self._accept, "hiveacid-accept"), (self._tidy, "hiveacid-tidy"))
+        ]
+
+    def start(self) -> None:
+        """Begin to accept clients."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, grace: float) -> None:
+        """Accept no more clients; let statements end within ``grace`` seconds, then roll back and hang up."""
+        self._stopping.set()
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._service.sessions.close_all(grace)
+        for connection in tuple(self._connections):
+            connection.wire.close()
+
+    def metrics(self) -> Iterator[Metric]:
+        """Yield the figures of the server."""
+        service = self._service
+        for name, text, value, kind in (
+            ("serve_open_connections", "Connections of clients.", len(self._connections), "gauge"),
+            ("serve_open_sessions", "Sessions of clients.", len(service.sessions), "gauge"),
+            ("serve_sessions", "Sessions that were opened.", service.sessions.opened, "counter"),
+            ("serve_calls", "Calls that were answered.", service.calls, "counter"),
+            ("serve_failed_calls", "Calls that were answered by an error.", service.failures, "counter"),
+            ("serve_refused_connections", "Connections refused or given up.", self._refused, "counter"),
+        ):
+            yield Metric(name, text, {(): float(value)}, kind)
+
+    def _accept(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                client, address = self._socket.accept()
+            except OSError:
+                self._stopping.wait(0.1)  # too many open files, or the end
+                continue
+            wire = Wire(client, self._listening.limits)
+            connection = _Connection(wire, str(address[0]), next(self._numbers))
+            if not self._admit(connection):
+                self._refused += 1
+                wire.close()
+                continue
+            threading.Thread(
+                target=self._serve, args=(connection,), name=f"hiveacid-{connection.owner}", daemon=True
+            ).start()
+
+    def _admit(self, connection: _Connection) -> bool:
+        """Count a connection; if there are too many, give up the oldest one without a session."""
+        with self._lock:
+            if len(self._connections) >= self._listening.most_connections:
+                idle = [held for held in self._connections if not held.in_use]
+                if not idle:
+                    return False
+                oldest = min(idle, key=lambda held: held.since)
+                self._connections.discard(oldest)
+                self._refused += 1
+                oldest.wire.close()
+            self._connections.add(connection)
+            return True
+
+    def _serve(self, connection: _Connection) -> None:
+        try:
+            self._prepare(connection.wire)
+            if self._listening.http:
+                self._serve_http(connection)
+            else:
+                self._serve_binary(connection)
+        except (ClientProtocolError, ssl.SSLError) as error:
+            self._refused += 1
+            logger.warning("%s: %s", connection.host, error)
+        except (EOFError, OSError) as error:
+            logger.debug("%s: %s", connection.host, error)
+        except Exception:
+            logger.exception("%s: the connection failed unexpectedly", connection.host)
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+            connection.wire.close()
+            self._service.sessions.close_owned(connection.owner)
+
+    def _prepare(self, wire: Wire) -> None:
+        """Set what makes a silent death of the client known; do the TLS handshake in the connection's own thread."""
+        wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        wire.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for name, value in _KEEPALIVE:
+            if hasattr(socket, name):
+                wire.socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        if self._listening.access.tls is not None:
+            wire.socket.settimeout(self._listening.limits.handshake)
+            wire.socket = self._listening.access.tls.wrap_socket(wire.socket, server_side=True)
+
+    def _serve_binary(self, connection: _Connection) -> None:
+        wire = connection.wire
+        user = authenticate(wire, self._listening.authentication)
+        caller = Caller(user, connection.host, connection.owner, wire.gone)
+        while True:
+            data = wire.frame()
+            connection.in_use = True
+            wire.send_frame(self._service.answer(data, caller))
+            connection.in_use = self._service.sessions.has_owner(connection.owner)
+
+    def _serve_http(self, connection: _Connection) -> None:
+        def answer(user: str, data: bytes) -> bytes:
+            connection.in_use = True
+            try:
+                caller = Caller(user, connection.host, f"user {user}", connection.wire.gone)
+                return self._service.answer(data, caller)
+            finally:
+                connection.in_use = False
+
+        serve_http(connection.wire, self._listening.access, self._listening.authentication, answer)
+
+    def _tidy(self) -> None:
+        while not self._stopping.wait(_TIDY_INTERVAL):
+            try:
+                self._service.sessions.tidy()
+            except Exception:
+                logger.warning("idle sessions could not be closed; trying again", exc_info=True)

@@ -1,0 +1,293 @@
+"""The calls of HiveServer2's interface, from a client's bytes to the answer's."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.errors import ClientProtocolError, ConfigError, UnsupportedFeatureError
+from hiveacid.serve import messages
+from hiveacid.serve.codec import (
+    CALL,
+    EXCEPTION,
+    REPLY,
+    Decoder,
+    encode_exception,
+    encode_field,
+    encode_message,
+    encode_struct,
+)
+from hiveacid.serve.columns import table_schema
+from hiveacid.serve.metadata import Metadata
+from hiveacid.serve.operations import Operation
+from hiveacid.serve.results import Result, SparkResult, no_texts
+from hiveacid.serve.sessions import (
+    MOST_OPERATIONS,
+    Caller,
+    ClientSession,
+    InvalidHandleError,
+    Sessions,
+    wait_for,
+)
+from hiveacid.serve.status import INVALID_HANDLE, SUCCESS, error_status
+
+if TYPE_CHECKING:
+    from hiveacid.sql.cancellation import Running
+
+logger = logging.getLogger(__name__)
+
+_LONG_POLL = 0.5  # seconds that GetOperationStatus waits for the end of a statement
+# Statements without rows: what a client must know of a statement that still runs.
+_VERBS_WITHOUT_RESULT = re.compile(
+    r"(?:create|drop|use|start|begin|commit|rollback|truncate|load|msck|refresh|cache|uncache|alter\s+(?!.*\bcompact\b))\b",
+    re.IGNORECASE,
+)
+_MOST_ROWS = 100_000
+_STRUCT = 12
+_UNKNOWN_METHOD = 1
+_INFO = {13: "hiveacid", 17: "Spark SQL"}  # TGetInfoType: name of the server, of the DBMS
+_DBMS_VERSION = 18
+_NUMBERS = {30: 128, 66: 0, 34: 128, 35: 256}  # longest names of columns, schemas and tables; 0: no limit
+_METADATA = {  # TOperationType
+    "GetTypeInfo": 1,
+    "GetCatalogs": 2,
+    "GetSchemas": 3,
+    "GetTables": 4,
+    "GetTableTypes": 5,
+    "GetColumns": 6,
+    "GetFunctions": 7,
+    "GetPrimaryKeys": 8,
+    "GetCrossReference": 8,
+}
+
+
+class Service:
+    """Carries out calls for all connections."""
+
+    def __init__(self, sessions: Sessions, version: str) -> None:
+        """``version``: Spark's, which clients take for the DBMS's."""
+        self.sessions = sessions
+        self.calls = self.failures = 0
+        self._version = version
+        self._handlers: Mapping[str, Callable[[Any, Caller], Any]] = {
+            "OpenSession": self._open_session,
+            "CloseSession": self._close_session,
+            "GetInfo": self._get_info,
+            "SetClientInfo": self._set_client_info,
+            "ExecuteStatement": self._execute,
+            "GetOperationStatus": self._operation_status,
+            "CancelOperation": self._cancel,
+            "CloseOperation": self._close_operation,
+            "GetResultSetMetadata": self._result_metadata,
+            "FetchResults": self._fetch,
+            "GetQueryId": self._query_id,
+        }
+
+    def answer(self, data: bytes, caller: Caller) -> bytes:
+        """Return the answer to a message. Raises ClientProtocolError for bytes that are no call, EOFError."""
+        message = Decoder(data).message()
+        call = messages.CALLS.get(message.method)
+        if message.kind != CALL:
+            raise ClientProtocolError("a message that is not a call")
+        if call is None:
+            body = encode_exception(f"the method {message.method} is not offered", _UNKNOWN_METHOD)
+            return encode_message(message.method, EXCEPTION, message.number, body)
+        request = message.body.arguments(call.request)
+        self.calls += 1
+        try:
+            if message.method in _METADATA:
+                answer = self._metadata(message.method, request, caller)
+            else:
+                answer = self._handlers[message.method](request, caller)
+        except InvalidHandleError:
+            answer = _failed(call.answer, INVALID_HANDLE)
+        except (ClientProtocolError, EOFError):
+            raise
+        except Exception as error:  # noqa: BLE001 - every error becomes an answer, and unexpected ones are logged
+            answer = _failed(call.answer, error_status(error))
+        self.failures += _is_failure(answer)
+        return encode_message(
+            message.method, REPLY, message.number, encode_field(0, _STRUCT, encode_struct(answer))
+        )
+
+    def _open_session(self, request: Any, caller: Caller) -> Any:
+        protocol = request.client_protocol if request.client_protocol is not None else -1
+        if protocol < messages.PROTOCOL_V6:
+            raise UnsupportedFeatureError(
+                "the client is older than Hive 0.13: it does not read columns of results"
+            )
+        session = self.sessions.open(caller, request.configuration or {})
+        logger.info("session of %s from %s opened", caller.user, caller.host)
+        return messages.OpenSessionResp(
+            status=SUCCESS,
+            serverProtocolVersion=min(protocol, messages.PROTOCOL_V10),
+            sessionHandle=session.handle(),
+            configuration={"hive.server2.thrift.resultset.default.fetch.size": "4096"},
+        )
+
+    def _close_session(self, request: Any, caller: Caller) -> Any:
+        self.sessions.close(self._of_session(request, caller))
+        return _ok()
+
+    def _of_session(self, request: Any, caller: Caller) -> ClientSession:
+        return self.sessions.find(request.sessionHandle, caller)
+
+    def _get_info(self, request: Any, caller: Caller) -> Any:
+        self._of_session(request, caller)
+        kind = request.infoType
+        if kind in _NUMBERS:
+            value = messages.GetInfoValue(lenValue=_NUMBERS[kind])
+        else:
+            text = self._version if kind == _DBMS_VERSION else _INFO.get(kind, "")
+            value = messages.GetInfoValue(stringValue=text)
+        return messages.GetInfoResp(status=SUCCESS, infoValue=value)
+
+    def _set_client_info(self, request: Any, caller: Caller) -> Any:
+        self._of_session(request, caller)
+        return _ok()
+
+    def _execute(self, request: Any, caller: Caller) -> Any:
+        session = self._of_session(request, caller)
+        text = (request.statement or "").strip()
+
+        def work() -> Result | None:
+            frame = session.spark.sql(text)
+            return SparkResult(frame) if frame.columns else None
+
+        operation = self._register(session, work, messages.EXECUTE_STATEMENT)
+        operation.expects_result = not _VERBS_WITHOUT_RESULT.match(text)
+        running = operation.start(float(request.queryTimeout or 0))
+        if request.runAsync:
+            operation.done_within(_LONG_POLL)
+        else:
+            self._wait(operation, running, caller)
+            failure = operation.failure()
+            if failure is not None:
+                self._remove(session, operation)
+                return messages.OperationResp(status=failure)
+        return messages.OperationResp(status=SUCCESS, operationHandle=operation.handle())
+
+    def _metadata(self, method: str, request: Any, caller: Caller) -> Any:
+        session = self._of_session(request, caller)
+        known = Metadata(session.spark)
+        works: dict[str, Callable[[], Result]] = {
+            "GetTypeInfo": known.type_info,
+            "GetCatalogs": known.catalogs,
+            "GetSchemas": lambda: known.schemas(request.schemaName),
+            "GetTables": lambda: known.tables(request.schemaName, request.tableName, request.tableTypes),
+            "GetTableTypes": known.table_types,
+            "GetColumns": lambda: known.columns(request.schemaName, request.tableName, request.columnName),
+            "GetFunctions": lambda: known.functions(request.tableName),
+            "GetPrimaryKeys": known.primary_keys,
+            "GetCrossReference": known.cross_reference,
+        }
+        operation = self._register(session, works[method], _METADATA[method])
+        self._wait(operation, operation.start(), caller)
+        failure = operation.failure()
+        if failure is not None:
+            self._remove(session, operation)
+            return messages.OperationResp(status=failure)
+        return messages.OperationResp(status=SUCCESS, operationHandle=operation.handle())
+
+    def _register(self, session: ClientSession, work: Callable[[], Result | None], kind: int) -> Operation:
+        if len(session.operations) >= MOST_OPERATIONS:
+            raise ConfigError(f"the session has {MOST_OPERATIONS} open operations: close some")
+        operation = Operation(session.thread, work, kind)
+        session.operations[operation.guid] = operation
+        return operation
+
+    def _wait(self, operation: Operation, running: Running[Any], caller: Caller) -> None:
+        """Wait for the end of a call's work; if the client hangs up, cancel it. Raises EOFError."""
+        try:
+            wait_for(running, caller)
+        except EOFError:
+            operation.cancel()
+            raise
+
+    def _operation_status(self, request: Any, caller: Caller) -> Any:
+        _, operation = self.sessions.operation(request.operationHandle, caller)
+        operation.done_within(_LONG_POLL)
+        failure = operation.failure()
+        return messages.GetOperationStatusResp(
+            status=SUCCESS,
+            operationState=operation.state,
+            sqlState=None if failure is None else failure.sqlState,
+            errorCode=None if failure is None else failure.errorCode,
+            errorMessage=None if failure is None else failure.errorMessage,
+            hasResultSet=operation.has_result,
+            numModifiedRows=operation.modified,
+        )
+
+    def _cancel(self, request: Any, caller: Caller) -> Any:
+        _, operation = self.sessions.operation(request.operationHandle, caller)
+        operation.cancel()
+        return _ok()
+
+    def _close_operation(self, request: Any, caller: Caller) -> Any:
+        session, operation = self.sessions.operation(request.operationHandle, caller)
+        self._remove(session, operation)
+        return _ok()
+
+    def _remove(self, session: ClientSession, operation: Operation) -> None:
+        session.operations.pop(operation.guid, None)
+        if operation.busy:
+            operation.cancel()
+        operation.close()
+        self.sessions.operation_ended()
+
+    def _result_metadata(self, request: Any, caller: Caller) -> Any:
+        _, operation = self.sessions.operation(request.operationHandle, caller)
+        cursor = operation.cursor
+        if cursor is None:
+            raise ConfigError("the operation has no result, or it is not known yet")
+        return messages.GetResultSetMetadataResp(status=SUCCESS, schema=table_schema(cursor.result.columns))
+
+    def _fetch(self, request: Any, caller: Caller) -> Any:
+        _, operation = self.sessions.operation(request.operationHandle, caller)
+        if request.fetchType:  # the log of a statement: there is none
+            return _rows(0, no_texts(), more=False)
+        failure = operation.failure()
+        if failure is not None:
+            return messages.FetchResultsResp(status=failure)
+        if operation.cursor is None:
+            raise ConfigError("the operation has no result, or it is not known yet")
+        orientation = request.orientation or messages.FETCH_NEXT
+        if orientation not in (messages.FETCH_NEXT, messages.FETCH_FIRST):
+            raise UnsupportedFeatureError("results are read forwards, or again from the first row")
+        rows = min(max(request.maxRows or 0, 1), _MOST_ROWS)
+        running = operation.fetch(rows, from_first=orientation == messages.FETCH_FIRST)
+        self._wait(operation, running, caller)
+        first, columns, more = running.future.result()
+        return _rows(first, columns, more=more)
+
+    def _query_id(self, request: Any, caller: Caller) -> Any:
+        _, operation = self.sessions.operation(request.operationHandle, caller)
+        return messages.GetQueryIdResp(queryId=f"hiveacid_{operation.guid.hex()}")
+
+
+def _rows(first: int, columns: list[bytes], *, more: bool) -> Any:
+    rows = messages.RowSet(startRowOffset=first, rows=[], columns=columns)
+    return messages.FetchResultsResp(status=SUCCESS, hasMoreRows=more, results=rows)
+
+
+def _ok() -> Any:
+    return messages.StatusResp(status=SUCCESS)
+
+
+def _failed(declared: type[Any], status: Any) -> Any:
+    """Return an answer with a status, and with what clients require besides."""
+    if declared is messages.GetQueryIdResp:
+        return declared(queryId="")
+    answer = declared(status=status)
+    if declared is messages.OpenSessionResp:
+        answer.serverProtocolVersion = messages.PROTOCOL_V10
+    if declared is messages.GetInfoResp:
+        answer.infoValue = messages.GetInfoValue(stringValue="")
+    return answer
+
+
+def _is_failure(answer: Any) -> bool:
+    status = getattr(answer, "status", None)
+    return status is not None and status.statusCode != messages.SUCCESS

@@ -1,0 +1,224 @@
+"""Sessions of clients: each has its own Spark session, current database, settings, transaction and operations."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hiveacid.config.keys import REGISTRY
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import ClientProtocolError, ConfigError, HiveAcidError
+from hiveacid.ports.transactions import Client
+from hiveacid.serve import messages
+from hiveacid.serve.operations import Operation
+from hiveacid.serve.results import BATCH_ROWS
+from hiveacid.spark.session.plan_lease import release_unused_plans
+from hiveacid.sql.cancellation import Running, StatementThread
+
+if TYPE_CHECKING:
+    from hiveacid.sql.native.session import NativeSession
+
+logger = logging.getLogger(__name__)
+
+MOST_SESSIONS = 200
+MOST_OPERATIONS = 200
+"""Most open operations of a session."""
+_MOST_SETTINGS = 200
+_PREFIXES = ("set:hiveconf:", "set:metaconf:", "set:system:", "set:hivevar:")
+_SETTING = re.compile(r"[A-Za-z][\w.\-]{0,255}")
+_POLL = 0.25  # seconds between two looks at the client's connection while a call runs
+_SWEEP_INTERVAL = 30.0  # seconds; a sweep makes the JVM collect its garbage
+
+
+class InvalidHandleError(ClientProtocolError):
+    """A handle that the server does not know, or that belongs to another client."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Client of a call. ``owner``: the connection, or over HTTP the user, to which its sessions belong."""
+
+    user: str
+    host: str
+    owner: str
+    gone: Callable[[], bool]
+
+
+@dataclass(eq=False)
+class ClientSession:
+    """One session. Its statements run one by one in a thread of its own."""
+
+    caller: Caller
+    spark: NativeSession
+    thread: StatementThread
+    guid: bytes = field(default_factory=lambda: os.urandom(16))
+    secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
+    operations: dict[bytes, Operation] = field(default_factory=dict)
+    used: float = field(default_factory=time.monotonic)
+
+    def handle(self) -> Any:
+        """Return the handle for the client."""
+        identifier = messages.HandleIdentifier(guid=self.guid, secret=self.secret)
+        return messages.SessionHandle(sessionId=identifier)
+
+    def configure(self, configuration: Mapping[str, str]) -> None:
+        """Apply what the client's URL says: database, settings. Raises the errors of USE and SET."""
+        if len(configuration) > _MOST_SETTINGS:
+            raise ConfigError(f"more than {_MOST_SETTINGS} settings")
+        self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
+        for name, value in configuration.items():
+            if name == "use:database":
+                self.spark.sql(f"USE {quote_name(value)}")
+                continue
+            key = next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)
+            if not _SETTING.fullmatch(key):
+                raise ConfigError(f"{key[:80]!r} is not the name of a setting")
+            if key in REGISTRY or key.startswith("hiveacid."):
+                self.spark.acid.set(key, value)
+            else:
+                self.spark.conf.set(key, value)
+
+    def end(self) -> None:
+        """Cancel what runs, roll back the transaction, and let go of all results."""
+        operations, self.operations = list(self.operations.values()), {}
+        for operation in operations:
+            operation.cancel_until_done(all_transactions=True)
+        closing = self.thread.submit(self.spark.acid.close)
+        self.thread.close(wait_for_last=False)
+        for operation in operations:
+            operation.close()
+        try:
+            closing.future.result()
+        except HiveAcidError:  # the store is out of reach: the transaction times out
+            logger.warning("the transaction of a session could not be rolled back", exc_info=True)
+
+
+def wait_for(running: Running[Any], caller: Caller) -> None:
+    """Wait for the end of a call's work. Raises EOFError if the client hangs up meanwhile."""
+    while not running.done_within(_POLL):
+        if caller.gone():
+            raise EOFError("the client hung up")
+
+
+class Sessions:
+    """All sessions of a server."""
+
+    def __init__(self, server: NativeSession, idle: float) -> None:
+        """``server``: the session from which those of clients are made. ``idle``: seconds until an unused one ends."""
+        self._server = server
+        self._idle = idle
+        self._lock = threading.Lock()
+        self._sessions: dict[bytes, ClientSession] = {}
+        self._swept = time.monotonic()
+        self._ended = False  # a result or session has ended since the last sweep
+        self.opened = 0
+        self.closing = False
+
+    def __len__(self) -> int:
+        """Return the number of open sessions."""
+        return len(self._sessions)
+
+    def open(self, caller: Caller, configuration: Mapping[str, str]) -> ClientSession:
+        """Open a session. Raises ConfigError if there are too many, and the errors of its configuration."""
+        if self.closing or len(self._sessions) >= MOST_SESSIONS:
+            raise ConfigError(f"the server has {MOST_SESSIONS} sessions, or is stopping: try again later")
+        spark = self._server.for_client(Client(caller.user, caller.host, "hiveacid serve"))
+        thread = StatementThread(spark.acid, "hiveacid-session", "cancelled by its client")
+        session = ClientSession(caller, spark, thread)
+        try:
+            running = thread.submit(lambda: session.configure(configuration))
+            wait_for(running, caller)
+            running.future.result()
+        except BaseException:
+            self._end(session)
+            raise
+        with self._lock:
+            self._sessions[session.guid] = session
+            self.opened += 1
+        return session
+
+    def find(self, handle: Any, caller: Caller) -> ClientSession:
+        """Return the session of a handle. Raises InvalidHandleError; the secret is compared in constant time."""
+        identifier = getattr(handle, "sessionId", None)
+        session = self._sessions.get(getattr(identifier, "guid", None) or b"")
+        secret = getattr(identifier, "secret", None) or b""
+        if (
+            session is None
+            or not hmac.compare_digest(session.secret, secret)
+            or session.caller.owner != caller.owner
+        ):
+            raise InvalidHandleError("no such session")
+        session.used = time.monotonic()
+        return session
+
+    def operation(self, handle: Any, caller: Caller) -> tuple[ClientSession, Operation]:
+        """Return the operation of a handle, and its session. Raises InvalidHandleError."""
+        identifier = getattr(handle, "operationId", None)
+        guid, secret = (getattr(identifier, name, None) or b"" for name in ("guid", "secret"))
+        for session in tuple(self._sessions.values()):
+            operation = session.operations.get(guid) if session.caller.owner == caller.owner else None
+            if operation is not None and hmac.compare_digest(operation.secret, secret):
+                session.used = time.monotonic()
+                return session, operation
+        raise InvalidHandleError("no such operation")
+
+    def operation_ended(self) -> None:
+        """Let the next `tidy` release the snapshots that no plan needs any more."""
+        self._ended = True
+
+    def close(self, session: ClientSession) -> None:
+        """Close a session in the background, so that no client waits for a statement to stop."""
+        with self._lock:
+            if self._sessions.pop(session.guid, None) is None:
+                return
+        self._end(session)
+
+    def _end(self, session: ClientSession) -> threading.Thread:
+        self._ended = True
+        thread = threading.Thread(target=session.end, name="hiveacid-session-end", daemon=True)
+        thread.start()
+        return thread
+
+    def has_owner(self, owner: str) -> bool:
+        """Tell whether a connection has a session."""
+        return any(session.caller.owner == owner for session in tuple(self._sessions.values()))
+
+    def close_owned(self, owner: str) -> None:
+        """Close the sessions of a connection that has ended."""
+        for session in tuple(self._sessions.values()):
+            if session.caller.owner == owner:
+                self.close(session)
+
+    def tidy(self) -> None:
+        """Close idle sessions; release snapshots of results that were closed."""
+        now = time.monotonic()
+        for session in tuple(self._sessions.values()):
+            if now - session.used > self._idle and not any(op.busy for op in session.operations.values()):
+                logger.info("a session of %s was idle for %.0f s: closed", session.caller.user, self._idle)
+                self.close(session)
+        if self._ended and now - self._swept >= _SWEEP_INTERVAL:
+            self._ended, self._swept = False, now
+            context = self._server.acid.context
+            release_unused_plans(context.facts, context.read_leases.sweep)
+
+    def close_all(self, grace: float) -> None:
+        """Let running statements end within ``grace`` seconds, then close all sessions."""
+        self.closing = True
+        until = time.monotonic() + grace
+        sessions = tuple(self._sessions.values())
+        while any(op.busy for session in sessions for op in tuple(session.operations.values())):
+            if time.monotonic() >= until:
+                break
+            time.sleep(0.05)
+        with self._lock:
+            self._sessions.clear()
+        threads = [self._end(session) for session in sessions]
+        for thread in threads:
+            thread.join(timeout=max(5.0, grace))

@@ -1,0 +1,160 @@
+"""A client's socket: whole frames with deadlines and limits, and SASL's negotiation in the frames of Thrift."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hiveacid.errors import ClientProtocolError, HiveAcidError
+from hiveacid.serve.codec import EXCEPTION, encode_exception, encode_message
+
+if TYPE_CHECKING:
+    from hiveacid.serve.authentication import Authentication
+
+_LENGTH = struct.Struct(">I")
+_HEAD = struct.Struct(">BI")
+_START, _OK, _BAD, _ERROR, _COMPLETE = 1, 2, 3, 4, 5
+_PIECE = 1 << 18
+_LARGEST_NEGOTIATION = 1 << 16
+_GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+_WITHOUT_SASL = b"\x80\x01"  # the first bytes of a message without SASL
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds for each client: seconds to authenticate, for a message, and without any; bytes of a message."""
+
+    handshake: float = 10.0
+    patience: float = 30.0
+    sending: float = 120.0
+    idle: float = 4 * 3600.0
+    message: int = 32 << 20
+
+
+@dataclass
+class Wire:
+    """Socket of a client. A deadline is one for a whole message, so that bytes that drip gain no time."""
+
+    socket: socket.socket
+    limits: Limits
+    _until: float = 0.0
+    _pushed_back: bytes = b""
+
+    def expect(self, seconds: float) -> None:
+        """Set the deadline."""
+        self._until = time.monotonic() + seconds
+
+    def exactly(self, size: int) -> bytes:
+        """Return ``size`` bytes. Memory grows with the bytes received, not with the announced size."""
+        data = bytearray()
+        while len(data) < size:
+            piece = self.some(size - len(data))
+            if not piece:
+                raise EOFError("the client hung up")
+            data += piece
+        return bytes(data)
+
+    def some(self, most: int) -> bytes:
+        """Return at least a byte, none at the end. Raises TimeoutError."""
+        if self._pushed_back:
+            piece, self._pushed_back = self._pushed_back[:most], self._pushed_back[most:]
+            return piece
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the client took too long")
+        self.socket.settimeout(left)
+        return self.socket.recv(min(most, _PIECE))
+
+    def push_back(self, data: bytes) -> None:
+        """Let the next read begin with ``data``."""
+        self._pushed_back = data + self._pushed_back
+
+    def frame(self) -> bytes:
+        """Return the next frame. Waits long for its first byte, and then not long for the rest."""
+        self.expect(self.limits.idle)
+        head = self.exactly(1)
+        self.expect(self.limits.patience)
+        (size,) = _LENGTH.unpack(head + self.exactly(3))
+        if size > self.limits.message:
+            raise ClientProtocolError(f"a message of {size} bytes; the limit is {self.limits.message}")
+        return self.exactly(size)
+
+    def send(self, data: bytes) -> None:
+        """Send all; a client that does not read loses its connection."""
+        self.socket.settimeout(self.limits.sending)
+        self.socket.sendall(data)
+
+    def send_frame(self, data: bytes) -> None:
+        """Send one frame."""
+        self.send(_LENGTH.pack(len(data)) + data)
+
+    def gone(self) -> bool:
+        """Tell whether the client has closed its side of the connection."""
+        poll = select.poll()
+        poll.register(self.socket, _GONE)
+        return bool(poll.poll(0))
+
+    def close(self) -> None:
+        """Close the connection, also for a thread that waits in it."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+
+def authenticate(wire: Wire, authentication: Authentication) -> str:
+    """Negotiate SASL and return the user's name. Raises ClientProtocolError after a refusal was sent."""
+    wire.expect(wire.limits.handshake)
+    status, mechanism = _receive(wire)
+    if status != _START:
+        raise _refusal(wire, "the SASL negotiation begins with a mechanism", status=_ERROR)
+    if mechanism == b"PLAIN" and authentication.passwords is not None:
+        _, response = _receive(wire)
+        user = _plain_user(wire, response, authentication)
+        _send(wire, _COMPLETE, b"")
+        return user
+    offered = "PLAIN" if authentication.passwords is not None else "GSSAPI"
+    shown = mechanism[:20].decode("ascii", "replace")
+    raise _refusal(wire, f"the mechanism {shown} is not offered here; this server offers {offered}")
+
+
+def _plain_user(wire: Wire, response: bytes, authentication: Authentication) -> str:
+    """Check the message of SASL's PLAIN (RFC 4616): identity, name, password."""
+    try:
+        identity, user, password = response.decode().split("\0")
+    except ValueError as error:
+        raise _refusal(wire, "not a message of the mechanism PLAIN") from error
+    if identity not in ("", user):
+        raise _refusal(wire, "a user may not act as another one")
+    try:
+        accepted = authentication.accepts(user, password)
+    except HiveAcidError as error:
+        raise _refusal(wire, "the password cannot be checked now", status=_ERROR) from error
+    if not accepted:
+        raise _refusal(wire, "wrong user or password")
+    return user
+
+
+def _receive(wire: Wire) -> tuple[int, bytes]:
+    head = wire.exactly(_HEAD.size)
+    if head.startswith(_WITHOUT_SASL):
+        text = "this server wants SASL: auth=NONE or LDAP (PyHive), auth_mechanism=PLAIN (impyla), no auth=noSasl (JDBC)"
+        wire.send(encode_message("OpenSession", EXCEPTION, 0, encode_exception(text, 7)))
+        raise ClientProtocolError("a client without SASL")
+    status, size = _HEAD.unpack(head)
+    if status not in (_START, _OK, _COMPLETE) or size > _LARGEST_NEGOTIATION:
+        raise ClientProtocolError("not a message of SASL's negotiation")
+    return status, wire.exactly(size)
+
+
+def _send(wire: Wire, status: int, payload: bytes) -> None:
+    wire.send(_HEAD.pack(status, len(payload)) + payload)
+
+
+def _refusal(wire: Wire, reason: str, status: int = _BAD) -> ClientProtocolError:
+    _send(wire, status, reason.encode())
+    return ClientProtocolError(f"authentication refused: {reason}")

@@ -1,0 +1,149 @@
+"""Statements that can be cancelled: their Spark jobs, waits for locks, and transactions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StatementCancelledError
+from hiveacid.spark.session.jobs import cancel_tagged, tagged_jobs
+from hiveacid.stores.clock import SystemClock
+from hiveacid.transactions.heartbeats import owner_thread
+
+if TYPE_CHECKING:
+    from hiveacid.core.model import TxnId
+    from hiveacid.sql.session import AcidSession
+
+T = TypeVar("T")
+POLL_INTERVAL = 0.1
+"""Seconds between two attempts to cancel a statement."""
+
+
+class CancellableClock(SystemClock):
+    """The machine's clock, whose sleeps end with StatementCancelledError when the statement is cancelled.
+
+    Only sleeps for the statement's thread are interrupted; compactions in the background sleep on.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no statement cancelled."""
+        self.cancelled = threading.Event()
+        self.thread = 0  # ident of the thread that runs statements
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep. Raises StatementCancelledError as soon as the statement is cancelled."""
+        if owner_thread() != self.thread:
+            super().sleep(seconds)
+        elif self.cancelled.wait(seconds):
+            raise StatementCancelledError("the statement was cancelled while it waited")
+
+
+@dataclass(eq=False)
+class Running(Generic[T]):
+    """A statement in the thread of its session, or in the queue for it."""
+
+    tag: str
+    reason: str
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    before: frozenset[TxnId] = frozenset()
+    future: Future[T] = field(default_factory=Future)
+
+    def done_within(self, seconds: float) -> bool:
+        """Wait until the statement has ended; False if it has not after ``seconds``."""
+        return bool(wait((self.future,), timeout=seconds).done)
+
+
+class StatementThread:
+    """Runs the statements of a session one by one in a thread of their own, and cancels them.
+
+    The thread is never interrupted, because a call to the JVM that stops half-way would break the next one. Instead,
+    `cancel` cancels the Spark jobs, ends sleeps, and aborts the statement's transactions in the store. Their locks are
+    released at once, and a later commit fails.
+    """
+
+    def __init__(self, session: AcidSession, name: str, reason: str) -> None:
+        """Make the session's operations use a clock that can be interrupted; ``reason``: of aborted transactions."""
+        self.session = session
+        self.clock = CancellableClock()
+        self._name, self._reason = name, reason
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._numbers: Iterator[int] = count()
+        self._lock = threading.Lock()
+        self._current: Running[Any] | None = None
+        context = session.context
+        context.clock = self.clock
+        context.transactions = replace(context.transactions, clock=self.clock)
+
+    def submit(self, work: Callable[[], T]) -> Running[T]:
+        """Run ``work`` after the statements before it.
+
+        The future raises the errors of ``work``. It raises StatementCancelledError if the statement was cancelled
+        before it ended; a transaction begun by START TRANSACTION is then rolled back.
+        """
+        running: Running[T] = Running(f"{self._name}-{id(self):x}-{next(self._numbers)}", self._reason)
+        running.future = self._pool.submit(self._run, running, work)
+        return running
+
+    def cancel(self, running: Running[T], *, all_transactions: bool = False) -> None:
+        """Cancel jobs and transactions of a statement; repeated by the caller, because it may start further jobs.
+
+        ``all_transactions``: also the transaction that the statement joined, because the session ends.
+        """
+        running.cancelled.set()
+        if running.future.cancel():
+            return
+        with self._lock:
+            if self._current is not running:
+                return
+            self.clock.cancelled.set()
+            context = self.session.context
+            cancel_tagged(context.facts, running.tag)
+            own = context.transactions.heartbeats.tracked(self.clock.thread) - context.read_leases.txn_ids()
+            own -= frozenset() if all_transactions else running.before
+        if not own:
+            return
+        try:
+            context.store.abort_txns(sorted(own), self._reason)
+        except HiveAcidError:  # they have just ended; or the store is out of reach, and they time out
+            running.done_within(POLL_INTERVAL)
+
+    def cancel_until_done(self, running: Running[T], *, all_transactions: bool = False) -> None:
+        """Cancel a statement again and again until it has ended."""
+        while True:
+            self.cancel(running, all_transactions=all_transactions)
+            if running.done_within(POLL_INTERVAL):
+                return
+
+    def close(self, *, wait_for_last: bool = True) -> None:
+        """End the thread after its last statement."""
+        self._pool.shutdown(wait=wait_for_last)
+
+    def _run(self, running: Running[T], work: Callable[[], T]) -> T:
+        self.clock.thread = threading.get_ident()
+        with self._lock:
+            running.before = self.session.context.transactions.heartbeats.tracked()
+            self.clock.cancelled.clear()
+            self._current = running
+        try:
+            with tagged_jobs(self.session.context.facts, running.tag):
+                return work()
+        except CommitStateUnknownError:  # the rows may be visible: do not report a cancelled statement
+            raise
+        except Exception as error:
+            if not running.cancelled.is_set():
+                raise
+            raise StatementCancelledError(self._roll_back()) from error
+        finally:
+            with self._lock:
+                self._current = None
+
+    def _roll_back(self) -> str:
+        """Roll back the session's transaction, if there is one, after a cancelled statement; return the message."""
+        if self.session.joined is None or not self.session.by_statement:
+            return "the statement was cancelled; what it wrote to transactional tables is rolled back"
+        self.session.end_by_statement(self._reason).abort("cancelled")
+        return "the statement was cancelled, and its transaction was rolled back"

@@ -1,0 +1,249 @@
+"""Hostile clients of ``hiveacid serve``: garbage, huge lengths, deep nesting, slow bytes, calls without a login."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hiveacid.errors import ClientProtocolError, ConfigError
+from hiveacid.serve import messages
+from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, hash_line
+from hiveacid.serve.codec import CALL, Decoder, encode_field, encode_message, encode_struct
+from hiveacid.serve.ldap import Ldap
+from hiveacid.serve.metadata import matches
+from hiveacid.serve.server import Listening, Server
+from hiveacid.serve.service import Service
+from hiveacid.serve.sessions import Sessions
+from hiveacid.serve.wire import Limits
+from support.hs2_client import CallError, Hs2Client
+
+ENOUGH = 60.0  # seconds until a test gives up
+LIMITS = Limits(handshake=0.5, patience=0.5, message=1 << 16)
+
+
+def serving(authentication: Authentication, **more: Any) -> Iterator[Server]:
+    """Serve without Spark, which no refused call reaches."""
+    service = Service(Sessions(cast("Any", None), 60.0), "4")
+    listening = Listening.of("127.0.0.1", 0, authentication, http=more.pop("http", False), limits=LIMITS)
+    server = Server(service, Listening(**{**vars(listening), **more}))
+    server.start()
+    yield server
+    server.stop(0.0)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    yield from serving(Authentication(Anyone()), most_connections=8)
+
+
+@pytest.fixture
+def web() -> Iterator[Server]:
+    yield from serving(Authentication(Anyone()), http=True)
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Server]:
+    path = tmp_path / "users"
+    path.write_text(f"# users\n{hash_line('ann', 'tea')}\n")
+    path.chmod(0o600)
+    yield from serving(Authentication(PasswordFile(path)))
+
+
+def closes(client: socket.socket) -> bool:
+    """Tell whether the server hangs up in time, whatever it sends before."""
+    client.settimeout(ENOUGH)
+    with suppress(ConnectionError):
+        while client.recv(4096):
+            pass
+    return True
+
+
+def logs_in(server: Server, user: str = "ann", word: str = "x") -> bool:
+    with Hs2Client(server.port, user, word, opened=False):
+        return True
+
+
+def test_garbage_and_huge_lengths_end_only_their_own_connection(server: Server) -> None:
+    with Hs2Client(server.port, opened=False) as calm:
+        seed = random.SystemRandom().randrange(1 << 30)
+        garbage = random.Random(seed)
+        heads = [b"", struct.pack(">BI", 1, 5) + b"PLAIN" + struct.pack(">BI", 5, 6) + b"\0ann\0x"]
+        tails = [
+            garbage.randbytes(300),
+            b"\xff" * 300,
+            b"\x7f\xff\xff\xff",
+            struct.pack(">I", 300) + b"\0" * 300,
+        ]
+        for head in heads:
+            for tail in tails:
+                with socket.create_connection(("127.0.0.1", server.port), ENOUGH) as client:
+                    client.sendall(head + tail)
+                    assert closes(client), seed
+        with pytest.raises(CallError) as caught:
+            calm.call("CloseSession", sessionHandle=messages.SessionHandle())
+        assert caught.value.status.statusCode == 4
+
+
+def test_slow_clients_lose_their_connection_and_block_no_others(server: Server) -> None:
+    idle = [socket.create_connection(("127.0.0.1", server.port), ENOUGH) for _ in range(8)]
+    assert logs_in(server)  # in the place of the oldest one
+    began = time.monotonic()
+    dripping = socket.create_connection(("127.0.0.1", server.port), ENOUGH)
+    dripping.settimeout(0.1)
+    closed = False
+    while not closed and time.monotonic() - began < ENOUGH:
+        try:
+            dripping.send(b"\x01")
+            closed = dripping.recv(1) == b""
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            closed = True
+    assert closed
+    for client in [*idle, dripping]:
+        client.close()
+
+
+def test_calls_before_a_login_are_refused(guarded: Server) -> None:
+    body = encode_field(1, 12, encode_struct(messages.OpenSessionReq(client_protocol=9)))
+    message = encode_message("OpenSession", CALL, 1, body)
+    for data in (message, struct.pack(">I", len(message)) + message, struct.pack(">BI", 5, 0)):
+        with socket.create_connection(("127.0.0.1", guarded.port), ENOUGH) as client:
+            client.sendall(data)
+            assert closes(client)
+    assert not len(guarded._service.sessions)
+
+
+def test_only_the_right_password_of_a_known_user_is_accepted(guarded: Server) -> None:
+    assert logs_in(guarded, "ann", "tea")
+    for user, password in (("ann", "jam"), ("bob", "tea"), ("ann", ""), ("", ""), ("ann", "x" * 2000)):
+        with pytest.raises(CallError, match="wrong user or password"):
+            logs_in(guarded, user, password)
+    with pytest.raises(CallError, match="act as another"):
+        raw_client(guarded).negotiate(b"PLAIN", b"bob\0ann\0tea")
+
+
+def raw_client(server: Server) -> Hs2Client:
+    client = Hs2Client.__new__(Hs2Client)
+    client.socket = socket.create_connection(("127.0.0.1", server.port), ENOUGH)
+    return client
+
+
+def test_kerberos_is_refused_with_what_is_offered(guarded: Server) -> None:
+    client = raw_client(guarded)
+    with pytest.raises(CallError, match="GSSAPI is not offered here; this server offers PLAIN"):
+        client.negotiate(b"GSSAPI", b"")
+    client.close()
+
+
+CALLED = b"POST /cliservice HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-thrift\r\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"404"),
+        (CALLED.replace(b"application/x-thrift", b"text/plain") + b"\r\n", b"415"),
+        (CALLED.replace(b"localhost", b"evil.example") + b"\r\n", b"421"),
+        (CALLED + b"\r\n", b"411"),
+        (CALLED + b"Content-Length: 99999999999\r\n\r\n", b"413"),
+        (CALLED + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nab", b"400"),
+        (CALLED + b"Content-Length: 3\r\n\r\nabc", b"400"),
+        (b"\x80\x01\x00\x01\r\n\r\n", b"400"),
+        (b"A" * (17 << 10), b"431"),
+    ],
+)
+def test_http_requests_that_are_no_calls(web: Server, text: bytes, status: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", web.port), ENOUGH) as client:
+        client.sendall(text)
+        answer = b""
+        with suppress(ConnectionError):
+            while piece := client.recv(4096):
+                answer += piece
+    assert answer.startswith(b"HTTP/1.1 " + status)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
+    for call in (messages.CALLS["OpenSession"], messages.CALLS["GetTables"]):
+        with suppress(ClientProtocolError):
+            Decoder(data).arguments(call.request)
+    with suppress(ClientProtocolError):
+        Decoder(data).message()
+
+
+def test_deep_nesting_and_lengths_beyond_the_end_are_refused() -> None:
+    for data in (
+        b"\x0c\x00\x05" * 100_000,  # structs inside of structs
+        b"\x0f\x00\x05" + b"\x0f\x00\x00\x00\x01" * 100_000,  # lists inside of lists
+        b"\x0f\x00\x05\x02\x7f\xff\xff\xff",
+        b"\x0d\x00\x05\x0b\x0b\x7f\xff\xff\xff",
+        b"\x0b\x00\x05\xff\xff\xff\xff",
+    ):
+        with pytest.raises(ClientProtocolError):
+            Decoder(data).arguments(messages.OpenSessionReq)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("", "ann", "ann:tea", "ann:scrypt$1$8$1$AAAA$AAAA", "a b:scrypt$16384$8$1$c2FsdHNhbHQ=$AAAA"),
+        "ann:scrypt$1073741824$8$1$c2FsdHNhbHQ=$" + "A" * 43 + "=",
+    ],
+)
+def test_damaged_password_files_are_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "users"
+    path.write_text(f"{line}\n")
+    path.chmod(0o600)
+    with pytest.raises(ConfigError):
+        PasswordFile(path)
+
+
+def test_a_password_file_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text(hash_line("ann", "tea"))
+    path.chmod(0o666)
+    with pytest.raises(ConfigError, match="chmod"):
+        PasswordFile(path)
+
+
+def test_ldap_refuses_what_would_leak_passwords_or_accept_everyone() -> None:
+    with pytest.raises(ConfigError, match="unencrypted"):
+        Ldap.of("ldap://directory.example", "uid={user},dc=example")
+    with pytest.raises(ConfigError, match="user"):
+        Ldap.of("ldaps://directory.example", "uid=ann,dc=example")
+    assert not Ldap.of("ldaps://directory.example", "uid={user},dc=example").accepts("ann", "")
+
+
+def test_patterns_match_in_time_that_no_pattern_blows_up() -> None:
+    assert matches("%a_c%", "xxabcxx")
+    assert not matches("a\\_c", "abc")
+    assert matches("a\\_c", "a_c")
+    began = time.monotonic()
+    assert not matches("%a" * 200 + "b", "a" * 250)
+    assert time.monotonic() - began < 5
+
+
+def test_many_clients_that_log_in_wrongly_do_not_stop_a_right_one(guarded: Server) -> None:
+    def wrong() -> None:
+        for _ in range(5):
+            with suppress(CallError, OSError, EOFError):
+                logs_in(guarded, "ann", "wrong")
+
+    threads = [threading.Thread(target=wrong) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    assert logs_in(guarded, "ann", "tea")
+    for thread in threads:
+        thread.join()

@@ -1,0 +1,321 @@
+"""``hiveacid serve``: sessions, transactions, cancels, metadata, large results, and beeline."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+import pytest
+
+from hiveacid.errors import ConfigError
+from hiveacid.serve.authentication import Anyone, Authentication
+from hiveacid.serve.server import Listening, Server
+from hiveacid.serve.service import Service
+from hiveacid.serve.sessions import Sessions
+from support.hs2_client import PATIENCE, CallError, Hs2Client
+
+if TYPE_CHECKING:
+    from hiveacid.sql.native.session import NativeSession
+
+TABLE = "CREATE TABLE t (id INT, v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+SLOW = "SELECT sum(a.id * b.id) FROM range(3000000) a JOIN range(3000000) b ON a.id % 7 = b.id % 7"
+JARS = Path(pyspark.__file__).parent / "jars"
+
+
+@pytest.fixture
+def server(native: NativeSession) -> Iterator[Server]:
+    listening = Listening.of("127.0.0.1", 0, Authentication(Anyone()))
+    made = Server(Service(Sessions(native, 3600.0), native.version), listening)
+    made.start()
+    yield made
+    made.stop(0.0)
+
+
+def until(condition: Callable[[], Any], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def open_txns(native: NativeSession) -> list[Any]:
+    """Return the open transactions that are not of readers."""
+    held = native.acid.context.read_leases.txn_ids()
+    rows = native.acid.context.store.show_transactions()
+    return [row for row in rows if row.state == "OPEN" and row.txn_id not in held]
+
+
+def test_types_arrive_as_drivers_expect_them(server: Server) -> None:
+    with Hs2Client(server.port) as client:
+        (row,) = client.run(
+            "SELECT true, 1Y, 2S, 3, 4L, CAST(1.1 AS FLOAT), 2.5D, 'tea', X'00FF', DATE'2020-02-29', "
+            "TIMESTAMP'1969-12-31 23:59:59.5', CAST(-1.50 AS DECIMAL(9,2)), array(1, NULL), map('k', 1), "
+            "named_struct('a', NULL, 'b', 'x'), NULL, CAST(NULL AS INT)"
+        )
+        assert row == (
+            *(True, 1, 2, 3, 4, 1.1, 2.5, "tea", b"\x00\xff", "2020-02-29", "1969-12-31 23:59:59.5", "-1.50"),
+            *("[1,null]", '{"k":1}', '{"a":null,"b":"x"}', None, None),
+        )
+        handle = client.call("ExecuteStatement", statement="SELECT 1 AS a, 1.5BD AS a").operationHandle
+        schema = client.call("GetResultSetMetadata", operationHandle=handle).schema
+        entries = [column.typeDesc.types[0].primitiveEntry for column in schema.columns]
+        assert [column.columnName for column in schema.columns] == ["a", "a"]
+        assert [entry.type for entry in entries] == [3, 15]
+        assert entries[1].typeQualifiers.qualifiers["scale"].i32Value == 1
+
+
+def test_each_session_has_its_own_database_settings_and_transaction(
+    server: Server, native: NativeSession
+) -> None:
+    with (
+        Hs2Client(server.port) as ann,
+        Hs2Client(server.port, "bob", hive_exec_orc_default_compress="SNAPPY") as bob,
+    ):
+        ann.run(TABLE)
+        ann.run("CREATE DATABASE other")
+        ann.run("USE other")
+        ann.run("SET hive.txn.timeout=17s")
+        assert bob.run("SELECT current_database()") == [("default",)]
+        assert bob.run("SET hive.exec.orc.default.compress")[0][-1].endswith("=SNAPPY")
+        assert not bob.run("SET hive.txn.timeout")[0][-1].endswith("=17s")
+        assert native.acid.settings.get("hive.txn.timeout") != 17
+        with Hs2Client(server.port, use__database="other") as third:
+            assert third.run("SELECT current_database()") == [("other",)]
+        ann.run("START TRANSACTION")
+        assert ann.run("INSERT INTO default.t VALUES (1, 'a')")[0][:2] == (1, 1)
+        assert ann.run("SELECT count(*) FROM default.t") == [(1,)]
+        assert bob.run("SELECT count(*) FROM t") == [(0,)]
+        assert [txn.user for txn in open_txns(native)] == ["ann"]
+        ann.run("COMMIT")
+        assert bob.run("SELECT id, v FROM t") == [(1, "a")]
+
+
+def test_a_failed_statement_fails_its_transaction_and_carries_hives_code(server: Server) -> None:
+    with Hs2Client(server.port) as client:
+        client.run(TABLE)
+        with pytest.raises(CallError) as caught:
+            client.run("UPDATE nope SET id = 1")
+        assert (caught.value.status.errorCode, caught.value.status.sqlState) == (10001, "42S02")
+        client.run("START TRANSACTION")
+        client.run("INSERT INTO t VALUES (1, 'a')")
+        with pytest.raises(CallError):
+            client.run("INSERT INTO t SELECT raise_error('no'), 'b'")
+        with pytest.raises(CallError, match="ROLLBACK"):
+            client.run("COMMIT")
+        client.run("ROLLBACK")
+        assert client.run("SELECT count(*) FROM t") == [(0,)]
+
+
+@pytest.mark.parametrize("ending", ["hang up", "close", "reset"])
+def test_a_session_that_ends_is_rolled_back(server: Server, native: NativeSession, ending: str) -> None:
+    with Hs2Client(server.port) as other:
+        other.run(TABLE)
+        client = Hs2Client(server.port)
+        client.run("START TRANSACTION")
+        client.run("INSERT INTO t VALUES (1, 'a')")
+        assert open_txns(native)
+        if ending == "close":
+            client.call("CloseSession")
+        elif ending == "reset":
+            client.start(SLOW)  # hangs up while a statement runs
+        if ending != "close":
+            client.close()
+        until(lambda: not open_txns(native), "the transaction stays open")
+        assert other.run("SELECT count(*) FROM t") == [(0,)]
+        other.run("INSERT OVERWRITE TABLE t VALUES (2, 'b')")  # needs the lock
+        if ending == "close":
+            with pytest.raises(CallError) as caught:
+                client.run("SELECT 1")
+            assert caught.value.status.statusCode == 4
+            client.close()
+
+
+def test_a_statement_is_cancelled_and_the_session_goes_on(server: Server, native: NativeSession) -> None:
+    with Hs2Client(server.port) as client, Hs2Client(server.port) as other:
+        client.run(TABLE)
+        handle = client.start(
+            f"INSERT INTO t SELECT CAST(x AS INT), 'a' FROM ({SLOW.replace('sum(', 'max(')}) AS s(x)"
+        )
+        until(lambda: open_txns(native), "the statement does not begin")
+        assert other.run("SELECT 1") == [(1,)]  # nobody waits
+        client.call("CancelOperation", operationHandle=handle)
+        status = client.wait(handle)
+        assert status.operationState == 3
+        assert status.sqlState == "HY008"
+        assert client.run("SELECT count(*) FROM t") == [(0,)]
+        assert not open_txns(native)
+
+
+def test_a_wait_for_a_lock_is_cancelled(server: Server) -> None:
+    with Hs2Client(server.port) as holder, Hs2Client(server.port) as client:
+        holder.run(TABLE)
+        holder.run("START TRANSACTION")
+        holder.run("INSERT OVERWRITE TABLE t VALUES (1, 'a')")
+        handle = client.start("INSERT OVERWRITE TABLE t VALUES (2, 'b')")
+        assert client.state(handle).operationState in (1, 7)
+        client.call("CancelOperation", operationHandle=handle)
+        assert client.wait(handle).operationState == 3
+        holder.run("COMMIT")
+        assert client.run("SELECT id FROM t") == [(1,)]
+
+
+def test_a_time_limit_cancels(server: Server) -> None:
+    with Hs2Client(server.port) as client:
+        handle = client.call(
+            "ExecuteStatement", statement=SLOW, runAsync=True, queryTimeout=1
+        ).operationHandle
+        assert client.wait(handle).operationState == 3
+
+
+def test_metadata_lists_our_tables(server: Server) -> None:
+    with Hs2Client(server.port) as client:
+        client.run("CREATE DATABASE shop")
+        client.run(
+            "CREATE TABLE shop.sales (id BIGINT COMMENT 'key', price DECIMAL(8,2)) PARTITIONED BY (dt DATE) "
+            "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+        )
+        client.run("CREATE VIEW shop.cheap AS SELECT id FROM shop.sales WHERE price < 1")
+        client.run("CREATE TABLE shop.plain USING parquet AS SELECT 1 AS a")
+        assert [row[0] for row in client.metadata("GetSchemas", schemaName="sh%")] == ["shop"]
+        tables = client.metadata("GetTables", schemaName="shop", tableName="%")
+        assert [(row[1], row[2], row[3]) for row in tables] == [
+            ("shop", "cheap", "VIEW"), ("shop", "plain", "TABLE"), ("shop", "sales", "TABLE"),
+        ]  # fmt: skip
+        views = client.metadata("GetTables", schemaName="shop", tableName="%", tableTypes=["VIEW"])
+        assert [row[2] for row in views] == ["cheap"]
+        columns = client.metadata("GetColumns", schemaName="shop", tableName="sales", columnName="%")
+        assert [(row[3], row[4], row[5], row[6], row[8], row[11], row[16]) for row in columns] == [
+            ("id", -5, "BIGINT", 19, 0, "key", 1),
+            ("price", 3, "DECIMAL", 8, 2, None, 2),
+            ("dt", 91, "DATE", 10, None, None, 3),
+        ]
+        assert len(client.metadata("GetColumns", schemaName="shop", tableName="cheap")) == 1
+        assert ("concat",) in [row[2:3] for row in client.metadata("GetFunctions", tableName="conc%")]
+        assert [row[0] for row in client.metadata("GetTableTypes")] == ["TABLE", "VIEW"]
+        assert "DECIMAL" in [row[0] for row in client.metadata("GetTypeInfo")]
+        assert client.metadata("GetCatalogs") == client.metadata("GetPrimaryKeys") == []
+        client.run("DROP DATABASE shop CASCADE")
+
+
+def test_rows_come_in_pieces_and_again_from_the_first(server: Server) -> None:
+    with Hs2Client(server.port) as client:
+        handle = client.call("ExecuteStatement", statement="SELECT id FROM range(10000)").operationHandle
+        assert client.rows(handle, 999) == [(number,) for number in range(10000)]
+        again = client.call("FetchResults", operationHandle=handle, orientation=4, maxRows=2)
+        assert again.results.columns[0].c5.values == [0, 1]
+        with pytest.raises(CallError):
+            client.call("FetchResults", operationHandle=handle, orientation=1, maxRows=2)
+
+
+def test_an_open_result_keeps_its_snapshot_and_a_closed_one_lets_go(
+    server: Server, native: NativeSession
+) -> None:
+    with Hs2Client(server.port) as client:
+        client.run(TABLE)
+        client.run("INSERT INTO t SELECT CAST(id AS INT), 'a' FROM range(20000)")
+        handle = client.call("ExecuteStatement", statement="SELECT id FROM t").operationHandle
+        with Hs2Client(server.port) as other:
+            other.run("DELETE FROM t WHERE id < 10000")
+            other.run("ALTER TABLE t COMPACT 'major' AND WAIT")
+            native.acid.clean()
+            assert len(client.rows(handle)) == 20000
+        assert native.acid.context.read_leases.txn_ids()
+        client.call("CloseOperation", operationHandle=handle)
+        server._service.sessions._swept = 0.0
+        until(
+            lambda: server._service.sessions.tidy() or not native.acid.context.read_leases.txn_ids(), "lease"
+        )
+
+
+def test_twenty_clients_at_once_with_kills_and_cancels(server: Server, native: NativeSession) -> None:
+    with Hs2Client(server.port) as client:
+        client.run(TABLE)
+    sure: list[int] = []  # ids whose insert was acknowledged
+    possible: list[int] = []
+
+    def work(number: int) -> None:
+        client = Hs2Client(server.port, f"user{number}")
+        for turn in range(3):
+            row = number * 10 + turn
+            possible.append(row)
+            if number % 5 == 0 and turn == 2:
+                client.start(f"INSERT INTO t VALUES ({row}, 'killed')")
+                client.close()
+                return
+            handle = client.start(f"INSERT INTO t VALUES ({row}, 'x')")
+            if number % 5 == 1:
+                client.call("CancelOperation", operationHandle=handle)
+            if client.wait(handle).operationState == 2:
+                sure.append(row)
+        client.call("CloseSession")
+        client.close()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    until(lambda: not open_txns(native), "transactions stay open")
+    with Hs2Client(server.port) as client:
+        rows = [row[0] for row in client.run("SELECT id FROM t")]
+    assert len(rows) == len(set(rows))
+    assert set(sure) <= set(rows) <= set(possible)
+    assert len(sure) >= 36  # of 12 clients that neither cancel nor are killed
+
+
+def test_other_addresses_need_authentication() -> None:
+    with pytest.raises(ConfigError, match="authentication"):
+        Listening.of("0.0.0.0", 0, Authentication(Anyone()))  # noqa: S104
+
+
+def test_the_command_serves_beeline_and_ends_on_a_signal(tmp_path: Path) -> None:
+    """The real driver: Hive's beeline from PySpark's jars, on a server process of its own."""
+    (tmp_path / "wh").mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "hiveacid",
+        "serve",
+        "-w",
+        str(tmp_path / "wh"),
+        "--port",
+        "0",
+        "--services",
+    ]
+    process = subprocess.Popen(
+        [*command, "--master", "local[1]", "--conf", "spark.driver.memory=1g", "--grace", "0"],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if "serving on" in line)
+        port = line.split(":")[-1].split()[0]
+        script = tmp_path / "script.sql"
+        script.write_text(
+            f"{TABLE};\nINSERT INTO t VALUES (1,'tea'),(2,'jam');\nUPDATE t SET v = 'gin' WHERE id = 2;\n"
+            "SELECT v FROM t ORDER BY id;\n!tables\nSELECT * FROM nope;\n"
+        )
+        output = subprocess.run(
+            ["java", "-cp", f"{JARS}/*", "org.apache.hive.beeline.BeeLine", "-u", f"jdbc:hive2://127.0.0.1:{port}/default",
+             "-n", "ann", "--outputformat=csv2", "--silent=true", "--force=true", "-f", str(script)],
+            capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+        shown = output.stdout.splitlines()
+        assert "tea" in shown
+        assert "gin" in shown
+        assert any(line.startswith("NULL,default,t,TABLE") for line in shown)
+        assert "TABLE_OR_VIEW_NOT_FOUND" in output.stderr
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()

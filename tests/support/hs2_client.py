@@ -1,0 +1,169 @@
+"""A client of HiveServer2's protocol without manners: tests send what drivers would not."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Any, Self
+
+from hiveacid.serve import messages
+from hiveacid.serve.codec import CALL, EXCEPTION, Decoder, encode_field, encode_message, encode_struct
+from hiveacid.stores.hms.thrift import structs
+from hiveacid.stores.hms.thrift.structs import BOOL, BYTES, I16, I32, I64, TEXT, Kind, list_of
+
+PATIENCE = 120.0  # seconds, on a machine that is busy
+_KINDS = (BOOL, Kind(3), I16, I32, I64, Kind(4), TEXT, BYTES)
+_COLUMN = structs.struct(
+    "TColumn",
+    *[
+        (
+            number,
+            f"c{number}",
+            structs.struct(f"C{number}", (1, "values", list_of(kind)), (2, "nulls", BYTES)),
+        )
+        for number, kind in enumerate(_KINDS, 1)
+    ],
+)
+_ROWS = structs.struct("TRowSet", (1, "startRowOffset", I64), (3, "columns", list_of(_COLUMN)))
+_FETCHED = structs.struct(
+    "TFetchResultsResp", (1, "status", messages.Status), (2, "hasMoreRows", BOOL), (3, "results", _ROWS)
+)
+
+
+class CallError(Exception):
+    """An answer whose status is not a success, or a refusal of the negotiation."""
+
+    def __init__(self, status: Any) -> None:
+        """Keep the status."""
+        self.status = status
+        super().__init__(str(status))
+
+
+class Hs2Client:
+    """A connection, after SASL's negotiation, with a session if ``opened``."""
+
+    def __init__(
+        self,
+        port: int,
+        user: str = "ann",
+        word: str = "x",
+        *,
+        opened: bool = True,
+        **configuration: str,
+    ) -> None:
+        """Connect."""
+        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        self.session: Any = None
+        self.negotiate(b"PLAIN", f"\0{user}\0{word}".encode())
+        if opened:
+            names = {
+                name.replace("__", ":").replace("_", "."): value for name, value in configuration.items()
+            }
+            answer = self.call("OpenSession", client_protocol=9, username=user, configuration=names)
+            self.session = answer.sessionHandle
+
+    def negotiate(self, mechanism: bytes, response: bytes) -> None:
+        """Negotiate SASL. Raises CallError with the server's text."""
+        for status, payload in ((1, mechanism), (5, response)):
+            self.socket.sendall(struct.pack(">BI", status, len(payload)) + payload)
+        status, size = struct.unpack(">BI", self.exactly(5))
+        payload = self.exactly(size)
+        if status != 5:
+            raise CallError(payload.decode())
+
+    def call(self, method: str, **fields: Any) -> Any:
+        """Call a method with the session's handle; return the answer. Raises CallError."""
+        declared = messages.CALLS[method]
+        if self.session is not None and "sessionHandle" in vars(declared.request):
+            fields.setdefault("sessionHandle", self.session)
+        body = encode_field(1, 12, encode_struct(declared.request(**fields)))
+        self.send(encode_message(method, CALL, 1, body))
+        message = Decoder(self.frame()).message()
+        if message.kind == EXCEPTION:
+            raise CallError(method)
+        answer_type = _FETCHED if method == "FetchResults" else declared.answer
+        wrapper = structs.struct("result", (0, "success", answer_type))
+        answer = message.body.struct(wrapper).success
+        if getattr(answer, "status", None) is not None and answer.status.statusCode != messages.SUCCESS:
+            raise CallError(answer.status)
+        return answer
+
+    def start(self, text: str) -> Any:
+        """Start a statement; return its handle."""
+        return self.call("ExecuteStatement", statement=text, runAsync=True).operationHandle
+
+    def run(self, text: str) -> list[tuple[Any, ...]]:
+        """Run a statement; return its rows."""
+        handle = self.call("ExecuteStatement", statement=text).operationHandle
+        rows = self.rows(handle) if handle.hasResultSet else []
+        self.call("CloseOperation", operationHandle=handle)
+        return rows
+
+    def state(self, handle: Any) -> Any:
+        """Return the status of an operation."""
+        return self.call("GetOperationStatus", operationHandle=handle)
+
+    def wait(self, handle: Any) -> Any:
+        """Return the status of an operation when it has ended."""
+        while (status := self.state(handle)).operationState in (0, 1, 7):
+            pass
+        return status
+
+    def rows(self, handle: Any, most: int = 1000) -> list[tuple[Any, ...]]:
+        """Fetch all rows."""
+        found: list[tuple[Any, ...]] = []
+        while True:
+            answer = self.call("FetchResults", operationHandle=handle, orientation=0, maxRows=most)
+            found += _rows(answer.results.columns)
+            if not answer.hasMoreRows:
+                return found
+
+    def metadata(self, method: str, **fields: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a metadata call."""
+        return self.rows(self.call(method, **fields).operationHandle)
+
+    def send(self, data: bytes) -> None:
+        """Send a frame."""
+        self.socket.sendall(struct.pack(">I", len(data)) + data)
+
+    def frame(self) -> bytes:
+        """Read a frame."""
+        return self.exactly(struct.unpack(">I", self.exactly(4))[0])
+
+    def exactly(self, size: int) -> bytes:
+        """Read ``size`` bytes. Raises EOFError."""
+        data = b""
+        while len(data) < size:
+            piece = self.socket.recv(size - len(data))
+            if not piece:
+                raise EOFError
+            data += piece
+        return data
+
+    def close(self) -> None:
+        """Hang up, without closing the session."""
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        """Use it in a block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hang up."""
+        self.close()
+
+
+def _rows(columns: list[Any]) -> list[tuple[Any, ...]]:
+    values = []
+    for column in columns:
+        held = next(
+            getattr(column, name) for name in vars(type(column)) if name[0] == "c" and getattr(column, name)
+        )
+        nulls = held.nulls
+        values.append(
+            [
+                None if at >> 3 < len(nulls) and nulls[at >> 3] >> (at & 7) & 1 else value
+                for at, value in enumerate(held.values)
+            ]
+        )
+    return list(zip(*values, strict=True))
