@@ -116,7 +116,7 @@ class Endpoint:
     def _page(self, path: str) -> Page:
         attached = self._attached
         if path in PROBES:
-            return _probe(path, attached)
+            return _probe(path, attached, serving=self._more is not None)
         if path == "/health":
             if attached is None:
                 status = "starting" if self._more is None else "ok"
@@ -140,8 +140,8 @@ class Endpoint:
         self._server.close()
 
 
-def _probe(path: str, attached: tuple[Services, Runner] | None) -> Page:
-    word, good = "starting", path == "/live"
+def _probe(path: str, attached: tuple[Services, Runner] | None, *, serving: bool) -> Page:
+    word, good = ("ok", True) if serving else ("starting", path == "/live")
     if attached is not None:
         services, runner = attached
         loops, now = runner.loops, services.context.clock.now()
