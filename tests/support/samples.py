@@ -55,7 +55,7 @@ def table(name: TableName = ORDERS, location: str | None = None) -> TableDefinit
         storage=ORC,
         location=location or f"file:/wh/{name.database}.db/{name.name}",
         partition_columns=(Column("dt", "date"), Column("city", "string")),
-        bucketing=Bucketing(("id",), 4, ("item",)),
+        bucketing=Bucketing(("id",), 4, ("item", "id"), ("item",)),
         properties=(("transactional", "true"), ("note", "a 'quoted' \"note\"; — ünï\0code")),
         comment="it's; DROP TABLE x --",
         owner="ann",

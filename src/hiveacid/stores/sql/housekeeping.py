@@ -19,6 +19,7 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
+from hiveacid.stores.sql.table_names import of_same_table
 from hiveacid.stores.sql.transactions import commit_records
 from hiveacid.stores.sql.transactions.open_txns import TOP, counter_value
 from hiveacid.stores.sql.transactions.txn_rows import NOW
@@ -86,13 +87,7 @@ _EMPTY_CHANGES = delete(written).where(
     written.c.txn_id.in_(select(txns.c.id).where(txns.c.state == ABORTED, _OLD)),
     written.c.operation != "c",
     ~select(write_ids.c.write_id)
-    .where(
-        and_(
-            write_ids.c.txn_id == written.c.txn_id,
-            write_ids.c.database_name == written.c.database_name,
-            write_ids.c.table_name == written.c.table_name,
-        )
-    )
+    .where(write_ids.c.txn_id == written.c.txn_id, of_same_table(write_ids, written))
     .exists(),
 )
 _TXNS = delete(txns).where(

@@ -26,43 +26,33 @@ def to_text(value: DatabaseDefinition | TableDefinition | Partition | ViewDefini
 
 def database_of(text: str) -> DatabaseDefinition:
     """Parse a database definition."""
-    fields: dict[str, Any] = json.loads(text)
-    return DatabaseDefinition(**{**fields, "properties": _pairs(fields["properties"])})
+    return DatabaseDefinition(**_fields(text))
 
 
 def table_of(text: str) -> TableDefinition:
     """Parse a table definition."""
-    fields: dict[str, Any] = json.loads(text)
-    storage = fields["storage"]
-    bucketing = fields["bucketing"]
+    fields = _fields(text)
     made = {
         "name": TableName(**fields["name"]),
         "columns": _columns(fields["columns"]),
         "partition_columns": _columns(fields["partition_columns"]),
-        "storage": StorageFormat(**{**storage, "serde_properties": _pairs(storage["serde_properties"])}),
-        "properties": _pairs(fields["properties"]),
-        "bucketing": bucketing
-        and Bucketing(tuple(bucketing["columns"]), bucketing["count"], tuple(bucketing["sort_columns"])),
+        "storage": StorageFormat(**fields["storage"]),
+        "bucketing": fields["bucketing"] and Bucketing(**fields["bucketing"]),
     }
-    return TableDefinition(**{**fields, **made})
+    return TableDefinition(**fields | made)
 
 
 def view_of(text: str) -> ViewDefinition:
     """Parse a view definition."""
-    fields: dict[str, Any] = json.loads(text)
-    made = {
-        "name": TableName(**fields["name"]),
-        "columns": _columns(fields["columns"]),
-        "outputs": tuple(fields["outputs"]),
-        "properties": _pairs(fields["properties"]),
-    }
-    return ViewDefinition(**{**fields, **made})
+    fields = _fields(text)
+    return ViewDefinition(
+        **fields | {"name": TableName(**fields["name"]), "columns": _columns(fields["columns"])}
+    )
 
 
 def partition_of(text: str) -> Partition:
     """Parse a partition."""
-    fields: dict[str, Any] = json.loads(text)
-    return Partition(tuple(fields["values"]), fields["location"], _pairs(fields["properties"]))
+    return Partition(**_fields(text))
 
 
 def partition_digest(partition: Partition) -> str:
@@ -70,9 +60,17 @@ def partition_digest(partition: Partition) -> str:
     return hashlib.sha256(json.dumps(partition.key).encode()).hexdigest()
 
 
-def _pairs(pairs: list[list[str]]) -> tuple[tuple[str, str], ...]:
-    return tuple((key, value) for key, value in pairs)
+def _fields(text: str) -> dict[str, Any]:
+    fields: dict[str, Any] = _frozen(json.loads(text))
+    return fields
 
 
-def _columns(columns: list[dict[str, Any]]) -> tuple[Column, ...]:
+def _frozen(value: Any) -> Any:
+    """Return a JSON value with tuples in place of its lists."""
+    if isinstance(value, dict):
+        return {name: _frozen(one) for name, one in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _columns(columns: tuple[dict[str, Any], ...]) -> tuple[Column, ...]:
     return tuple(Column(**column) for column in columns)

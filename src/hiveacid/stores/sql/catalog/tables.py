@@ -42,6 +42,7 @@ from hiveacid.stores.sql.schema import (
     write_ids,
     written,
 )
+from hiveacid.stores.sql.table_names import of_table, table_columns, table_parameters
 from hiveacid.stores.sql.transactions import commit_records
 
 _DATABASE = select(databases.c.definition).where(databases.c.name == bindparam("name"))
@@ -52,13 +53,7 @@ _TABLE, _VIEW = (
     for kind in (tables, views)
 )
 _ALL_TABLES = select(tables.c.definition).order_by(tables.c.database_name, tables.c.name)
-_PARTITIONS = select(partitions.c.definition).where(
-    partitions.c.database_name == bindparam("database"), partitions.c.table_name == bindparam("name")
-)
-
-
-def _place(name: TableName) -> dict[str, str]:
-    return {"database": name.database, "name": name.name}
+_PARTITIONS = select(partitions.c.definition).where(of_table(partitions))
 
 
 class SqlCatalog(SqlBase):
@@ -126,7 +121,7 @@ class SqlCatalog(SqlBase):
     def get_table(self, name: TableName) -> TableDefinition | None:
         """Return a table or None."""
         checks.table_name(name)
-        text = self._database.read(lambda connection: connection.scalar(_TABLE, _place(name)))
+        text = self._database.read(lambda connection: connection.scalar(_TABLE, table_parameters(name)))
         return None if text is None else table_of(text)
 
     def list_tables(self, database: str) -> tuple[str, ...]:
@@ -169,7 +164,7 @@ class SqlCatalog(SqlBase):
         def work(connection: Connection) -> None:
             _require_table(connection, name)
             for some in chunks(partition_digest(one) for one in partitions):
-                connection.execute(_DROP_PARTITIONS, {**_place(name), "digests": some})
+                connection.execute(_DROP_PARTITIONS, {**table_parameters(name), "digests": some})
 
         write_exactly_once(self._database, work)
 
@@ -178,7 +173,7 @@ class SqlCatalog(SqlBase):
         checks.table_name(name)
 
         def work(connection: Connection) -> list[Partition]:
-            found = [partition_of(text) for text in connection.scalars(_PARTITIONS, _place(name))]
+            found = [partition_of(text) for text in connection.scalars(_PARTITIONS, table_parameters(name))]
             if not found:
                 _require_table(connection, name)
             return found
@@ -188,7 +183,7 @@ class SqlCatalog(SqlBase):
     def get_view(self, name: TableName) -> ViewDefinition | None:
         """Return a view or None."""
         checks.table_name(name)
-        text = self._database.read(lambda connection: connection.scalar(_VIEW, _place(name)))
+        text = self._database.read(lambda connection: connection.scalar(_VIEW, table_parameters(name)))
         return None if text is None else view_of(text)
 
     def list_views(self, database: str) -> tuple[str, ...]:
@@ -287,17 +282,14 @@ _ABOUT_TABLES = (write_ids, next_write_ids, written, compactions, changed_partit
 
 def _purge(connection: Connection, name: TableName) -> None:
     for table in _ABOUT_TABLES:
-        connection.execute(delete(table).where(*_about(table, name)))
+        connection.execute(delete(table).where(of_table(table)), table_parameters(name))
 
 
 def _rename(connection: Connection, old: TableName, new: TableName) -> None:
     for table in (*_ABOUT_TABLES, lock_components):
-        values = {"database_name": new.database, "table_name": new.name}
-        connection.execute(update(table).where(*_about(table, old)).values(values))
-
-
-def _about(table: Table, name: TableName) -> tuple[ColumnElement[bool], ...]:
-    return table.c.database_name == name.database, table.c.table_name == name.name
+        connection.execute(
+            update(table).where(of_table(table)).values(table_columns(new)), table_parameters(old)
+        )
 
 
 def _by_digest(ones: Iterable[Partition]) -> dict[str, Partition]:
@@ -311,7 +303,7 @@ def _read_partitions(connection: Connection, name: TableName, digests: Iterable[
     return {
         row.digest: partition_of(row.definition)
         for some in chunks(digests)
-        for row in connection.execute(_KNOWN, {**_place(name), "digests": some})
+        for row in connection.execute(_KNOWN, {**table_parameters(name), "digests": some})
     }
 
 
@@ -320,24 +312,14 @@ def _insert_partitions(
 ) -> None:
     for some in chunks(digest for digest in wanted if digest not in known):
         rows = [
-            {
-                "database_name": name.database,
-                "table_name": name.name,
-                "digest": digest,
-                "definition": to_text(wanted[digest]),
-            }
-            for digest in some
+            table_columns(name) | {"digest": digest, "definition": to_text(wanted[digest])} for digest in some
         ]
         connection.execute(insert(partitions), rows)
 
 
-_OF_TABLE = (
-    partitions.c.database_name == bindparam("database"),
-    partitions.c.table_name == bindparam("name"),
-)
 _THESE = partitions.c.digest.in_(bindparam("digests", expanding=True))
-_KNOWN = select(partitions.c.digest, partitions.c.definition).where(*_OF_TABLE, _THESE)
-_DROP_PARTITIONS = delete(partitions).where(*_OF_TABLE, _THESE)
+_KNOWN = select(partitions.c.digest, partitions.c.definition).where(of_table(partitions), _THESE)
+_DROP_PARTITIONS = delete(partitions).where(of_table(partitions), _THESE)
 
 
 ExistingPartitions = Mapping[TableName, Mapping[str, Partition]]
@@ -375,7 +357,7 @@ def apply_changes(
     for definition in changes.altered:
         _replace(database, connection, _require_table(connection, definition.name), definition)
     for name, ones in _by_table(changes).items():
-        if connection.scalar(_TABLE, _place(name)) is not None:
+        if connection.scalar(_TABLE, table_parameters(name)) is not None:
             _insert_partitions(connection, name, _by_digest(ones), there[name])
 
 
@@ -387,14 +369,14 @@ def _by_table(changes: CatalogChanges) -> dict[TableName, list[Partition]]:
 
 
 def _require_table(connection: Connection, name: TableName) -> TableDefinition:
-    text = connection.scalar(_TABLE, _place(name))
+    text = connection.scalar(_TABLE, table_parameters(name))
     if text is None:
         raise refusals.no_table(name)
     return table_of(text)
 
 
 def _require_view(connection: Connection, name: TableName) -> None:
-    if connection.scalar(_VIEW, _place(name)) is None:
+    if connection.scalar(_VIEW, table_parameters(name)) is None:
         raise refusals.no_view(name)
 
 
@@ -408,7 +390,7 @@ def _require_free_name(database: Database, connection: Connection, name: TableNa
     """Raise AlreadyExistsError if a table or view has the name; reserve the name until the database transaction ends."""
     database.dialect.serialise(connection, {"locations": True})
     _require_database(connection, name.database)
-    if connection.scalar(_TABLE, _place(name)) is not None:
+    if connection.scalar(_TABLE, table_parameters(name)) is not None:
         raise refusals.table_exists(name)
-    if connection.scalar(_VIEW, _place(name)) is not None:
+    if connection.scalar(_VIEW, table_parameters(name)) is not None:
         raise refusals.view_exists(name)

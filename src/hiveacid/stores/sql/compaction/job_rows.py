@@ -13,6 +13,7 @@ from hiveacid.core.model import TableName
 from hiveacid.core.transactions.states import COMPACTION, fire
 from hiveacid.stores import refusals
 from hiveacid.stores.sql.schema import compactions
+from hiveacid.stores.sql.table_names import table_columns
 from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 ALL = select(compactions).order_by(compactions.c.id)
@@ -62,8 +63,7 @@ def compaction_from_row(row: Mapping[Any, Any]) -> Compaction:
 def request_columns(request: CompactionRequest) -> dict[str, object]:
     """Convert a request to columns of its row."""
     return {
-        "database_name": request.table.database,
-        "table_name": request.table.name,
+        **table_columns(request.table),
         "partition_name": request.partition,
         "properties": json.dumps(request.properties) if request.properties else None,
         **{name: getattr(request, name) for name in _HOW},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, String, and_, bindparam, func, insert, or_, select
+from sqlalchemy import BigInteger, Connection, String, bindparam, func, insert, or_, select
 
 from hiveacid.core.compaction.queue import DEFAULT_POOL, Compaction, CompactionRequest, is_covered
 from hiveacid.core.model import TxnId, WriteId
@@ -25,6 +25,7 @@ from hiveacid.stores.sql.compaction.job_rows import (
 from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import compactions, next_write_ids, write_ids, written
+from hiveacid.stores.sql.table_names import of_table, table_columns, table_parameters
 from hiveacid.stores.sql.transactions.open_txns import LOWEST_OPEN, TOP
 from hiveacid.stores.sql.transactions.txn_rows import NOW, is_open, lock_open_txns
 
@@ -39,7 +40,7 @@ class CompactionQueue(SqlBase):
 
         def work(connection: Connection) -> Compaction:
             self._database.dialect.serialise(connection, {"compactions": True})
-            place = {"database_name": request.table.database, "table_name": request.table.name}
+            place = table_parameters(request.table)
             top = _compactor_high_watermark(connection, place)
             for other in connection.execute(_IN_QUEUE, place):
                 covered = (
@@ -107,8 +108,7 @@ class CompactionQueue(SqlBase):
             update_job(connection, compaction_id, {"txn_id": txn_id, "high_watermark": high_watermark}, None)
             trace = {
                 "txn_id": txn_id,
-                "database_name": one.request.table.database,
-                "table_name": one.request.table.name,
+                **table_columns(one.request.table),
                 "partition_name": one.request.partition,
                 "operation": "c",
                 "write_id": high_watermark,
@@ -202,11 +202,9 @@ def _insert(
     return compaction_from_row(connection.execute(ONE, {"id": number}).mappings().one())
 
 
-_OF_TABLE = and_(
-    compactions.c.database_name == bindparam("database_name"),
-    compactions.c.table_name == bindparam("table_name"),
+_IN_QUEUE = ALL.where(
+    compactions.c.state.in_((*UNDER_WAY, CompactionState.READY_FOR_CLEANING)), of_table(compactions)
 )
-_IN_QUEUE = ALL.where(compactions.c.state.in_((*UNDER_WAY, CompactionState.READY_FOR_CLEANING)), _OF_TABLE)
 
 
 def _compactor_high_watermark(connection: Connection, place: dict[str, str]) -> int:
@@ -216,14 +214,9 @@ def _compactor_high_watermark(connection: Connection, place: dict[str, str]) -> 
     return top if lowest is None else min(top, int(lowest) - 1)
 
 
-_NEXT_WRITE_ID = select(next_write_ids.c.next_id).where(
-    next_write_ids.c.database_name == bindparam("database_name"),
-    next_write_ids.c.table_name == bindparam("table_name"),
-)
+_NEXT_WRITE_ID = select(next_write_ids.c.next_id).where(of_table(next_write_ids))
 _LOWEST_OPEN_WRITE_ID = select(func.min(write_ids.c.write_id)).where(
-    write_ids.c.database_name == bindparam("database_name"),
-    write_ids.c.table_name == bindparam("table_name"),
-    is_open(write_ids.c.txn_id),
+    of_table(write_ids), is_open(write_ids.c.txn_id)
 )
 
 

@@ -18,6 +18,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 from sqlalchemy.sql.functions import FunctionElement
 
 from hiveacid.core.model import TableName
+from hiveacid.stores.sql.table_names import table_parameters
 
 
 class Durability(Enum):
@@ -174,9 +175,7 @@ class Dialect(ABC):
 
     def take_write_ids(self, connection: Connection, table: TableName, count: int) -> int:
         """Take the table's next ``count`` write ids and return the first; others wait until the commit."""
-        found = connection.execute(
-            _TAKE, {"database": table.database, "name": table.name, "first": 1 + count, "count": count}
-        )
+        found = connection.execute(_TAKE, table_parameters(table) | {"first": 1 + count, "count": count})
         return int(found.scalar_one()) - count
 
 

@@ -13,6 +13,7 @@ from hiveacid.core.model import TableName
 from hiveacid.errors import ConfigError
 from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind, key_number
 from hiveacid.stores.sql.dialects.tls import mariadb_context
+from hiveacid.stores.sql.table_names import table_parameters
 
 _BUSY = frozenset({1020, 1040, 1062, 1203, 1205, 1213, 1451, 1452, 1637, 3572})
 _LOST = frozenset({0, 1047, 1053, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2055})
@@ -126,8 +127,7 @@ class MariadbDialect(Dialect):
 
     def take_write_ids(self, connection: Connection, table: TableName, count: int) -> int:
         """Take the ids while the counter's row is locked."""
-        place = {"database": table.database, "name": table.name, "count": count}
-        return int(connection.execute(_TAKE, place).lastrowid) - count
+        return int(connection.execute(_TAKE, table_parameters(table) | {"count": count}).lastrowid) - count
 
 
 # LAST_INSERT_ID(x) hands x to the client with the answer: no second round trip.

@@ -20,6 +20,7 @@ from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import ABORTED, OPEN, txns, write_ids, written
+from hiveacid.stores.sql.table_names import of_same_table, of_table, table_parameters
 from hiveacid.stores.sql.transactions.txn_rows import NOW, end_txns
 
 _IDS = bindparam("ids", expanding=True, type_=BigInteger)
@@ -96,12 +97,9 @@ class AbortTxns(SqlBase):
     def aborted_write_ids(self, table: TableName) -> tuple[WriteId, ...]:
         """Return write ids of aborted transactions that were not cleaned yet."""
         checks.table_name(table)
-        place = {"database": table.database, "name": table.name}
-        return tuple(
-            map(
-                WriteId, self._database.read(lambda connection: connection.scalars(_ABORTED_IDS, place).all())
-            )
-        )
+        place = table_parameters(table)
+        ids = self._database.read(lambda connection: connection.scalars(_ABORTED_IDS, place).all())
+        return tuple(map(WriteId, ids))
 
     def forget_aborted(self, table: TableName, partition: str | None, up_to: WriteId) -> None:
         """Record that the files of aborted transactions in a partition, or (None) in the table, are removed.
@@ -111,7 +109,7 @@ class AbortTxns(SqlBase):
         """
         checks.table_name(table)
         checks.partition_name(partition)
-        place = {"database": table.database, "name": table.name, "up_to": up_to}
+        place = table_parameters(table) | {"up_to": up_to}
         self._database.write(lambda connection: _forget(connection, place, partition))
 
 
@@ -133,9 +131,7 @@ _ABORTED = or_(
     write_ids.c.txn_id.is_(None),
     select(txns.c.id).where(txns.c.id == write_ids.c.txn_id, txns.c.state == ABORTED).exists(),
 )
-_ON_TABLE = and_(
-    write_ids.c.database_name == bindparam("database"), write_ids.c.table_name == bindparam("name")
-)
+_ON_TABLE = of_table(write_ids)
 _ABORTED_IDS = select(write_ids.c.write_id).where(_ON_TABLE, _ABORTED).order_by(write_ids.c.write_id)
 
 
@@ -155,14 +151,10 @@ def _forget(connection: Connection, place: dict[str, object], partition: str | N
 
 _OWN_ID = (
     select(func.min(write_ids.c.write_id))
-    .where(
-        write_ids.c.txn_id == written.c.txn_id,
-        write_ids.c.database_name == written.c.database_name,
-        write_ids.c.table_name == written.c.table_name,
-    )
+    .where(write_ids.c.txn_id == written.c.txn_id, of_same_table(write_ids, written))
     .scalar_subquery()
 )
-_HERE = and_(written.c.database_name == bindparam("database"), written.c.table_name == bindparam("name"))
+_HERE = of_table(written)
 _TRACES = (
     select(written.c.txn_id, written.c.partition_name)
     .join(txns, txns.c.id == written.c.txn_id)

@@ -28,6 +28,7 @@ from hiveacid.stores import checks
 from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import commits, txns, write_ids
+from hiveacid.stores.sql.table_names import of_table, table_parameters
 from hiveacid.stores.sql.transactions.txn_rows import NOW
 
 
@@ -74,13 +75,12 @@ _COLUMNS = (
 
 def start_history(connection: Connection, name: TableName, operation: str, now: int | None) -> None:
     """Start a table's history now: records of earlier commits are dropped."""
-    connection.execute(delete(commits).where(*_OF), {"database": name.database, "name": name.name})
+    connection.execute(delete(commits).where(of_table(commits)), table_parameters(name))
     text = OperationSummary(operation).to_text()
     place = {"for_database": name.database, "for_table": name.name, "deed": text, "now": now}
     connection.execute(_BEGIN, place)
 
 
-_OF = (commits.c.database_name == bindparam("database"), commits.c.table_name == bindparam("name"))
 _BEGIN = insert(commits).values(
     database_name=bindparam("for_database"),
     table_name=bindparam("for_table"),
@@ -96,7 +96,7 @@ class CommitRecords(SqlBase):
     def commits(self, table: TableName, after: int | None = None) -> tuple[CommitRecord, ...]:
         """Return the earliest known commit and all commits later than ``after``."""
         checks.table_name(table)
-        place: dict[str, object] = {"database": table.database, "name": table.name}
+        place = table_parameters(table)
         if after is not None:
             place["after"] = after
         statement = _ALL if after is None else _LATER
@@ -105,13 +105,13 @@ class CommitRecords(SqlBase):
         )
 
 
-_ALL = select(commits).where(*_OF)
+_ALL = select(commits).where(of_table(commits))
 _LATER = _ALL.where(
     or_(
         commits.c.committed > bindparam("after", type_=BigInteger),
         commits.c.write_id
         == select(commits.c.write_id)
-        .where(*_OF)
+        .where(of_table(commits))
         .order_by(commits.c.committed, commits.c.write_id)
         .limit(1)
         .scalar_subquery(),
@@ -142,4 +142,4 @@ _OLD = (
     .group_by(commits.c.database_name, commits.c.table_name)
     .having(func.min(commits.c.committed) < _LAST)
 )
-_FORGET = delete(commits).where(*_OF, commits.c.committed < bindparam("last", type_=BigInteger))
+_FORGET = delete(commits).where(of_table(commits), commits.c.committed < bindparam("last", type_=BigInteger))

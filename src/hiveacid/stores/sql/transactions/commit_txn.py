@@ -29,13 +29,12 @@ from hiveacid.stores.sql.database import Database, SqlBase
 from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, OPEN, lock_requests, txns, written
+from hiveacid.stores.sql.table_names import of_one_of_tables, table_columns, table_pairs
 from hiveacid.stores.sql.transactions import commit_records, pipelined, stream_progress
 from hiveacid.stores.sql.transactions.txn_rows import (
     NOW,
     end_txns,
-    is_one_of_tables,
     lock_writing_txns,
-    table_pairs,
 )
 
 
@@ -88,8 +87,7 @@ def _record(connection: Connection, txn_id: TxnId, changes: Sequence[Written]) -
         rows = [
             {
                 "txn_id": txn_id,
-                "database_name": one.table.database,
-                "table_name": one.table.name,
+                **table_columns(one.table),
                 "partition_name": one.partition,
                 "operation": one.operation.value,
             }
@@ -220,7 +218,7 @@ def _conflict(connection: Connection, moment: int, mine: Sequence[Change]) -> Co
 
 
 _SINCE = select(written).where(
-    is_one_of_tables(written.c.database_name, written.c.table_name),
+    of_one_of_tables(written),
     written.c.commit_sequence > bindparam("moment", type_=BigInteger),
     written.c.operation.in_(CONFLICTING_OPERATIONS),
 )

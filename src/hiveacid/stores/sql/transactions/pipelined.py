@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Executable, bindparam, literal_column, select
+from sqlalchemy import BigInteger, Connection, Executable, literal_column, select
 from sqlalchemy.engine.interfaces import Dialect as Compiler
 
 from hiveacid.core.model import LockId, TxnId, WriteId
@@ -28,6 +28,7 @@ from hiveacid.ports.transactions import Begun, Start, TxnKind, Written
 from hiveacid.stores.sql.dialects import Dialect
 from hiveacid.stores.sql.dialects.dialect import key_number
 from hiveacid.stores.sql.schema import COMMIT_SEQUENCE, SETTLED, txns
+from hiveacid.stores.sql.table_names import table_parameters
 from hiveacid.stores.sql.transactions.lock_queue import keys_of
 from hiveacid.stores.sql.transactions.snapshots import snapshot_query, txn_list
 from hiveacid.stores.sql.transactions.write_ids import doubtful_ids_of_table, write_id_list
@@ -72,7 +73,7 @@ def begin(
     steps.append(_prepared(_own_snapshot_query(), compiler))
     name = next(iter((*start.tables, *start.writes)), None)
     if name is not None:
-        place = {"database": name.database, "name": name.name}
+        place = table_parameters(name)
         text, constants = _prepared(_own_doubtful(), compiler)
         steps.append((text, {**constants, **place}))
         if start.writes:
@@ -148,7 +149,7 @@ def _own_snapshot_query() -> Executable:
 @cache
 def _own_doubtful() -> Executable:
     own = select(txns.c.min_open).where(txns.c.id == literal_column(_OWN, BigInteger())).scalar_subquery()
-    return doubtful_ids_of_table(bindparam("database"), bindparam("name"), own)
+    return doubtful_ids_of_table(own)
 
 
 @cache

@@ -19,12 +19,9 @@ from hiveacid.errors import StreamFencedError, StreamReplayedError
 from hiveacid.stores import checks
 from hiveacid.stores.sql.database import SqlBase
 from hiveacid.stores.sql.schema import streams
+from hiveacid.stores.sql.table_names import of_table, table_columns, table_parameters
 
-_THIS = (
-    streams.c.database_name == bindparam("database"),
-    streams.c.table_name == bindparam("name"),
-    streams.c.digest == bindparam("of"),
-)
+_THIS = (of_table(streams), streams.c.digest == bindparam("of"))
 _LOOK = select(streams).where(*_THIS)
 _HOLD = _LOOK.with_for_update()
 _CHANGE = update(streams).where(*_THIS)
@@ -47,8 +44,12 @@ class Streams(SqlBase):
             known = _read_progress(connection, stream, hold=True)
             progress = register_writer(known, stream, writer, checkpoint, restart=restart)
             if known is None:
-                key = {"database_name": stream.table.database, "table_name": stream.table.name}
-                row = {**key, "digest": place["of"], "query": stream.query, **_values(progress)}
+                row = {
+                    **table_columns(stream.table),
+                    "digest": place["of"],
+                    "query": stream.query,
+                    **_values(progress),
+                }
                 connection.execute(insert(streams), row)
             elif progress != known:
                 connection.execute(_CHANGE.values(_values(progress)), place)
@@ -92,5 +93,4 @@ def _values(progress: StreamProgress) -> dict[str, object]:
 
 
 def _parameters(stream: StreamKey) -> Mapping[str, str]:
-    digest = hashlib.sha256(stream.query.encode()).hexdigest()
-    return {"database": stream.table.database, "name": stream.table.name, "of": digest}
+    return table_parameters(stream.table) | {"of": hashlib.sha256(stream.query.encode()).hexdigest()}

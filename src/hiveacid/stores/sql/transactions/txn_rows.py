@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import BigInteger, Connection, bindparam, delete, func, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
-from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TRANSACTION, TransactionState, fire
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.stores import refusals
@@ -84,15 +84,3 @@ def end_txns(
 def is_open(alias_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Return the SQL condition that the transaction of this id is open."""
     return select(txns.c.id).where(txns.c.id == alias_id, txns.c.state == OPEN).exists()
-
-
-def is_one_of_tables(
-    database: ColumnElement[str], name: ColumnElement[str], parameter: str = "places"
-) -> ColumnElement[bool]:
-    """Return the SQL condition that a row belongs to one of the tables in an expanding parameter."""
-    return tuple_(database, name).in_(bindparam(parameter, expanding=True))
-
-
-def table_pairs(tables: Iterable[TableName]) -> list[tuple[str, str]]:
-    """Convert tables to the parameter of :func:`is_one_of_tables`."""
-    return [(table.database, table.name) for table in tables]

@@ -29,12 +29,19 @@ from hiveacid.stores.sql.database import Database, SqlBase, chunks
 from hiveacid.stores.sql.dialects import joined_ids
 from hiveacid.stores.sql.idempotency import write_exactly_once
 from hiveacid.stores.sql.schema import ABORTED, next_write_ids, txns, write_ids
-from hiveacid.stores.sql.transactions.txn_rows import is_one_of_tables, lock_writing_txns, table_pairs
+from hiveacid.stores.sql.table_names import (
+    of_one_of_tables,
+    of_same_table,
+    of_table,
+    table_columns,
+    table_pairs,
+    table_parameters,
+)
+from hiveacid.stores.sql.transactions.txn_rows import lock_writing_txns
 
 _GIVEN = select(write_ids.c.txn_id, write_ids.c.write_id).where(
     write_ids.c.txn_id.in_(bindparam("ids", expanding=True)),
-    write_ids.c.database_name == bindparam("database"),
-    write_ids.c.table_name == bindparam("name"),
+    of_table(write_ids),
 )
 
 
@@ -72,7 +79,7 @@ def _allocate(
     database: Database, connection: Connection, txn_ids: Sequence[TxnId], table: TableName
 ) -> Mapping[TxnId, WriteId]:
     lock_writing_txns(connection, txn_ids)
-    place = {"database": table.database, "name": table.name}
+    place = table_parameters(table)
     given = {
         TxnId(row.txn_id): WriteId(row.write_id)
         for some in chunks(txn_ids)
@@ -96,12 +103,7 @@ _INSERT = insert(write_ids)
 
 
 def _row(table: TableName, write_id: int, txn_id: TxnId | None) -> dict[str, object]:
-    return {
-        "database_name": table.database,
-        "table_name": table.name,
-        "write_id": write_id,
-        "txn_id": txn_id,
-    }
+    return {**table_columns(table), "write_id": write_id, "txn_id": txn_id}
 
 
 def _seed(
@@ -140,8 +142,7 @@ def _doubtful_ids(first: ColumnElement[int]) -> Select[Any]:
     joined = (
         select(joined_ids(_PAIR))
         .where(
-            write_ids.c.database_name == next_write_ids.c.database_name,
-            write_ids.c.table_name == next_write_ids.c.table_name,
+            of_same_table(write_ids, next_write_ids),
             or_(write_ids.c.txn_id.is_(None), write_ids.c.txn_id >= first, _ABORTED_FOR_EVER),
         )
         .scalar_subquery()
@@ -154,18 +155,12 @@ def _doubtful_ids(first: ColumnElement[int]) -> Select[Any]:
     )
 
 
-_DOUBTFUL = _doubtful_ids(bindparam("first", type_=BigInteger)).where(
-    is_one_of_tables(next_write_ids.c.database_name, next_write_ids.c.table_name)
-)
+_DOUBTFUL = _doubtful_ids(bindparam("first", type_=BigInteger)).where(of_one_of_tables(next_write_ids))
 
 
-def doubtful_ids_of_table(
-    database: ColumnElement[str], name: ColumnElement[str], first: ColumnElement[int]
-) -> Select[Any]:
+def doubtful_ids_of_table(first: ColumnElement[int]) -> Select[Any]:
     """Return the statement for one table; ``first``: no transaction below it was open at the snapshot."""
-    return _doubtful_ids(first).where(
-        next_write_ids.c.database_name == database, next_write_ids.c.table_name == name
-    )
+    return _doubtful_ids(first).where(of_table(next_write_ids))
 
 
 def _pairs(joined: str | None) -> Sequence[tuple[int, int]]:
