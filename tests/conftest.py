@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from support.connect_exceptions import EXCEPTIONS
 from support.corpus.golden_tables import Golden, unpack
-from support.exhaustive import ALL, left_out
+from support.exhaustive import ALL, examples, left_out
 from support.file_order import places
 from support.servers.absent import separate, skip_without
 from support.servers.hadoop_jars import s3a_jars
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from support.servers.databases import Server
 
 # The same examples in every run on CI, so that a red run can be repeated; fresh ones elsewhere.
-settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "here", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 ON_CONNECT = bool(os.environ.get("HIVEACID_TEST_CONNECT"))

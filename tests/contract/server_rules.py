@@ -34,6 +34,7 @@ from hiveacid.stores.sql.schema import METADATA
 from hiveacid.stores.sql.store import SqlStore
 from support.clock import ManualClock
 from support.contract.suites import CatalogContract, TransactionStoreContract
+from support.exhaustive import examples
 from support.samples import CLIENT, ORDERS, Store, database, lock_on, table, wrote
 from support.servers.databases import PASSWORD, Server
 from support.store_machine import StoreMachine
@@ -122,7 +123,10 @@ def walk(place: Place) -> None:
 
     case = Machine.TestCase
     case.settings = settings(
-        max_examples=8, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples(8),
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
     )
     case().runTest()
 

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from hiveacid.ports.clock import Clock
 from hiveacid.stores.sql.store import SqlStore
+from support.exhaustive import examples
 from support.samples import Store
 from support.store_machine import StoreMachine
 
@@ -26,5 +27,5 @@ class SqliteMachine(StoreMachine):
 
 TestSqliteWalks = SqliteMachine.TestCase
 TestSqliteWalks.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(40), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -24,8 +24,9 @@ from hiveacid.stores.hms.thrift import protocol, queue_protocol
 from hiveacid.stores.hms.thrift.client import MetastoreClient
 from hiveacid.stores.hms.thrift.methods import METHODS
 from support.clock import ManualClock
+from support.exhaustive import examples
 
-SEED, MUTATIONS = 20, 3000
+SEED, MUTATIONS = 20, examples(3000)
 LONGEST, MOST_MEMORY = 10.0, 200 << 10  # seconds; KB
 REPLY, EXCEPTION = 2, 3
 NAME = TableName("shop", "orders")

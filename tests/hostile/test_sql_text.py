@@ -23,11 +23,12 @@ from hiveacid.sql.binding.travel_clauses import without_clauses
 from hiveacid.sql.grammar.parse import parse, split
 from hiveacid.sql.statements.values import Slice
 from support.cost import SECONDS, assert_quick, assert_small, cpu_seconds
+from support.exhaustive import examples
 
 if TYPE_CHECKING:
     from hiveacid import AcidSession
 
-COUNT = int(os.environ.get("HIVEACID_FUZZ_STATEMENTS", "4000"))
+COUNT = int(os.environ.get("HIVEACID_FUZZ_STATEMENTS", examples(4000)))
 _PIECES = (
     "(", ")", "[", "]", ",", ";", ".", "'", '"', "`", "``", "\\", "/*", "*/", "/*+", "--", "\n", "=", "<", ">", ":", "?",
     "SELECT", "FROM", "CASE", "END", "WHEN", "THEN", "INSERT", "VALUES", "WITH", "AS", "PARTITION", "ORDER BY", "LIMIT",

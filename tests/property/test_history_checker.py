@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.exhaustive import examples
 from support.history.anomalies import AnomalyKind
 from support.history.check import anomalies
 from support.history.records import (
@@ -157,13 +158,13 @@ def history(records: Sequence[Record]) -> History:
     return History(tuple(records), states, last=frozenset({LAST}))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.integers(0, 2**32), st.integers(1, 12))
 def test_histories_under_snapshot_isolation_are_clean(seed: int, count: int) -> None:
     assert anomalies(history(play(Random(seed), count))) == ()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32), st.sampled_from(["", "late", "dirty", "conflicts off"]))
 def test_anomalies_are_what_no_order_explains(seed: int, bug: str) -> None:
     """Without times: then any order that replays is an explanation."""

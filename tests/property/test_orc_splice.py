@@ -22,6 +22,7 @@ from hiveacid.orc.splicing import HEADER, PlacedStripes, merged_tail, place_stri
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.orc.tail import parse_tail
 from hiveacid.orc.writing import CODECS, RecordKeys, write_rows
+from support.exhaustive import examples
 
 COLUMNS = (
     Column("n", "bigint"),
@@ -84,7 +85,7 @@ def arrow_rows(data: bytes) -> list[dict[str, Any]]:
     return [dict(row["row"], key=(row["originalTransaction"], row["rowId"])) for row in table.to_pylist()]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(), st.lists(st.integers(1, 40), min_size=1, max_size=4), st.sampled_from(CODECS), st.binary()
 )

@@ -20,6 +20,7 @@ from hiveacid.errors import BadDirectoryNameError, BadFileError, FormatError, No
 from hiveacid.storage.staging import staging_txn_id
 from support.directories.maker import make_location
 from support.directories.model import AcidRows, Event, Ids, Junk, Location, PlainRows, make_ids
+from support.exhaustive import examples
 
 
 def entries(location: Location) -> list[FileEntry]:
@@ -81,7 +82,7 @@ def read(location: Location, state: AcidState, ids: Ids) -> Counter[tuple[object
 
 
 @pytest.mark.parametrize("part", range(4))
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(seed=st.integers(0, 2**48))
 def test_the_rows_of_a_legal_directory_are_those_that_were_committed(part: int, seed: int) -> None:
     random = Random(seed * 4 + part)
@@ -101,7 +102,7 @@ def test_the_rows_of_a_legal_directory_are_those_that_were_committed(part: int, 
     assert tops - set(settled) - originals <= empty_originals(location)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(seed=st.integers(0, 2**48))
 def test_the_inventory_tells_of_every_file_what_selection_does_with_it(seed: int) -> None:
     random = Random(seed)
@@ -163,7 +164,7 @@ BAD_METADATA = (
 )  # fmt: skip
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(seed=st.integers(0, 2**48), names=st.lists(NAMES, min_size=1, max_size=4))
 def test_any_names_are_read_or_refused_by_an_error_that_names_them(seed: int, names: list[str]) -> None:
     random = Random(seed)
@@ -188,7 +189,7 @@ def refusal(location: Location, ids: Ids, more: list[FileEntry]) -> FormatError 
     return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(seed=st.integers(0, 2**48), name=st.sampled_from(BAD_NAMES))
 def test_a_bad_name_among_good_ones_is_refused(seed: int, name: str) -> None:
     random = Random(seed)
@@ -200,7 +201,7 @@ def test_a_bad_name_among_good_ones_is_refused(seed: int, name: str) -> None:
     assert caught.value.path == name
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(seed=st.integers(0, 2**48), text=st.sampled_from(BAD_METADATA))
 def test_a_side_file_that_says_nonsense_is_refused(seed: int, text: str) -> None:
     random = Random(seed)

@@ -24,6 +24,7 @@ from hiveacid.core.model import TxnId, WriteId
 from hiveacid.core.snapshot.listing import FileEntry, metadata_paths
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState, select
 from hiveacid.errors import NotEnoughHistoryError
+from support.exhaustive import examples
 
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 ENDS = (*[COMMITTED] * 6, ABORTED, OPEN)
@@ -414,7 +415,7 @@ PLAYS = st.lists(st.tuples(st.sampled_from(VERB_LIST), st.integers(0, 2**16)), m
 
 
 @pytest.mark.parametrize("level", list(LayoutLevel))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(play=PLAYS)
 def test_selection_reads_what_was_committed(level: LayoutLevel, play: list[tuple[str, int]]) -> None:
     history = History(level)

@@ -38,8 +38,9 @@ from support.directories.files import COLUMNS, write_location
 from support.directories.maker import make_location
 from support.directories.model import Ids, make_ids
 from support.directories.shelves import definition
+from support.exhaustive import examples
 
-EXAMPLES = 150 * int(os.environ.get("HIVEACID_TEST_MORE", "1"))
+EXAMPLES = examples(150) * int(os.environ.get("HIVEACID_TEST_MORE", "1"))
 CREATE = "CREATE TABLE t (v STRING) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 
 

@@ -17,6 +17,7 @@ import pytest
 from hiveacid.errors import BadFileError, CompactionRefusedError, UnsupportedFeatureError
 from hiveacid.spark.session.error_translation import translate_errors
 from support.corpus.sort_merge_reader import read_location
+from support.exhaustive import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -232,7 +233,7 @@ def test_a_name_with_a_back_quote_is_read_by_position(acid: AcidSession, tmp_pat
 
 def test_acid_v1_is_read_by_its_sort_merge_rule(acid: AcidSession, tmp_path: Path) -> None:
     """Random histories in the layout of Hive 1, against a sort-merge over all events in plain Python."""
-    for seed in range(6):
+    for seed in (*sample([0, 3], 1), *sample([1, 2, 4, 5], 1)):  # the former are compacted, too
         location = tmp_path / f"t{seed}"
         expected = _history(location, Random(seed))
         table = adopt(acid, location, f"v1_{seed}", "k INT, v STRING")

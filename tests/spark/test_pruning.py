@@ -22,6 +22,7 @@ from hiveacid.errors import NoSuchColumnError
 from hiveacid.spark.predicates import partition_pruning as pruning
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
 from hiveacid.spark.session.capabilities import SparkFacts
+from support.exhaustive import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -189,7 +190,7 @@ def _quoted(kind: str, value: str | None) -> str:
     )
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
 @given(st.lists(cases(), min_size=1, max_size=4))
 def test_python_answers_as_spark_does(
     facts: SparkFacts, made: list[tuple[str, list[str | None], str]]

@@ -3,7 +3,7 @@
 A history is a list of (kind of statement, seed): given the same list the same statements run, so a failure
 prints all it takes to see it again. Settings, by environment variables:
 
-    HIVEACID_TEST_STATEMENTS   statements a kind of table (10, in `make test` 6; half as many in insert-only tables)
+    HIVEACID_TEST_STATEMENTS   statements a kind of table (10, in `make test` 4; half as many in insert-only tables)
     HIVEACID_TEST_SEED         where to begin (on CI 1, elsewhere another one each time)
     HIVEACID_TEST_SHRINK       after a failure, look for a shorter history that fails too (slow)
 """
@@ -55,7 +55,7 @@ WEIGHTS = {
     "read_old": 1,
 }
 ONLY_FULL_ACID = {"update", "delete", "merge", "conflict", "retry"}
-STATEMENTS = int(os.environ.get("HIVEACID_TEST_STATEMENTS", "10" if ALL else "6"))
+STATEMENTS = int(os.environ.get("HIVEACID_TEST_STATEMENTS", "10" if ALL else "4"))
 
 
 def seed() -> int:

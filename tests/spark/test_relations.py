@@ -20,6 +20,7 @@ from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.sql.binding.bind import _edits
 from hiveacid.sql.binding.source_positions import EditedText
 from hiveacid.sql.statements.values import Slice
+from support.exhaustive import examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -286,7 +287,7 @@ def queries(draw: st.DrawFn, depth: int = 2) -> tuple[str, list[str]]:
     return text, tables
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(queries())
 def test_random_queries(facts: SparkFacts, made: tuple[str, list[str]]) -> None:
     text, tables = made

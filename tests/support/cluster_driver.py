@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ def session(master: str, warehouse: Path, **settings: str) -> AcidSession:
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "500m",
         "spark.executor.cores": "1",
+        "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -128,8 +130,8 @@ def _killing(acid: AcidSession, statement: Callable[[], object]) -> bool:
     return alive
 
 
-def killed(master: str, directory: Path) -> dict[str, object]:
-    """Kill an executor during an INSERT, a MERGE and a COMPACT, with speculative tasks."""
+def killed(master: str, directory: Path, dying: tuple[str, ...]) -> dict[str, object]:
+    """Kill an executor during those statements of an INSERT, a MERGE and a COMPACT, with speculative tasks."""
     acid = session(
         master,
         directory,
@@ -149,7 +151,14 @@ def killed(master: str, directory: Path) -> dict[str, object]:
     source = spark.range(0, 20_000, 1, 8).selectExpr(f"CAST({slow} AS BIGINT) AS id", "'a' AS v")
     source.createOrReplaceTempView("source")
     found: dict[str, object] = {}
-    found["insert"] = _killing(acid, lambda: acid.sql("INSERT INTO t SELECT * FROM source").collect())
+
+    def run(name: str, statement: Callable[[], object]) -> None:
+        if name in dying:
+            found[name] = _killing(acid, statement)
+        else:
+            statement()
+
+    run("insert", lambda: acid.sql("INSERT INTO t SELECT * FROM source").collect())
     found["after insert"] = rows(acid, "SELECT count(*), count(DISTINCT id), sum(id) FROM t")
     spark.range(10_000, 30_000, 1, 8).selectExpr(f"CAST({slow} AS BIGINT) AS id").createOrReplaceTempView(
         "changes"
@@ -158,10 +167,10 @@ def killed(master: str, directory: Path) -> dict[str, object]:
         WHEN MATCHED AND t.id % 2 = 0 THEN DELETE
         WHEN MATCHED THEN UPDATE SET v = 'b'
         WHEN NOT MATCHED THEN INSERT VALUES (s.id, 'c')"""
-    found["merge"] = _killing(acid, lambda: acid.sql(merge).collect())
+    run("merge", lambda: acid.sql(merge).collect())
     query = "SELECT v, count(*), count(DISTINCT id), sum(id) FROM t GROUP BY v ORDER BY v"
     found["after merge"] = rows(acid, query)
-    found["compact"] = _killing(acid, lambda: acid.table("t").compact("major"))
+    run("compact", lambda: acid.table("t").compact("major"))
     found["after compact"] = rows(acid, query)
     return found
 
@@ -193,7 +202,12 @@ def zones(master: str, directory: Path) -> dict[str, object]:
     return found
 
 
-SCENARIOS = {"zones": zones, "unshared": unshared, "killed": killed}
+SCENARIOS: dict[str, Callable[[str, Path], dict[str, object]]] = {
+    "zones": zones,
+    "unshared": unshared,
+    "killed": partial(killed, dying=("insert", "merge", "compact")),
+    "killed in merge": partial(killed, dying=("merge",)),
+}
 
 if __name__ == "__main__":
     found = SCENARIOS[sys.argv[1]](sys.argv[2], Path(sys.argv[3]))

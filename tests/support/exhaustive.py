@@ -31,6 +31,7 @@ _MARIADB = "the same test on MariaDB stays"
 _OTHER_CASE = "another case of the same test stays"
 _OTHER_GOLDEN = "tables of the same engine with the same kinds of files stay"
 _DEATHS = "deaths in INSERT stay; crash/test_crash.py lets other statements and compactions die"
+_DRIVER = "other moments of a killed driver stay; crash/test_crash.py has more statements"
 _LAYOUTS = "the layout with partitions and buckets stays"
 _FEED = "random histories replay the change feed; queries that are stopped and started again stay"
 _CHANGES = "changes of statements and across compactions stay, and stream_source replays a feed"
@@ -43,6 +44,7 @@ EXHAUSTIVE = {
     **{f"sql/test_scripts.py::test_script[{name}]": _OTHER_INTERFACE for name in _SCRIPTS[1::2]},
     **{f"sql/test_scripts.py::test_script_by_spark_sql[{name}]": _OTHER_INTERFACE for name in _SCRIPTS[::2]},
     "connect/test_run.py::test_a_chosen_part_on_a_connect_server[more]": "the essentials on the same server stay",
+    "cluster/test_cluster.py::test_an_executor_that_dies_costs_no_row_and_adds_none[killed]": "deaths in a MERGE stay",
     "cluster/test_cluster.py::test_output_that": "smoke/test_smoke.py loses staged rows without a cluster",
     "cluster/test_cluster.py::test_times_are": "spark/test_time_zones.py compares zones without a cluster",
     "contract/test_history.py::test_a_planted_bug_is_caught_in_processes": "planted bugs in threads stay",
@@ -57,6 +59,8 @@ EXHAUSTIVE = {
     "crash/test_crash_files.py::test_a_conversion_is_done_or_never_was[full": "the conversion with more steps stays",
     "crash/test_crash_files.py::test_load_data_is_done_or_never_was[insert_only": _OTHER_CASE,
     "crash/test_object_store_kill.py": "test_kill.py kills drivers; spark/test_object_store.py has deaths on S3",
+    "crash/test_kill.py::test_what_a_killed_driver_leaves[first_file]": _DRIVER,
+    "crash/test_kill.py::test_what_a_killed_driver_leaves[not_committed]": _DRIVER,
     "crash/test_services.py::test_a_service_process_works": "two processes and one turn stay; unit/services has the watch",
     "crash/test_soak.py": "test_services.py kills one of two processes at work",
     "crash/test_stream_crash.py::test_a_batch_that_died_is_written_once[merge": _OTHER_CASE,
@@ -200,6 +204,7 @@ SAMPLED = {
         3,
         "the contract stays whole on PostgreSQL, SQLite and in memory",
     ),
+    "simulation/test_simulation.py::test_a_hundred_thousand_steps": (3, "seeds of the same simulation"),
     "spark/test_bad_input.py::test_a_damaged_file": (2, _OF_MANY),
     "spark/test_bad_input.py::test_a_wrong_call": (4, _OF_MANY),
     "spark/test_bad_input.py::test_a_wrong_statement": (5, _OF_MANY),
@@ -220,6 +225,14 @@ def left_out(names: Iterable[str]) -> set[str]:
         random = Random(f"{os.environ.get('HIVEACID_TEST_SEED', '1')} {prefix}")
         left.update(set(cases) - set(random.sample(cases, ceil(len(cases) / cases_for_one))))
     return left
+
+
+def examples(count: int) -> int:
+    """Return how many examples hypothesis tries: all in ``make test-all``, otherwise a quarter.
+
+    >>> @settings(max_examples=examples(200))
+    """
+    return count if ALL else max(1, count // 4)
 
 
 def sample(cases: Sequence[T], count: int) -> list[T]:

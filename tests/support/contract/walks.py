@@ -18,6 +18,7 @@ from hiveacid.core.transactions.states import COMPACTION, LOCK, TRANSACTION, Mac
 from hiveacid.errors import HiveAcidError
 from hiveacid.ports.transactions import Operation
 from support.clock import ManualClock
+from support.exhaustive import examples
 from support.samples import CLIENT, Store, lock_on, wrote
 
 _A_DAY = 90_000  # seconds; more than hive.compactor.worker.timeout
@@ -164,7 +165,7 @@ class WalkContract:
 
 
 def _walk_often(make: Callable[[], _Subject]) -> None:
-    @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(st.data())
     def walk(data: st.DataObject) -> None:
         _walk(make(), data)

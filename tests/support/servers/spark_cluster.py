@@ -24,6 +24,7 @@ import pyspark
 
 ZONE = "America/New_York"
 """Of the workers' machines: executors inherit it."""
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # they live too short for more
 _PATIENCE = 120.0  # seconds until a daemon must have started
 _GUARD = '"$@" & read -r _; kill -KILL 0'
 _PRIVATE = 'mount -t tmpfs none "$0" && exec "$@"'
@@ -122,4 +123,9 @@ def environment() -> dict[str, str]:
         for key, value in os.environ.items()
         if not key.startswith(("SPARK_", "PYSPARK_", "PYTHONPATH"))
     }
-    return kept | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "192m", "PYSPARK_PYTHON": "python3"}
+    own = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "192m", "PYSPARK_PYTHON": "python3"}
+    return (
+        kept
+        | own
+        | dict.fromkeys(("SPARK_DAEMON_JAVA_OPTS", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"), _JAVA)
+    )

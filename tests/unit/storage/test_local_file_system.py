@@ -19,6 +19,7 @@ from hiveacid.storage import local_file_system
 from hiveacid.storage.local_file_system import LocalFileSystem, local_path
 from hiveacid.storage.paths import absolute, is_local, real_path, spark_path
 from support.cost import assert_quick
+from support.exhaustive import examples
 
 ODD = "a b%20ü=1/x%3Ay+z ~#?'\"[q]{r}*/ファイル"
 FS: FileSystem = LocalFileSystem()
@@ -157,7 +158,7 @@ def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pyte
     assert names(tmp_path) == ["f"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(50))
 @given(st.binary(max_size=40), st.data())
 def test_a_replaced_tail(tmp_path: Path, content: bytes, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(content)))
