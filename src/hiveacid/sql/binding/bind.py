@@ -26,7 +26,7 @@ from hiveacid.spark.session.temporary_views import (
     query_views,
 )
 from hiveacid.sql.binding.change_functions import ChangeCall, find_change_calls
-from hiveacid.sql.binding.predicates import Predicate, is_count_of_rows, where_predicate
+from hiveacid.sql.binding.predicates import is_count_of_rows, where_predicate
 from hiveacid.sql.binding.source_positions import Edit, EditedText
 from hiveacid.sql.binding.time_travel import (
     TableSource,
@@ -45,7 +45,6 @@ from hiveacid.sql.binding.virtual_columns import (
 )
 from hiveacid.sql.statements.values import Slice, table_ref
 from hiveacid.table.acid_table import Scan
-from hiveacid.table.read.time_travel import PointInTime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,22 +62,6 @@ _READING = frozenset({"FROM", "JOIN", "TABLE"})
 _FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
 
 
-@dataclass(frozen=True)
-class View:
-    """Content of a temporary view: the rows of a table or, with ``metadata``, of one of its metadata tables.
-
-    ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
-    rows that fulfil it. ``counted``: the query needs only the number of rows.
-    """
-
-    table: TableName
-    virtual_columns: bool = False
-    as_of: PointInTime | None = None
-    predicate: Predicate | None = None
-    metadata: str | None = None
-    counted: bool = False
-
-
 @dataclass
 class Binder:
     """Binds the texts of one statement; all of them see one snapshot.
@@ -90,7 +73,7 @@ class Binder:
     context: Context
     joined: Transaction | None
     reader: Transaction | None
-    views: dict[View, str] = field(default_factory=dict)
+    views: dict[TableSource, str] = field(default_factory=dict)
     frames: dict[str, DataFrame] = field(default_factory=dict)
     within: list[TableName] = field(default_factory=list)  # views of the catalog whose texts are being bound
 
@@ -122,8 +105,8 @@ class Binder:
             if needs_them:
                 virtual_columns.refuse_unseen_use()
             as_of = resolve_as_of(self.context, piece, relation)
-            view = View(named.table, needs_them, as_of, predicate, counted=counted)
-            edits += _edits(piece, relation, self._name(view))
+            source = TableSource(named.table, None, needs_them, as_of, predicate, counted)
+            edits += _edits(piece, relation, self._name(source))
         return EditedText(piece, tuple(edits))
 
     def _metadata_table(self, piece: Slice, relation: Relation, named: TableSource) -> list[Edit]:
@@ -132,7 +115,7 @@ class Binder:
             raise UnsupportedFeatureError(
                 f"{named.table}.{named.metadata} shows the present: it cannot be read AS OF (line {line}, column {column})"
             )
-        return _edits(piece, relation, self._name(View(named.table, metadata=named.metadata)))
+        return _edits(piece, relation, self._name(named))
 
     def _view(self, piece: Slice, relation: Relation, seen: ViewDefinition) -> list[Edit]:
         """Return the edits that replace the name of a catalog view by its rows at this statement's snapshot."""
@@ -142,10 +125,10 @@ class Binder:
             raise UnsupportedFeatureError(
                 f"{seen.name} is a view, which has no past of its own: AS OF belongs to the tables in its query{where}"
             )
-        view = View(seen.name)
+        source = TableSource(seen.name)
         if seen.name in self.within:
             raise UnsupportedFeatureError(f"view {seen.name} would read itself{where}")
-        if view not in self.views:
+        if source not in self.views:
             before = self.context.database, self.context.in_view
             self.context.database, self.context.in_view = seen.database, True
             self.within.append(seen.name)
@@ -156,8 +139,8 @@ class Binder:
             finally:
                 self.within.pop()
                 self.context.database, self.context.in_view = before
-            self.views[view] = self._create_view(frame)
-        return _edits(piece, relation, self.views[view])
+            self.views[source] = self._create_view(frame)
+        return _edits(piece, relation, self.views[source])
 
     def _changes(self, piece: Slice, call: ChangeCall) -> str:
         """Return the name of a view of changes; each call has its own."""
@@ -181,11 +164,11 @@ class Binder:
             f"table {'.'.join(parts)} does not exist: see SHOW TABLES (line {line}, column {column})"
         )
 
-    def _name(self, view: View) -> str:
+    def _name(self, source: TableSource) -> str:
         """Return the temporary view's name."""
-        if view not in self.views:
-            self.views[view] = self._create_view(self.frame(view))
-        return self.views[view]
+        if source not in self.views:
+            self.views[source] = self._create_view(self.frame(source))
+        return self.views[source]
 
     def _create_view(self, frame: DataFrame) -> str:
         name = f"hiveacid_{uuid.uuid4().hex}"
@@ -197,30 +180,29 @@ class Binder:
         """Return the rows of a bound query; its views may be dropped afterwards."""
         return query_views(self.context.facts, text, self.frames)
 
-    def frame(self, view: View) -> DataFrame:
-        """Return the rows of a table, with its virtual columns and their marker last if the view has them."""
-        if view.metadata is not None:
-            named = TableSource(view.table, view.metadata)
-            return metadata_frame(self.context, named, self.joined or self.reader)
-        table = self.context.require(view.table)
+    def frame(self, source: TableSource) -> DataFrame:
+        """Return the rows of a table, with its virtual columns and their marker last if the source has them."""
+        if source.metadata is not None:
+            return metadata_frame(self.context, source, self.joined or self.reader)
+        table = self.context.require(source.table)
         more = (
             [n for n in VIRTUAL_COLUMNS if n != "ROW__ID" or table.kind is TableKind.FULL_ACID]
-            if view.virtual_columns
+            if source.virtual_columns
             else []
         )
         columns = table.column_names
         scan = Scan(
             self.context,
-            view.table,
+            source.table,
             self.joined,
             columns=(*columns, *more),
-            as_of=view.as_of,
-            counted=view.counted,
+            as_of=source.as_of,
+            counted=source.counted,
         )
-        if view.predicate is not None:
-            scan = replace(scan, hint=view.predicate.condition, hint_alias=view.predicate.alias)
+        if source.predicate is not None:
+            scan = replace(scan, hint=source.predicate.condition, hint_alias=source.predicate.alias)
         frame = scan.to_df(self.reader)
-        if not view.virtual_columns:
+        if not source.virtual_columns:
             return frame
         return frame.selectExpr("*", f"CAST(NULL AS TINYINT) AS {MARKER}{len(more)}")
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.spark.parser.relations import Relation
+    from hiveacid.sql.binding.predicates import Predicate
     from hiveacid.table.context import Context
     from hiveacid.table.read.change_feed import FeedPoint
     from hiveacid.transactions.transaction import Transaction
@@ -74,10 +75,18 @@ def _millis(context: Context, expression: Slice) -> int:
 
 @dataclass(frozen=True)
 class TableSource:
-    """A table of the catalog; ``metadata``: one of `METADATA_TABLES` instead of its rows."""
+    """Rows that a temporary view shows: those of a table or, with ``metadata``, of one of its `METADATA_TABLES`.
+
+    ``virtual_columns``: include these columns. ``as_of``: the point of time travel. ``predicate``: the query needs only
+    rows that fulfil it. ``counted``: the query needs only the number of rows.
+    """
 
     table: TableName
     metadata: str | None = None
+    virtual_columns: bool = False
+    as_of: PointInTime | None = None
+    predicate: Predicate | None = None
+    counted: bool = False
 
 
 def find_metadata_table(context: Context, parts: Sequence[str]) -> TableSource | None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.spark.parser.relations import Relation
 from hiveacid.sql.binding.predicates import Predicate, where_predicate
 from hiveacid.sql.binding.table_mentions import find_table_mentions
 from hiveacid.sql.statements.values import Slice
 
 
 def hint(text: str) -> Predicate | None:
-    spans = [(found.parts, found.start, found.end, found.has_alias) for found in find_table_mentions(text)]
-    return where_predicate(Slice(text), [Relation(*span, name=span[0][-1]) for span in spans])
+    return where_predicate(Slice(text), find_table_mentions(text))
 
 
 @pytest.mark.parametrize(
