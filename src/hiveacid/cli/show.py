@@ -9,10 +9,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import ASCII2, ROUNDED
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -88,6 +84,11 @@ def _print_rows(
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], right: Sequence[bool]) -> None:
     """Print rows as a table, wrapped to the width of a terminal; elsewhere the lines are as wide as the rows."""
+    from rich.box import ASCII2, ROUNDED  # noqa: PLC0415 - only where a table is printed: it takes a while
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     terminal = sys.stdout.isatty()
     table = Table(box=ROUNDED if terminal else ASCII2)
     for name, is_right in zip(columns, right, strict=True):

@@ -18,6 +18,7 @@ from hiveacid.cli.options import (
     print_error,
     warn_if_open,
 )
+from hiveacid.cli.show import show
 
 if TYPE_CHECKING:
     from hiveacid.sql.session import AcidSession
@@ -90,8 +91,6 @@ def _statements(script: str) -> Iterator[tuple[str, int]]:
 
 
 def _run(session: AcidSession, text: str, line: int, output: str, *, keep_going: bool) -> bool:
-    from hiveacid.cli.show import show  # noqa: PLC0415 - rich only where rows are printed
-
     try:
         with session.statement(text):  # reading its rows is part of it
             frame = session.sql(text, first_line=line)

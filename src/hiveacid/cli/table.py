@@ -16,7 +16,9 @@ from hiveacid.cli.options import (
     partition_option,
     partition_spec,
 )
+from hiveacid.cli.show import show, show_rows
 from hiveacid.core.schema.types import quote_name
+from hiveacid.sql.execute.store_rows import TABLE_COLUMNS, table_rows
 
 if TYPE_CHECKING:
     from hiveacid.core.snapshot.findings import Finding
@@ -36,9 +38,6 @@ def table() -> None:
 @connection_options
 def list_tables(*, connection: ConnectionOptions, database: str, output: str) -> None:
     """List the tables of a database."""
-    from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
-    from hiveacid.sql.execute.store_rows import TABLE_COLUMNS, table_rows  # noqa: PLC0415
-
     with connection.opened_store() as store:
         show_rows(TABLE_COLUMNS, table_rows(store, database.lower()), output)
 
@@ -49,8 +48,6 @@ def list_tables(*, connection: ConnectionOptions, database: str, output: str) ->
 @connection_options
 def describe(*, connection: ConnectionOptions, name: str, output: str) -> None:
     """Describe a table: columns, partitions, properties, storage."""
-    from hiveacid.cli.show import show  # noqa: PLC0415
-
     with connection.session() as session:
         show(session.sql(f"DESCRIBE FORMATTED {_quoted(name)}"), output)
 
@@ -84,8 +81,7 @@ def deltas(*, connection: ConnectionOptions, name: str, output: str) -> None:
 @connection_options
 def history(*, connection: ConnectionOptions, name: str, limit: int | None, output: str) -> None:
     """List the table's commits with user, time and operation, newest first."""
-    from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
-    from hiveacid.table.read.history import HISTORY, format_times, history_rows  # noqa: PLC0415
+    from hiveacid.table.read.history import HISTORY, format_times, history_rows  # noqa: PLC0415 - not before --help had its say
 
     with connection.shelf() as shelf:
         rows = history_rows(shelf, *shelf.find(name))
@@ -100,8 +96,7 @@ def _print_inventory(
     rows_of: Callable[[TableInventory], Iterable[Row]],
 ) -> None:
     """Print rows made from the inventory of a table's directories; needs no Spark."""
-    from hiveacid.cli.show import show_rows  # noqa: PLC0415 - see above
-    from hiveacid.table.read.inventory import inventory_of  # noqa: PLC0415
+    from hiveacid.table.read.inventory import inventory_of  # noqa: PLC0415 - see above
 
     with connection.shelf() as shelf:
         inventory = inventory_of(shelf, *shelf.find(name))

@@ -5,6 +5,14 @@ from __future__ import annotations
 import click
 
 from hiveacid.cli.options import FORMATS, ConnectionOptions, connection_options, output_option
+from hiveacid.cli.show import show_rows
+from hiveacid.sql.execute.store_rows import (
+    LOCK_COLUMNS,
+    TRANSACTION_COLUMNS,
+    abort_transactions,
+    lock_rows,
+    transaction_rows,
+)
 
 
 @click.group()
@@ -17,9 +25,6 @@ def txn() -> None:
 @connection_options
 def list_transactions(*, connection: ConnectionOptions, output: str) -> None:
     """List open and aborted transactions (times in milliseconds since the epoch)."""
-    from hiveacid.cli.show import show_rows  # noqa: PLC0415 - not before --help had its say
-    from hiveacid.sql.execute.store_rows import TRANSACTION_COLUMNS, transaction_rows  # noqa: PLC0415
-
     with connection.opened_store() as store:
         show_rows(TRANSACTION_COLUMNS, transaction_rows(store), output)
 
@@ -29,8 +34,6 @@ def list_transactions(*, connection: ConnectionOptions, output: str) -> None:
 @connection_options
 def abort(*, connection: ConnectionOptions, ids: tuple[int, ...]) -> None:
     """Abort open transactions; if one of them is unknown or committed, none is aborted."""
-    from hiveacid.sql.execute.store_rows import abort_transactions  # noqa: PLC0415 - see above
-
     with connection.opened_store() as store:
         abort_transactions(store, ids)
 
@@ -40,9 +43,6 @@ def abort(*, connection: ConnectionOptions, ids: tuple[int, ...]) -> None:
 @connection_options
 def locks(*, connection: ConnectionOptions, output: str) -> None:
     """List locks, held and waiting."""
-    from hiveacid.cli.show import show_rows  # noqa: PLC0415 - see above
-    from hiveacid.sql.execute.store_rows import LOCK_COLUMNS, lock_rows  # noqa: PLC0415
-
     with connection.opened_store() as store:
         store.abort_timed_out()
         show_rows(LOCK_COLUMNS, lock_rows(store.show_locks()), output)
