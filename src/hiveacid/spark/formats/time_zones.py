@@ -7,13 +7,13 @@ session and JVM differ, values are moved so that the wall clock stays the same: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, has_primitive, parse_type
+from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
 from hiveacid.spark.formats.expressions import as_column
+from hiveacid.spark.formats.types import convert_primitives
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -41,7 +41,7 @@ def from_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
         return F.to_utc_timestamp(F.from_utc_timestamp(item, stored), session)
 
     kinds = {"char", _WALL_CLOCK} if zones else {"char"}
-    return _convert(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
+    return convert_primitives(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
 
 
 def to_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
@@ -59,7 +59,7 @@ def to_file(facts: SparkFacts, value: Expression, hive: str) -> Expression:
         return F.to_utc_timestamp(F.from_utc_timestamp(item, session), stored)
 
     kinds = ({_WALL_CLOCK} if zones else set()) | ({_INSTANT} if shift else set())
-    return _convert(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
+    return convert_primitives(as_column(value), kind, kinds, leaf) if has_primitive(kind, kinds) else value
 
 
 def _zones(facts: SparkFacts, kind: HiveType) -> tuple[str, str] | None:
@@ -81,30 +81,3 @@ def _instant_shift(facts: SparkFacts, hive: str) -> int:
         return int(row[0]) - _ORC_EPOCH_MILLIS
     zone = facts.spark._jvm.java.util.TimeZone.getTimeZone(facts.stored_time_zone)  # type: ignore[union-attr] # noqa: SLF001
     return int(zone.getOffset(_ORC_EPOCH_MILLIS))
-
-
-def _convert(
-    value: SparkColumn,
-    hive: HiveType,
-    kinds: set[str],
-    leaf: Callable[[SparkColumn, Primitive], SparkColumn],
-) -> SparkColumn:
-    if not has_primitive(hive, kinds):
-        return value
-    match hive:
-        case Primitive():
-            return leaf(value, hive)
-        case Array(element=element):
-            return F.transform(value, lambda item: _convert(item, element, kinds, leaf))
-        case Map(key=key, value=item):
-            if has_primitive(item, kinds):
-                value = F.transform_values(value, lambda _, v: _convert(v, item, kinds, leaf))
-            if has_primitive(key, kinds):
-                value = F.transform_keys(value, lambda k, _: _convert(k, key, kinds, leaf))
-            return value
-        case Struct(fields=fields):
-            inner = F.struct(
-                *[_convert(value.getField(f.name), f.type, kinds, leaf).alias(f.name) for f in fields]
-            )
-            return F.when(value.isNotNull(), inner)
-    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -123,23 +124,37 @@ def store_cast(value: SparkColumn, have: T.DataType, want: HiveType, column: str
 
 def cut_to_length(value: SparkColumn, want: HiveType) -> SparkColumn:
     """Return a value whose char and varchar texts are cut to the lengths of ``want``, at any depth; char is padded."""
-    if not has_primitive(want, _BOUNDED_TEXTS):
+
+    def cut(text: SparkColumn, kind: Primitive) -> SparkColumn:
+        whole = F.substring(text, 1, kind.args[0])
+        return F.rpad(whole, kind.args[0], " ") if kind.name == "char" else whole
+
+    return convert_primitives(value, want, _BOUNDED_TEXTS, cut)
+
+
+def convert_primitives(
+    value: SparkColumn,
+    kind: HiveType,
+    names: Collection[str],
+    convert: Callable[[SparkColumn, Primitive], SparkColumn],
+) -> SparkColumn:
+    """Return a value whose parts of the primitive types ``names``, at any depth, are converted."""
+    if not has_primitive(kind, names):
         return value
-    match want:
-        case Primitive(name="varchar", args=(length,)):
-            return F.substring(value, 1, length)
-        case Primitive(name="char", args=(length,)):
-            return F.rpad(F.substring(value, 1, length), length, " ")
+    match kind:
+        case Primitive():
+            return convert(value, kind)
         case Array(element=element):
-            return F.transform(value, lambda item: cut_to_length(item, element))
+            return F.transform(value, lambda item: convert_primitives(item, element, names, convert))
         case Struct(fields=fields):
-            inner = F.struct(*[cut_to_length(value.getField(f.name), f.type).alias(f.name) for f in fields])
-            return F.when(value.isNotNull(), inner)
+            inner = [convert_primitives(value.getField(f.name), f.type, names, convert) for f in fields]
+            named = [part.alias(f.name) for part, f in zip(inner, fields, strict=True)]
+            return F.when(value.isNotNull(), F.struct(*named))
         case Map(key=key, value=item):
-            if has_primitive(item, _BOUNDED_TEXTS):
-                value = F.transform_values(value, lambda _, v: cut_to_length(v, item))
-            if has_primitive(key, _BOUNDED_TEXTS):
-                value = F.transform_keys(value, lambda k, _: cut_to_length(k, key))
+            if has_primitive(item, names):
+                value = F.transform_values(value, lambda _, v: convert_primitives(v, item, names, convert))
+            if has_primitive(key, names):
+                value = F.transform_keys(value, lambda k, _: convert_primitives(k, key, names, convert))
     return value
 
 
