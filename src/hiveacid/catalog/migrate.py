@@ -38,6 +38,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.write_ids import is_stand_in, present_write_ids
 from hiveacid.storage.locations import id_property, list_layout
+from hiveacid.table.context import table_names
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transactions, this_client
 
@@ -88,12 +89,7 @@ class Migration:
 
     def tables(self) -> list[TableName]:
         """Return all tables of the source, by name."""
-        store = self.source.store
-        return [
-            TableName(database, name)
-            for database in store.list_databases()
-            for name in store.list_tables(database)
-        ]
+        return table_names(self.source.store)
 
     def views(self, databases: Collection[str]) -> list[TableName]:
         """Return the source's views in some databases."""

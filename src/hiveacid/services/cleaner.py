@@ -14,6 +14,7 @@ from hiveacid.errors import CompactionError, HiveAcidError
 from hiveacid.table.cleaning.cleaner import clean_aborted, clean_job
 from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.cleaning.retention import cleaning_delay
+from hiveacid.table.context import table_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +92,7 @@ class Cleaner:
 
     def _tables_with_aborts(self) -> list[TableName]:
         """Return tables with transactions aborted since the last turn; every ten minutes, all tables."""
-        store, catalog = self.context.store, self.context.catalog
+        store = self.context.store
         now = store.now()
         latest = {
             changed.table: max(changed.aborted)
@@ -100,11 +101,7 @@ class Cleaner:
         }
         if self._swept is None or now - self._swept >= _SWEEP:
             self._swept = now
-            names = [
-                TableName(database, name)
-                for database in catalog.list_databases()
-                for name in catalog.list_tables(database)
-            ]
+            names = table_names(self.context.catalog)
         else:
             names = [name for name, txn_id in latest.items() if txn_id > self._aborts.get(name, 0)]
         self._aborts = latest

@@ -72,8 +72,7 @@ def exposition(metrics: Iterable[Metric]) -> bytes:
         from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - an extra
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
     except ImportError as error:
-        message = "metrics need the Prometheus client: pip install 'hiveacid[services]'"
-        raise ConfigError(message) from error
+        raise ConfigError("metrics need the Prometheus client: pip install 'hiveacid[services]'") from error
     kinds = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 
     class Collector:

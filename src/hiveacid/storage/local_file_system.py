@@ -306,10 +306,9 @@ class _LinkedDirectories:
         key = status.st_dev, status.st_ino
         self.seen[key] = self.seen.get(key, 0) + 1
         if self.seen[key] > _MOST_WAYS:
-            message = (
+            raise StorageError(
                 f"symbolic links lead to the directory {self.root}/{path} by more than {_MOST_WAYS} paths"
             )
-            raise StorageError(message)
 
 
 def local_path(path: str) -> str:
@@ -317,8 +316,7 @@ def local_path(path: str) -> str:
     uri = _FILE_URI.match(path)
     plain = path[uri.end() :] if uri else path
     if not plain.startswith("/") or (uri and plain.startswith("//") and not plain.startswith("///")):
-        message = f"not an absolute local path or file: URI: {path}"
-        raise StorageError(message)
+        raise StorageError(f"not an absolute local path or file: URI: {path}")
     return os.path.normpath("/" + plain.lstrip("/"))
 
 
@@ -327,8 +325,7 @@ def _storage_errors(verb: str, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"cannot {verb} {path}: {error.strerror or error}"
-        raise StorageError(message) from error
+        raise StorageError(f"cannot {verb} {path}: {error.strerror or error}") from error
 
 
 def _open_regular(path: str, flags: int) -> int:

@@ -33,13 +33,11 @@ COMPACTION_KINDS = ("minor", "major", "rebalance")
 def require_storable(what: str, value: str) -> str:
     """Return a text that every database can keep; CatalogError for NUL and lone surrogates."""
     if "\0" in value:
-        msg = f"{what} holds a NUL character: {value!r}"
-        raise CatalogError(msg)
+        raise CatalogError(f"{what} holds a NUL character: {value!r}")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        msg = f"{what} is not valid Unicode: {value!r}"
-        raise CatalogError(msg) from error
+        raise CatalogError(f"{what} is not valid Unicode: {value!r}") from error
     return value
 
 
@@ -74,11 +72,9 @@ def table_name(name: TableName) -> TableName:
 
 def _name(what: str, value: str, longest: int) -> str:
     if not value:
-        msg = f"{what} is empty"
-        raise CatalogError(msg)
+        raise CatalogError(f"{what} is empty")
     if len(value) > longest:
-        msg = f"{what} has {len(value)} characters, more than {longest}: {value[:40]!r}..."
-        raise CatalogError(msg)
+        raise CatalogError(f"{what} has {len(value)} characters, more than {longest}: {value[:40]!r}...")
     return require_storable(what, value)
 
 
@@ -87,8 +83,7 @@ def partition_name(name: str | None) -> str | None:
     if name is None:
         return None
     if not name:
-        msg = "the name of the partition is empty"
-        raise CatalogError(msg)
+        raise CatalogError("the name of the partition is empty")
     return require_storable("the name of the partition", name)
 
 
@@ -110,15 +105,13 @@ def open_count(count: int, limits: Limits) -> int:
 def components(request: Sequence[LockComponent]) -> tuple[LockComponent, ...]:
     """Return the components of a lock request; ConfigError if there is none or one makes no sense."""
     if not request:
-        msg = "a lock request names at least one database, table or partition"
-        raise ConfigError(msg)
+        raise ConfigError("a lock request names at least one database, table or partition")
     for one in request:
         database_name(one.database)
         if one.table is not None:
             _name("the name of the table", one.table, LONGEST_TABLE)
         elif one.partition is not None:
-            msg = f"a lock on partition {one.partition!r} names no table"
-            raise ConfigError(msg)
+            raise ConfigError(f"a lock on partition {one.partition!r} names no table")
         partition_name(one.partition)
     return tuple(request)
 
@@ -130,8 +123,7 @@ def start(wanted: Start, kind: TxnKind) -> Start:
     for name in (*wanted.tables, *wanted.writes):
         table_name(name)
     if wanted.writes and kind is TxnKind.READ_ONLY:
-        msg = f"a read-only transaction may not write to {wanted.writes[0]}"
-        raise TransactionStateError(msg)
+        raise TransactionStateError(f"a read-only transaction may not write to {wanted.writes[0]}")
     return wanted
 
 

@@ -196,10 +196,15 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
     raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}")
 
 
+def table_names(catalog: Catalog) -> list[TableName]:
+    """Return the names of all tables, database by database."""
+    databases = catalog.list_databases()
+    return [TableName(database, name) for database in databases for name in catalog.list_tables(database)]
+
+
 def all_tables(context: Context) -> Iterator[TableDefinition]:
     """Yield every table of the catalog."""
-    for database in context.catalog.list_databases():
-        for name in context.catalog.list_tables(database):
-            table = context.catalog.get_table(TableName(database, name))
-            if table is not None:
-                yield table
+    for name in table_names(context.catalog):
+        table = context.catalog.get_table(name)
+        if table is not None:
+            yield table

@@ -95,11 +95,10 @@ def _primitive_hash(hive_type: HiveType, version: int) -> Callable[[Any], int]:
     name = hive_type.name if isinstance(hive_type, Primitive) else str(hive_type)
     found = (_VERSION_1 if version == 1 else _VERSION_2).get(name)
     if found is None:
-        msg = (
+        raise UnsupportedFeatureError(
             f"rows cannot be bucketed by {hive_type} in bucketing version {version}: "
             "Hive's own bucket depends on more than the value"
         )
-        raise UnsupportedFeatureError(msg)
     return found
 
 

@@ -240,11 +240,10 @@ def _refuse_lost_history(too_new: list[int], write_ids: ValidWriteIdList) -> Non
     if not too_new:
         return
     min_open = "x" if write_ids.min_open is None else str(write_ids.min_open)
-    msg = (
+    raise NotEnoughHistoryError(
         f"Not enough history available for ({write_ids.high_watermark},{min_open}). "
         f"Oldest available base: {min(too_new)}"
     )
-    raise NotEnoughHistoryError(msg)
 
 
 def _live_deltas(

@@ -296,8 +296,7 @@ def _refuse_other_process(_connection: object, record: Any, proxy: Any) -> None:
     """Refuse a connection that a parent process opened: both processes would use one socket."""
     if record.info["process"] != os.getpid():
         record.dbapi_connection = proxy.dbapi_connection = None
-        msg = "the connection belongs to another process"
-        raise DisconnectionError(msg)
+        raise DisconnectionError("the connection belongs to another process")
 
 
 def chunks(items: Iterable[_Item], size: int = 500) -> Iterator[Sequence[_Item]]:

@@ -140,11 +140,10 @@ def migrate(database: Database, steps: tuple[tuple[str, ...], ...] = MIGRATIONS)
 
 def _missing(version: int, steps: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
     if version > len(steps):
-        msg = (
+        raise StoreVersionError(
             f"the transaction store has schema version {version}, and this hiveacid knows none above "
             f"{len(steps)}: a newer version of hiveacid made it; update this one"
         )
-        raise StoreVersionError(msg)
     return steps[version:]
 
 

@@ -36,6 +36,7 @@ from hiveacid.table.cleaning.location import (
 from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.cleaning.removal import remove_entries
 from hiveacid.table.cleaning.retention import cleaning_delay, history_retention
+from hiveacid.table.context import table_names
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
 from hiveacid.table.read.flushed_files import delete_copies
 
@@ -70,10 +71,8 @@ def clean(context: Context) -> list[str]:
     for job in ready_jobs(context):
         attempt(f"{job.request.table} (compaction {job.id})", partial(clean_job, context, job.id))
     OverwrittenCleaner(context).step(attempt)
-    for database in context.catalog.list_databases():
-        for table in context.catalog.list_tables(database):
-            name = TableName(database, table)
-            attempt(str(name), partial(clean_aborted, context, name))
+    for name in table_names(context.catalog):
+        attempt(str(name), partial(clean_aborted, context, name))
     context.store.housekeep()
     delete_copies(context)
     if errors:

@@ -113,9 +113,7 @@ def next_job(client: MetastoreClient, worker: str, pool: str) -> Compaction | No
     if found is None or not found.id:
         return None
     if found.type not in _NAMES:
-        mark_job(
-            client, "mark_failed", _numbered_struct(found.id, found), "not a compaction that hiveacid knows"
-        )
+        mark_job(client, "mark_failed", found, "not a compaction that hiveacid knows")
         return None
     return Compaction(
         id=found.id,
@@ -168,11 +166,8 @@ def mark_job(client: MetastoreClient, call: str, info: Any, error: str | None = 
 
 def job_struct(job: Compaction) -> Any:
     """Return a job as the metastore's struct."""
-    return _numbered_struct(job.id, _job_fields(job))
-
-
-def _job_fields(job: Compaction) -> Any:
     return queue_protocol.CompactionInfo(
+        id=job.id,
         dbname=job.request.table.database,
         tablename=job.request.table.name,
         partitionname=job.request.partition,
@@ -180,14 +175,6 @@ def _job_fields(job: Compaction) -> Any:
         workerId=job.worker,
         highestWriteId=job.high_watermark or 0,
     )
-
-
-def _numbered_struct(number: int, raw: Any) -> Any:
-    made = queue_protocol.CompactionInfo(
-        **{field[2]: getattr(raw, field[2]) for field in raw.thrift_spec if field is not None}
-    )
-    made.id = number
-    return made
 
 
 def parse_properties(text: str | None) -> tuple[tuple[str, str], ...]:

@@ -32,8 +32,7 @@ class SqliteDialect(Dialect):
     def engine(self, url: URL) -> Engine:
         """Make the engine, and the file and its directory with access for the owner only. Raises ConfigError without a file."""
         if not url.database or url.database == ":memory:":
-            msg = "a SQLite store needs a file: sqlite:///path/to/store.db"
-            raise ConfigError(msg)
+            raise ConfigError("a SQLite store needs a file: sqlite:///path/to/store.db")
         file = Path(url.database)
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
