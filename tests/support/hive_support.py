@@ -112,7 +112,7 @@ def refused(what: str, use: object) -> None:
 
 def refuse_all(spark: SparkSession, plain: SparkSession, statements: str) -> None:
     """Try each statement by the session itself and by one that reaches hiveacid only through Spark's parser."""
-    for statement in sample(statements.strip().splitlines(), 8):
+    for statement in sample(statements.strip().splitlines(), 4):
         refused(statement, lambda text=statement: spark.sql(text))
         refused(statement + " (from Java)", lambda text=statement: plain.sql(text))
 
