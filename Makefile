@@ -37,6 +37,13 @@ test test-all:
 	@echo "== pytest $(TESTS) $(ARGS)$(if $(HIVEACID_TEST_ALL), (all tests))"
 	@$(BIN)/python -m pytest $(SHARED) --durations=40 $(if $(filter tests,$(TESTS)),--ignore=tests/interop) $(TESTS) $(ARGS)
 
+# What is too long for CI, too: tests/support/exhaustive.py
+.PHONY: cluster
+cluster: export HIVEACID_TEST_ALL ?= 1
+cluster: export HIVEACID_TEST_CLUSTER ?= 1
+cluster: java $(STAMPS)/test $(STAMPS)/project  ## all tests on a standalone Spark cluster of two workers
+	@$(BIN)/python -m pytest --durations=20 tests/cluster $(ARGS)
+
 # Not in CI, whose tests run a chosen part of it (tests/connect). What is left out: tests/support/connect_exceptions.py
 .PHONY: test-connect
 test-connect: java $(STAMPS)/test $(STAMPS)/project  ## the tests with Spark, on a Spark Connect server (20 minutes)

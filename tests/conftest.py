@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from support.connect_exceptions import EXCEPTIONS
 from support.corpus.golden_tables import Golden, unpack
-from support.exhaustive import ALL, examples, left_out
+from support.exhaustive import examples, left_out
 from support.file_order import places
 from support.servers.absent import separate, skip_without
 from support.servers.hadoop_jars import s3a_jars
@@ -51,8 +51,7 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out exhaustive tests; let workers begin with the longest files; skip what Spark Connect cannot run."""
-    if not ALL:
-        _leave_out_exhaustive(config, items)
+    _leave_out_exhaustive(config, items)
     if hasattr(config, "workerinput"):
         files = [os.path.relpath(item.path, TESTS) for item in items]
         items[:] = [items[place] for place in places(files)]
@@ -70,7 +69,7 @@ def _name(item: pytest.Item) -> str:
 
 
 def _leave_out_exhaustive(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what `make test-all` runs, unless the command line names tests by their ids."""
+    """Deselect what `make test-all` and `make cluster` run, unless the command line names tests by their ids."""
     if any("::" in argument for argument in config.args):
         return
     names = left_out(map(_name, items))
@@ -102,7 +101,9 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
         terminalreporter.write_line(line)
     left = config.stash.get(_LEFT, 0)
     if left:
-        terminalreporter.write_line(f"{left} tests are left to make test-all (tests/support/exhaustive.py)")
+        terminalreporter.write_line(
+            f"{left} tests are left to make test-all and make cluster (tests/support/exhaustive.py)"
+        )
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hiveacid
-from support import cluster_driver
-from support.servers.spark_cluster import ZONE, can_mount, cluster, environment
+from support.servers.cluster_run import run_driver
+from support.servers.spark_cluster import ZONE, can_mount, cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_PATIENCE = 300.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -31,13 +26,7 @@ class Nodes:
 
     def run(self, scenario: str, directory: Path) -> dict[str, Any]:
         """Run a scenario in a driver of its own."""
-        command = [sys.executable, cluster_driver.__file__, scenario, self.address, str(directory)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PATIENCE, check=False, env=environment()
-        )
-        assert done.returncode == 0, done.stderr[-6000:]
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return found
+        return run_driver(self.address, scenario, str(directory))
 
 
 @pytest.fixture(scope="module")

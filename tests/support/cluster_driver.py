@@ -1,4 +1,6 @@
-"""The driver of a cluster test: python cluster_driver.py SCENARIO MASTER DIRECTORY; prints what it found as JSON.
+"""The driver of a cluster test: python cluster_driver.py SCENARIO MASTER WAREHOUSE [STORE]; prints what it found as JSON.
+
+HIVEACID_CLUSTER_CONF holds more settings of Spark, as JSON.
 
 A process of its own, because a process has one SparkContext, and one time zone of its JVM.
 """
@@ -11,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,13 +27,21 @@ if TYPE_CHECKING:
     from hiveacid import AcidSession
 
 ACID = "CREATE TABLE {} STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+STORE = sys.argv[4] if len(sys.argv) > 4 else None
 _PATIENCE = 120.0  # seconds
 _BLOCK = 0.01
 
 
 def session(master: str, warehouse: Path, **settings: str) -> AcidSession:
     """Return a session whose executors have one core each."""
-    builder: Any = SparkSession.builder.appName("cluster test").master(master)
+    os.environ["PYSPARK_PYTHON"] = "python3"  # the executors' own, without hiveacid
+    spark = hiveacid.configure(builder(master, settings)).getOrCreate()
+    return hiveacid.connect(spark, str(warehouse), STORE)
+
+
+def builder(master: str, settings: Mapping[str, str]) -> Any:
+    """Return the settings of a small driver and small executors."""
+    built: Any = SparkSession.builder.appName("cluster test").master(master)
     common = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -47,10 +57,10 @@ def session(master: str, warehouse: Path, **settings: str) -> AcidSession:
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.sql.session.timeZone": "UTC",
     }
-    for key, value in (common | {key.replace("_", "."): value for key, value in settings.items()}).items():
-        builder = builder.config(key, value)
-    os.environ["PYSPARK_PYTHON"] = "python3"  # the executors' own, without hiveacid
-    return hiveacid.connect(hiveacid.configure(builder).getOrCreate(), str(warehouse))
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    for key, value in (common | given | json.loads(os.environ.get("HIVEACID_CLUSTER_CONF", "{}"))).items():
+        built = built.config(key, value)
+    return built
 
 
 def refused(run: Callable[[], object]) -> str:
@@ -202,11 +212,30 @@ def zones(master: str, directory: Path) -> dict[str, object]:
     return found
 
 
+def formats(master: str, warehouse: Path) -> dict[str, object]:
+    """Write 1,000 rows by ``format("hiveacid")``, read them by it and by SQL; return what was found, or the error."""
+    spark = hiveacid.configure(builder(master, {})).getOrCreate()
+    acid = hiveacid.connect(spark, str(warehouse), STORE)
+    acid.sql(ACID.format("f (id BIGINT, v STRING)"))
+    options = {"table": "f", "warehouse": str(warehouse)} | ({"store": STORE} if STORE else {})
+    try:
+        written = spark.range(0, 1000, 1, 4).selectExpr("id", "CAST(id AS STRING) AS v")
+        written.write.format("hiveacid").options(**options).mode("append").save()
+        read = spark.read.format("hiveacid").options(**options).load()
+        return {
+            "by format": [list(row) for row in read.selectExpr("count(*)", "sum(id)").collect()],
+            "by sql": rows(acid, "SELECT count(*), sum(id) FROM f"),
+        }
+    except Exception as error:  # noqa: BLE001 - of Spark; what it says is tested
+        return {"error": str(error)}
+
+
 SCENARIOS: dict[str, Callable[[str, Path], dict[str, object]]] = {
     "zones": zones,
     "unshared": unshared,
     "killed": partial(killed, dying=("insert", "merge", "compact")),
     "killed in merge": partial(killed, dying=("merge",)),
+    "formats": formats,
 }
 
 if __name__ == "__main__":

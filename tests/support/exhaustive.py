@@ -19,6 +19,9 @@ T = TypeVar("T")
 ALL = bool(os.environ.get("HIVEACID_TEST_ALL"))
 """Whether every test runs; set by ``make test-all`` and the targets for other Sparks and engines."""
 
+ON_CLUSTER = bool(os.environ.get("HIVEACID_TEST_CLUSTER"))
+"""Whether the long tests of a cluster run, too; set by ``make cluster``."""
+
 _SCRIPTS = [path.stem for path in sorted((Path(__file__).parents[1] / "sql").glob("*.test"))]
 _GOLDEN = (
     "spark/test_corpus.py::test_tables_read_as_their_engine_reads_them",
@@ -39,6 +42,12 @@ _PLANS = "speed only; the rows are compared by other tests"
 _SCRIPT = "the SQL scripts have the statements"
 _LEASES = "leases of frames, derived frames and views stay"
 
+# Prefixes of test ids, relative to `tests`, that only `make cluster` runs, and the smaller tests of `make test-all`.
+CLUSTER = {
+    "cluster/test_python_workers.py::test_an_archive": "the sentence about a missing package stays",
+    "cluster/test_python_workers.py::test_a_zip": "spark/test_data_source.py runs the format without a cluster",
+}
+
 # Prefixes of test ids, relative to `tests`.
 EXHAUSTIVE = {
     **{f"sql/test_scripts.py::test_script[{name}]": _OTHER_INTERFACE for name in _SCRIPTS[1::2]},
@@ -46,6 +55,7 @@ EXHAUSTIVE = {
     "connect/test_run.py::test_a_chosen_part_on_a_connect_server[more]": "the essentials on the same server stay",
     "cluster/test_cluster.py::test_an_executor_that_dies_costs_no_row_and_adds_none[killed]": "deaths in a MERGE stay",
     "cluster/test_cluster.py::test_output_that": "smoke/test_smoke.py loses staged rows without a cluster",
+    "cluster/test_python_workers.py::test_a_worker": "unit/datasource/test_workers.py lacks a package without a cluster",
     "cluster/test_cluster.py::test_times_are": "spark/test_time_zones.py compares zones without a cluster",
     "contract/test_history.py::test_a_planted_bug_is_caught_in_processes": "planted bugs in threads stay",
     "contract/test_secrets.py::test_the_command_line_takes_no_password[mariadb": _POSTGRES,
@@ -219,9 +229,12 @@ SAMPLED = {
 
 
 def left_out(names: Iterable[str]) -> set[str]:
-    """Return the tests, of those given by ids relative to ``tests``, that only ``make test-all`` runs."""
+    """Return the tests, of those given by ids relative to ``tests``, that this run leaves out."""
     named = list(names)
-    left = {name for name in named if name.startswith(tuple(EXHAUSTIVE))}
+    left = set() if ON_CLUSTER else {name for name in named if name.startswith(tuple(CLUSTER))}
+    if ALL:
+        return left
+    left.update(name for name in named if name.startswith(tuple(EXHAUSTIVE)))
     for prefix, (cases_for_one, _) in SAMPLED.items():
         cases = sorted(name for name in named if name.startswith(prefix))
         # Every worker has to draw the same ones, so that there is a seed without the variable, too.

@@ -18,7 +18,7 @@ MACHINE_PATHS = re.compile(r"/(work|root|home/(?!somebody\b|user\b)\w+|tmp/w)/")
 LARGEST_FILE = 5_000_000  # bytes
 # What lies at the root, and nothing else: programs that were run there leave their checkpoints and databases.
 AT_THE_ROOT = frozenset(
-    {".ci", ".gitignore", "bench", "docs", "requirements", "src", "tests", "tools"}
+    {".ci", ".gitignore", "bench", "docs", "examples", "requirements", "src", "tests", "tools"}
     | {"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "STYLE.md"}
     | {"Makefile", "mkdocs.yml", "pyproject.toml"}
 )

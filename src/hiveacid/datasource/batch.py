@@ -25,6 +25,7 @@ from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
 from hiveacid.datasource.sink import Sink, StagedRows, read_staged, require_fit
 from hiveacid.datasource.stream_source import FilePartition, spark_columns
+from hiveacid.datasource.workers import SentToWorkers
 from hiveacid.errors import SchemaMismatchError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(SentToWorkers, DataSourceArrowWriter):
     """Stages rows in the tasks, writes them all when the job is done."""
 
     sink: Sink
@@ -85,7 +86,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: b
     return BatchWriter(Sink(dict(options), "", home, "rows"), overwrite)
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(SentToWorkers, DataSourceReader):
     """Reads one snapshot: the current one, or the one after the write id ``as_of``."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 
 def can_register(spark: SparkSession) -> bool:
@@ -28,9 +29,27 @@ def register(spark: SparkSession) -> None:
     ).apply_settings()  # at every call: RESET removes the settings, while the source stays registered
     if _is_registered(spark):
         return
-    from hiveacid.datasource.source import HiveAcidDataSource  # noqa: PLC0415 - Spark 3.5 has no such API
+    spark.dataSource.register(_portable_source())
 
-    spark.dataSource.register(HiveAcidDataSource)
+
+def _portable_source() -> type[DataSource]:
+    """Return the class to register: a small one, sent by value, whose call makes a `HiveAcidDataSource`."""
+    from pyspark.sql.datasource import DataSource  # noqa: PLC0415 - Spark 3.5 has no such API
+
+    from hiveacid.datasource.source import HiveAcidDataSource  # noqa: PLC0415
+    from hiveacid.datasource.workers import pickle_for_workers, unpickler  # noqa: PLC0415
+
+    unpickle, pickled = unpickler(), pickle_for_workers(HiveAcidDataSource)
+
+    class HiveAcid(DataSource):
+        def __new__(cls, options: Any) -> Any:
+            return unpickle(pickled)(options)
+
+        @classmethod
+        def name(cls) -> str:
+            return "hiveacid"
+
+    return HiveAcid
 
 
 def _is_registered(spark: SparkSession) -> bool:

@@ -29,6 +29,7 @@ from hiveacid.datasource.options import (
     require_known,
     require_warehouse,
 )
+from hiveacid.datasource.workers import SentToWorkers
 from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import STREAM_PREFIX
@@ -170,7 +171,7 @@ def require_fit(address: TableAddress, schema: StructType) -> TableDefinition:
     return table
 
 
-class _DriverWriter(DataSourceStreamWriter):
+class _DriverWriter(SentToWorkers, DataSourceStreamWriter):
     """Commit and abort of a batch, in the driver's process."""
 
     sink: Sink

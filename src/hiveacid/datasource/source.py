@@ -16,6 +16,7 @@ from pyspark.sql.datasource import (
 from hiveacid.datasource.batch import BatchReader, batch_writer
 from hiveacid.datasource.sink import stream_writer
 from hiveacid.datasource.stream_source import change_schema, stream_reader
+from hiveacid.datasource.workers import SentToWorkers
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class HiveAcidDataSource(DataSource):
+class HiveAcidDataSource(SentToWorkers, DataSource):
     """``format("hiveacid")``.
 
     A query makes one instance and keeps it, pickled, until it ends: ``run`` tells one run of a query from the next.

@@ -25,6 +25,7 @@ from hiveacid.datasource.options import (
     require_known,
     require_warehouse,
 )
+from hiveacid.datasource.workers import SentToWorkers
 from hiveacid.errors import ConfigError
 from hiveacid.spark.formats.types import spark_type
 from hiveacid.streaming.change_rows import FileChanges, read_file_changes
@@ -122,7 +123,7 @@ class FilePartition(InputPartition):
     file: FileChanges
 
 
-class _ChangeReader(DataSourceStreamReader):
+class _ChangeReader(SentToWorkers, DataSourceStreamReader):
     """Reader of offsets and files; `read` runs in the tasks, everything else in the driver's process."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
