@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -14,17 +15,18 @@ import pytest
 
 import hiveacid
 from hiveacid.errors import (
+    BadFileError,
     ConfigError,
     NoSuchColumnError,
     NoSuchDatabaseError,
     NoSuchTableError,
     TransactionStateError,
 )
+from support.corpus.engine_rows import rows_of, same
 from support.exhaustive import sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from hiveacid.arrow.table import ArrowTable
     from hiveacid.arrow.warehouse import ArrowWarehouse
@@ -199,6 +201,119 @@ def test_a_closed_warehouse_is_refused(acid: AcidSession) -> None:
     for use in (table.to_arrow, table.count, reader.read_all, lambda: warehouse.table("t"), warehouse.tables):
         with pytest.raises(TransactionStateError, match="closed"):
             use()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("duckdb", ["SELECT max(id) AS highest FROM t WHERE p = 'y'"], "5"),
+        ("polars", ["t", "p"], "rows"),
+    ],
+)
+@pytest.mark.usefixtures("t")
+def test_an_example_runs(acid: AcidSession, name: str, arguments: list[str], expected: str) -> None:
+    example = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    command = [sys.executable, str(example), acid.context.warehouse, *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert expected in done.stdout
+
+
+KINDS = {
+    "orc": "STORED AS ORC",
+    "parquet": "STORED AS PARQUET",
+    "text": "ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' STORED AS TEXTFILE",
+}
+FLAT_TYPES = "i INT, l BIGINT, s STRING, c CHAR(3), v VARCHAR(4), d DATE, t TIMESTAMP, n DECIMAL(10,2), x DOUBLE, b BOOLEAN"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("insert_only", [True, False], ids=["insert_only", "plain"])
+def test_files_of_every_kind(acid: AcidSession, wh: ArrowWarehouse, kind: str, *, insert_only: bool) -> None:
+    properties = "TBLPROPERTIES ('transactional'='true','transactional_properties'='insert_only')"
+    acid.sql(f"CREATE TABLE flat ({FLAT_TYPES}) {KINDS[kind]} {properties if insert_only else ''}")
+    acid.sql(
+        "INSERT INTO flat VALUES (1, -5, 'tea', 'a', 'ab', DATE '1500-02-28', TIMESTAMP '2020-02-29 12:00:00.123456', 1.5, "
+        "CAST('NaN' AS DOUBLE), true), (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), "
+        "(3, 9, '', 'abc', 'x', DATE '2020-01-01', TIMESTAMP '1969-12-31 23:59:59.5', -0.01, 0, false)"
+    )
+    frame = acid.table("flat").to_df()
+    read = wh.table("flat").to_arrow()
+    spark = acid.context.facts.spark
+    assert same(rows_of(spark.createDataFrame(read))) == same(rows_of(frame))
+    assert wh.table("flat").count(where="i = 3 AND d = '2020-01-01' AND c = 'abc'") == 1
+    with pytest.raises(ConfigError):
+        wh.table("flat").to_arrow(row_ids=True)
+
+
+def test_values_below_structs_arrays_and_maps(acid: AcidSession, wh: ArrowWarehouse) -> None:
+    acid.sql(
+        "CREATE TABLE nested (id INT, z STRUCT<a:INT,`T`:TIMESTAMP,c:CHAR(3)>, q ARRAY<DATE>, m MAP<STRING,CHAR(2)>) "
+        + ACID
+    )
+    acid.sql(
+        "INSERT INTO nested VALUES (1, named_struct('a', 1, 'T', TIMESTAMP '2020-01-01 00:00:00', 'c', 'x'), "
+        "array(DATE '2020-01-01', NULL), map('k', 'v')), (2, NULL, NULL, NULL), (3, named_struct('a', NULL, 'T', NULL, "
+        "'c', NULL), array(), map())"
+    )
+    acid.sql("ALTER TABLE nested ADD COLUMNS (more INT)")
+    frame = acid.table("nested").to_df()
+    read = wh.table("nested").to_arrow()
+    assert same(rows_of(acid.context.facts.spark.createDataFrame(read))) == same(rows_of(frame))
+    assert wh.table("nested").to_arrow(columns=["more"], where="z IS NULL").to_pylist() == [{"more": None}]
+
+
+def test_odd_names(acid: AcidSession, wh: ArrowWarehouse) -> None:
+    acid.sql(
+        f"CREATE TABLE odd (`a.b` INT, `sp ace` STRING, `ü` INT, `row` INT, `bucket` INT) PARTITIONED BY (`p=q` STRING) {ACID}"
+    )
+    acid.sql("INSERT INTO odd VALUES (1, 'x', 2, 3, 4, 'a/b=c%'), (5, 'y', 6, 7, 8, '')")
+    table = wh.table("odd")
+    assert table.to_arrow(where="`a.b` = 1 AND `p=q` = 'a/b=c%'").to_pylist() == [
+        {"a.b": 1, "sp ace": "x", "ü": 2, "row": 3, "bucket": 4, "p=q": "a/b=c%"}
+    ]
+    assert table.to_arrow(columns=["bucket", "p=q"], where="`sp ace` = 'y'").to_pylist() == [
+        {"bucket": 8, "p=q": None}
+    ]
+    assert duckdb_rows(table, 'SELECT "sp ace", "ü" FROM odd WHERE "a.b" > 1') == [("y", 6)]
+
+
+def duckdb_rows(table: ArrowTable, query: str) -> list[Any]:
+    connection = duckdb.connect()
+    connection.register("odd", table.to_dataset())
+    return connection.sql(query).fetchall()
+
+
+def test_tables_without_rows(acid: AcidSession, wh: ArrowWarehouse) -> None:
+    acid.sql(f"CREATE TABLE e (id INT, p INT) {ACID}")
+    table = wh.table("e")
+    assert (table.count(), table.to_arrow().num_rows, table.to_polars().collect().height) == (0, 0, 0)
+    acid.sql("INSERT INTO e SELECT id, id FROM range(100)")
+    acid.sql("DELETE FROM e")
+    assert (table.count(), table.to_arrow(where="id > 1").num_rows, table.to_pandas().shape) == (0, 0, (0, 2))
+    assert table.to_duckdb(duckdb.connect()).fetchall() == []
+
+
+def test_a_damaged_file_is_named(acid: AcidSession, t: ArrowTable) -> None:
+    file = next(Path(acid.context.warehouse, "t").rglob("delta_*/bucket_00000"))
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+    with pytest.raises(BadFileError, match="bucket_00000"):
+        t.to_arrow()
+
+
+def test_deleted_rows_among_many_write_ids(acid: AcidSession, wh: ArrowWarehouse) -> None:
+    acid.sql(f"CREATE TABLE many (id INT) {ACID}")
+    for number in range(4):
+        acid.sql(f"INSERT INTO many SELECT id + {number * 1000} FROM range(1000)")
+    acid.sql("ALTER TABLE many COMPACT 'major' AND WAIT")
+    acid.sql("DELETE FROM many WHERE pmod(hash(id), 3) = 0")
+    acid.sql("DELETE FROM many WHERE id BETWEEN 500 AND 1500")
+    expected = sorted(row.id for row in acid.table("many").to_df().collect())
+    assert ids(wh.table("many").to_arrow()) == expected
+    assert ids(wh.table("many").to_arrow(where="id > 700 AND id < 2100")) == [
+        i for i in expected if 700 < i < 2100
+    ]
+    assert wh.table("many").count() == len(expected)
 
 
 def test_files_stay_until_a_reader_is_done(acid: AcidSession, t: ArrowTable) -> None:
