@@ -102,13 +102,7 @@ class HiveWarehouse:
         """Return the rows of a query. Raises the errors of `hiveacid.errors`."""
         return self.acid.sql(query)
 
-    def executeQuery(self, query: str) -> DataFrame:  # noqa: N802 - HWC's name
-        """Do the same as `sql`."""
-        return self.acid.sql(query)
-
-    def execute(self, query: str) -> DataFrame:
-        """Do the same as `sql`."""
-        return self.acid.sql(query)
+    executeQuery = execute = sql  # noqa: N815 - HWC's names
 
     def executeUpdate(self, statement: str, propagateException: bool = True) -> bool:  # noqa: FBT001, FBT002, N802, N803 - HWC's names
         """Run a statement; return True. An error is raised whatever ``propagateException`` says."""

@@ -148,11 +148,9 @@ class Shell:
         if result is not None and result.more:
             note = f"only the first {len(result.rows)} rows are shown: \\limit 0 shows all"
             click.echo(note, err=True)
-        if result is None:
-            said = "done"
-        else:
-            count = len(result.rows)
-            said = f"{count} row{'' if count == 1 else 's'}" if result.columns else "done"
+        said = "done"
+        if result is not None and result.columns:
+            said = f"{len(result.rows)} row{'' if len(result.rows) == 1 else 's'}"
         if self.view.timing:
             click.echo(f"{said} in {seconds:.2f} s", err=True)
         else:

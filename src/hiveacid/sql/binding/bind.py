@@ -149,15 +149,14 @@ class Binder:
 
     def _ours(self, piece: Slice, relation: Relation) -> TableSource | ViewDefinition | None:
         """Return the table or view of the hiveacid catalog that a name refers to, None if it is Spark's."""
-        facts, parts = self.context.facts, relation.parts
-        name = find_hiveacid_table(self.context, table_ref(parts))
-        seen = find_hiveacid_view(self.context, table_ref(parts)) if name is None else None
-        if seen is not None:
-            return seen
-        source = find_metadata_table(self.context, parts) if name is None else TableSource(name)
-        if source is not None:
-            return source
-        if (parts[0] in _FILE_FORMATS and len(parts) > 1) or exists_in_spark(facts, parts):
+        parts, ref = relation.parts, table_ref(relation.parts)
+        name = find_hiveacid_table(self.context, ref)
+        if name is not None:
+            return TableSource(name)
+        named = find_hiveacid_view(self.context, ref) or find_metadata_table(self.context, parts)
+        if named is not None:
+            return named
+        if (parts[0] in _FILE_FORMATS and len(parts) > 1) or exists_in_spark(self.context.facts, parts):
             return None
         line, column = piece.position(relation.start)
         raise NoSuchTableError(

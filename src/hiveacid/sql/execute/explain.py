@@ -97,17 +97,14 @@ def _insert(execution: ExecutionContext, statement: changes.Insert, text: Slice,
 
 
 def _change(execution: ExecutionContext, statement: changes.Update | changes.Delete, mode: str) -> list[str]:
-    verb = "UPDATE" if isinstance(statement, changes.Update) else "DELETE"
+    assignments = statement.assignments if isinstance(statement, changes.Update) else ()
+    verb = "UPDATE" if assignments else "DELETE"
     table = execution.context.require_full_acid(execution.find(statement.table), verb)
     lines = _head(execution, verb, table, change_lock(execution.context, table.name))
-    chosen = "*"
-    if isinstance(statement, changes.Update):
-        values = [f"{a.expression.text} AS {quote_name(a.column)}" for a in statement.assignments]
-        chosen = ", ".join(values)
+    chosen = ", ".join(f"{a.expression.text} AS {quote_name(a.column)}" for a in assignments) or "*"
     where = f" WHERE {statement.where.text}" if statement.where else ""
     target = _target(statement.table, statement.alias)
-    pieces = [a.expression for a in statement.assignments] if isinstance(statement, changes.Update) else []
-    pieces += [statement.where] if statement.where else []
+    pieces = [a.expression for a in assignments] + ([statement.where] if statement.where else [])
     with _in_user_text(execution, pieces, target):
         rows = _plan(execution, Slice(f"SELECT {chosen} FROM {target}{where}"), mode)
     return [*lines, "Rows:", *rows]
