@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 
 from hiveacid.errors import StorageError
 from hiveacid.spark.write.task_reports import TaskReport
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid import AcidSession
+    from hiveacid.sql.native.session import NativeSession
 
 TRANSACTIONAL = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 INSERT_ONLY = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
@@ -141,3 +143,22 @@ def test_staged_rows_that_are_lost_fail_the_statement(
         acid.sql("INSERT INTO t SELECT CAST(id AS INT), CAST(id > 99 AS INT) FROM range(0, 101, 1, 1)")
     acid.context.fs = fs
     assert acid.sql("SELECT * FROM t").count() == 0
+
+
+def test_sparks_own_writers_and_catalog(native: NativeSession) -> None:
+    source = native.createDataFrame([(1, "a", 1), (2, "b", 2)], "id int, v string, p int")
+    source.writeTo("t").tableProperty("transactional", "true").partitionedBy(F.col("p")).create()
+    source.select("p", "v", "id").writeTo("t").append()
+    source.where("p = 2").write.insertInto("t", overwrite=True)
+    source.withColumn("id", F.lit(3)).writeTo("t").overwrite(F.col("p") == 1)
+    source.write.mode("append").saveAsTable("t")
+    rows = [(1, "a", 1), (2, "b", 2), (2, "b", 2), (3, "a", 1), (3, "b", 2)]
+    assert sorted(map(tuple, native.table("t").collect())) == rows
+    if hasattr(source, "mergeInto"):
+        source.alias("s").mergeInto("t", F.expr("s.id = t.id")).whenMatched().delete().merge()
+        assert {row["id"] for row in native.table("t").collect()} == {3}
+    source.write.mode("overwrite").saveAsTable("t")
+    assert native.table("t").count() == 2
+    assert [column.isPartition for column in native.catalog.listColumns("t")] == [False, False, True]
+    assert "t" in {table.name for table in native.catalog.listTables()}
+    assert native.sql("SHOW TABLE EXTENDED LIKE 't'").first()["tableName"] == "t"  # type: ignore[index]

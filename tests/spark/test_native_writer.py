@@ -15,11 +15,13 @@ from hiveacid.errors import (
     ConstraintViolationError,
     HiveAcidError,
     InsertOnlyError,
+    NoSuchPartitionError,
     NoSuchTableError,
     SchemaMismatchError,
     TransactionStateError,
     UnsupportedFeatureError,
 )
+from hiveacid.sql.execute.small_results import small_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -247,3 +249,84 @@ def test_nulls_and_empty_frames(native: NativeSession, monkeypatch: pytest.Monke
     assert rows(native.table("n")) == [(2, "b")]
     nothing.write.mode("overwrite").saveAsTable("n")
     assert rows(native.table("n")) == []
+
+
+def test_catalog(native: NativeSession, table: str) -> None:
+    catalog = native.catalog
+    native.sql("CREATE DATABASE shop")
+    try:
+        native.sql(
+            f"CREATE TABLE shop.b (id BIGINT COMMENT 'key', d DECIMAL(9,2)) CLUSTERED BY (id) INTO 2 BUCKETS {ACID}"
+        )
+        native.sql("CREATE VIEW seen AS SELECT * FROM t")
+        frame_of(native, (1, "a", 1)).createTempView("passing")
+        frame_of(native, (1, "a", 1)).write.saveAsTable("own", format="parquet")
+        shown = {(one.name, one.tableType, one.isTemporary) for one in catalog.listTables()}
+        assert shown >= {
+            ("t", "MANAGED", False), ("seen", "VIEW", False), ("own", "MANAGED", False), ("passing", "TEMPORARY", True),
+        }  # fmt: skip
+        assert [one.name for one in catalog.listTables("shop") if not one.isTemporary] == ["b"]
+        assert catalog.getTable("shop.b").database == "shop"
+        assert catalog.getTable("own").tableType == "MANAGED"
+        columns = {one.name: one for one in catalog.listColumns("t")}
+        assert [(c.dataType, c.isPartition) for c in columns.values()] == [
+            ("int", False), ("string", False), ("int", True),
+        ]  # fmt: skip
+        assert [(c.dataType, c.isBucket, c.description) for c in catalog.listColumns("b", "shop")] == [
+            ("bigint", True, "key"), ("decimal(9,2)", False, None),
+        ]  # fmt: skip
+        assert [c.name for c in catalog.listColumns("own")] == ["id", "v", "p"]
+        assert "shop" in {one.name for one in catalog.listDatabases()}
+        assert catalog.databaseExists("shop")
+        assert catalog.getDatabase("shop").name == "shop"
+        catalog.setCurrentDatabase("shop")
+        assert catalog.currentDatabase() == "shop"
+        assert catalog.tableExists("b")
+        assert catalog.tableExists("t", "default")
+        assert native.table("b").columns == ["id", "d"]
+        catalog.setCurrentDatabase("default")
+        assert catalog.dropTempView("passing")
+        assert table in {one.name for one in catalog.listTables("default", "t*")}
+    finally:
+        catalog.setCurrentDatabase("default")
+        native.sql("DROP DATABASE shop CASCADE")
+
+
+def test_a_table_is_not_cached_but_a_view_of_it_may_be(native: NativeSession, table: str) -> None:
+    catalog = native.catalog
+    with pytest.raises(UnsupportedFeatureError, match="createTempView"):
+        catalog.cacheTable(table)
+    assert not catalog.isCached(table)
+    catalog.refreshTable(table)
+    catalog.uncacheTable(table)
+    native.table(table).createTempView("kept")
+    catalog.cacheTable("kept")
+    assert catalog.isCached("kept")
+    native.sql("DELETE FROM t")
+    assert len(rows(native.table("kept"))) == 3
+    assert rows(native.table(table)) == []
+    catalog.uncacheTable("kept")
+    catalog.dropTempView("kept")
+
+
+def test_show_table_extended(native: NativeSession, table: str) -> None:
+    frame_of(native, (1, "a", 1)).write.saveAsTable("own", format="parquet")
+    native.sql("CREATE VIEW seen AS SELECT * FROM t")
+    shown = native.sql("SHOW TABLE EXTENDED IN default LIKE '*'")
+    assert shown.columns == ["namespace", "tableName", "isTemporary", "information"]
+    texts = {row["tableName"]: row["information"] for row in shown.collect()}
+    assert set(texts) == {"own", "seen", "t"}
+    assert "Type: MANAGED\nProvider: orc\n" in texts["t"]
+    assert "Partition Columns: [`p`]\nSchema: root\n |-- id: integer (nullable = true)\n" in texts["t"]
+    assert "Type: VIEW\n" in texts["seen"]
+    assert "Provider: parquet" in texts["own"]
+    (row,) = native.sql("SHOW TABLE EXTENDED LIKE 't' PARTITION (p = 2)").collect()
+    assert row["information"].startswith("Partition Values: [p=2]\nLocation: ")
+    assert native.acid.sql(f"SHOW TABLE EXTENDED LIKE '{table}'").count() == 1
+    with pytest.raises(NoSuchPartitionError):
+        native.sql("SHOW TABLE EXTENDED LIKE 't' PARTITION (p = 7)")
+    columns = (("name", "string"), ("isTemporary", "boolean"), ("text", "string"))
+    many = small_frame(
+        native.acid.context.facts, columns, [("n", False, "t")] * 200
+    )  # more than SQL parameters
+    assert rows(many.distinct()) == [("n", False, "t")]

@@ -19,6 +19,8 @@ EXCEPTIONS = {
     "spark/test_lease.py": "when the JVM's garbage collector lets a plan go: " + JVM,
     "spark/test_native.py": NATIVE,
     "spark/test_native_names.py": NATIVE,
+    "spark/test_native_writer.py": NATIVE,
+    "smoke/test_smoke.py::test_sparks_own_writers_and_catalog": NATIVE,
     "hostile/test_parameter_values.py::test_parameter_values_are_data_in_a_native_session": NATIVE,
     "hostile/test_sql_text.py::test_statements_too_deep_for_spark": "the stack that runs out is the server's",
     "spark/test_past_in_sql.py::test_the_past_of_a_table[native]": NATIVE,

@@ -151,6 +151,10 @@ EXHAUSTIVE = {
         for name in ("_under", "1]", "name6", "quo'te", "sp ace")
     },
     "spark/test_overwritten_files.py": "space only; other tests of the cleaner stay",
+    **{
+        f"spark/test_native_writer.py::test_{name}": "a job with every writer, new tables, MERGE and refusals stay"
+        for name in ("a_source", "a_table_is", "insert_only", "names", "nulls", "tables_of_spark", "transactions")
+    },
     "spark/test_partition_lookup.py::test_originals_of_several_partitions[1000": _OTHER_CASE,
     "spark/test_partition_lookup.py::test_originals_of_several_partitions[3-T": _OTHER_CASE,
     **{

@@ -149,6 +149,11 @@ def _owner(context: Context, source: Slice, statement: values.Statement) -> Owne
         return Owner.OURS if _reads_hiveacid_table(context, statement.text) else Owner.SPARK
     if isinstance(statement, _ALWAYS_OURS):
         return Owner.OURS
+    if isinstance(statement, queries.ShowTableExtended) and statement.partition:
+        ours = find_hiveacid_relation(
+            context, values.TableRef(statement.database, (statement.pattern or "").lower())
+        )
+        return Owner.SPARK if ours is None else Owner.OURS
     if isinstance(statement, _OF_BOTH):
         return Owner.BOTH
     if isinstance(statement, administration.SetOption | administration.ResetOption | queries.ShowConf):

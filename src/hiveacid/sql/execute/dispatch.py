@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hiveacid.errors import TransactionStateError
-from hiveacid.sql.execute import admin, change, compactions, create, ddl, insert, query, show, view
+from hiveacid.sql.execute import (
+    admin,
+    change,
+    compactions,
+    create,
+    ddl,
+    insert,
+    query,
+    show,
+    table_extended,
+    view,
+)
 from hiveacid.sql.execute.describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute.explain import explain
 from hiveacid.sql.execute.small_results import empty_result
@@ -29,6 +40,7 @@ _READING: Mapping[type, Executor] = {
     queries.DescribeHistory: describe_history,
     queries.ShowDatabases: show.databases,
     queries.ShowTables: show.tables,
+    queries.ShowTableExtended: table_extended.show,
     queries.ShowViews: view.show,
     queries.ShowPartitions: show.partitions,
     queries.ShowCreateTable: show.create_table,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hiveacid.spark.session.capabilities import SparkFacts
     from hiveacid.table.write.report import WriteReport
 
-Cell = str | int | None
+Cell = str | int | bool | None
 Row = Sequence[Cell]
 
 # Rows as parameters of an inline table are read without a job; each parameter costs about a millisecond.

@@ -20,6 +20,7 @@ def show(cursor: Cursor) -> Statement:
         "DATABASES": lambda inner: queries.ShowDatabases(_pattern(inner)),
         "SCHEMAS": lambda inner: queries.ShowDatabases(_pattern(inner)),
         "TABLES": _tables,
+        "TABLE": _table_extended,
         "VIEWS": _views,
         "PARTITIONS": lambda inner: queries.ShowPartitions(inner.table(), inner.partition()),
         "CREATE": _create_table,
@@ -50,6 +51,14 @@ def _pattern(cursor: Cursor) -> str | None:
 def _tables(cursor: Cursor) -> queries.ShowTables:
     database = cursor.name("a database name") if cursor.take_one("IN", "FROM") else None
     return queries.ShowTables(database, _pattern(cursor))
+
+
+def _table_extended(cursor: Cursor) -> queries.ShowTableExtended:
+    cursor.expect("EXTENDED")
+    tables = _tables(cursor)
+    if tables.pattern is None:
+        cursor.fail("LIKE and a pattern in quotes")
+    return queries.ShowTableExtended(tables.database, tables.pattern, cursor.partition())
 
 
 def _views(cursor: Cursor) -> queries.ShowViews:

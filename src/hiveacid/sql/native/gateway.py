@@ -21,7 +21,7 @@ from hiveacid.spark.session.classic_session import (
     spark_catalog_tables,
 )
 from hiveacid.sql.binding.ownership import Owner, Ownership, decide_owner
-from hiveacid.sql.execute import store_rows
+from hiveacid.sql.execute import store_rows, table_extended
 from hiveacid.sql.execute.dispatch import execute
 from hiveacid.sql.execute.small_results import small_frame
 from hiveacid.sql.session import AcidSession
@@ -241,6 +241,10 @@ def add_hiveacid_tables(
     rows_of = store_rows.view_rows if isinstance(statement, queries.ShowViews) else store_rows.table_rows
     names = [row[0] for row in rows_of(session.context.catalog, database, statement.pattern)]
     named = {(row[0], row[1]) for row in theirs.collect()}
-    rows = [(database, name, "false") for name in names if (database, name) not in named]
-    ours = small_frame(session.context.facts, _SHOW_TABLES_COLUMNS, rows)
+    names = [name for name in names if (database, name) not in named]
+    if isinstance(statement, queries.ShowTableExtended):
+        ours = table_extended.frame(session.context, database, names)
+    else:
+        rows = [(database, name, False) for name in names]
+        ours = small_frame(session.context.facts, _SHOW_TABLES_COLUMNS, rows)
     return theirs.union(ours).orderBy(*theirs.columns[:2])

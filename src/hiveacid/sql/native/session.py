@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.catalog import Catalog, Database
+from pyspark.sql.catalog import Catalog
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
-from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.relations import substitute_variables
@@ -26,6 +25,7 @@ from hiveacid.sql.binding.ownership import Owner, refuse_transactional
 from hiveacid.sql.binding.time_travel import TableSource, find_metadata_table, metadata_frame
 from hiveacid.sql.binding.virtual_columns import VirtualColumns
 from hiveacid.sql.grammar.parse import parse
+from hiveacid.sql.native.catalog import NativeCatalog
 from hiveacid.sql.native.dataframes import replace_writers
 from hiveacid.sql.native.gateway import (
     Gateway,
@@ -179,8 +179,8 @@ class NativeSession(SparkSession):
 
     @property
     def catalog(self) -> Catalog:
-        """Spark's catalog, whose ``tableExists`` also finds hiveacid tables."""
-        return _Catalog(self)
+        """Spark's catalog, which also knows hiveacid tables."""
+        return NativeCatalog(self)
 
     def newSession(self) -> NativeSession:  # noqa: N802 - Spark's name
         """Return a session with its own views, settings and current database, on the same tables."""
@@ -242,32 +242,6 @@ class _Reader(DataFrameReader):
             return spark.table(tableName)
         spark.require_readable(tableName)
         return super().table(tableName)
-
-
-class _Catalog(Catalog):
-    def __init__(self, spark: NativeSession) -> None:
-        super().__init__(spark)
-        self._native = spark
-
-    def tableExists(self, tableName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803 - Spark's names
-        full = tableName if dbName is None else f"{quote_name(dbName)}.{quote_name(tableName)}"
-        return self._native.find_hiveacid_table(full) is not None or super().tableExists(tableName, dbName)
-
-    def setCurrentDatabase(self, dbName: str) -> None:  # noqa: N802, N803 - Spark's names
-        with self._native.naming_others(dbName):
-            super().setCurrentDatabase(dbName)
-
-    def getDatabase(self, dbName: str) -> Database:  # noqa: N802, N803 - Spark's names
-        with self._native.naming_others(dbName):
-            return super().getDatabase(dbName)
-
-    def databaseExists(self, dbName: str) -> bool:  # noqa: N802, N803 - Spark's names
-        with self._native.naming_others(dbName):
-            return super().databaseExists(dbName)
-
-    def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803 - Spark's names
-        if self._native.find_hiveacid_table(tableName) is None:
-            super().refreshTable(tableName)
 
 
 def open_native_session(

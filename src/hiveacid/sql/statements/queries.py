@@ -64,6 +64,13 @@ class ShowTables(Statement):
 
 
 @dataclass(frozen=True)
+class ShowTableExtended(ShowTables):
+    """SHOW TABLE EXTENDED [IN d] LIKE 'pattern' [PARTITION (...)]; with a partition, the pattern is a table's name."""
+
+    partition: PartitionSpec = ()
+
+
+@dataclass(frozen=True)
 class ShowViews(Statement):
     """SHOW VIEWS [IN d] [LIKE 'pattern']."""
 

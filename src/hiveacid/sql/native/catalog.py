@@ -1,0 +1,163 @@
+"""``spark.catalog`` of a native session: Spark's own, which also knows the tables of the hiveacid catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from pyspark.sql.catalog import Catalog, Column, Database, Table
+
+from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
+from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.spark.formats.types import column_type
+from hiveacid.sql.execute import store_rows
+from hiveacid.sql.native.gateway import NativeConnection, mirror_databases
+
+if TYPE_CHECKING:
+    from pyspark.storagelevel import StorageLevel
+
+T = TypeVar("T")
+SPARK_CATALOG = "spark_catalog"
+
+
+class CatalogSession(Protocol):
+    """The parts of a native session that its catalog needs."""
+
+    @property
+    def acid(self) -> NativeConnection:
+        """The connection of this thread."""
+
+    def find_hiveacid_table(self, name: str) -> TableName | None:
+        """Return the hiveacid table or view that a name refers to."""
+
+    def naming_others(self, name: str) -> AbstractContextManager[None]:
+        """Make Spark read a name as that of a database or a view."""
+
+
+class NativeCatalog(Catalog):
+    """Spark's catalog with the tables of both catalogs; methods that are not defined here are Spark's."""
+
+    def __init__(self, spark: Any) -> None:
+        """Show the catalogs of a native session."""
+        super().__init__(spark)
+        self._native: CatalogSession = spark
+
+    def tableExists(self, tableName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803 - Spark's names
+        """Tell whether one of the catalogs has a table or view."""
+        return self._find(tableName, dbName) is not None or super().tableExists(tableName, dbName)
+
+    def getTable(self, tableName: str) -> Table:  # noqa: N802, N803
+        """Return a table or view."""
+        ours = self._find(tableName)
+        return super().getTable(tableName) if ours is None else self._table(ours)
+
+    def listTables(self, dbName: str | None = None, pattern: str | None = None) -> list[Table]:  # noqa: N802, N803
+        """Return the tables and views of a database, and all temporary views."""
+        database = self._database(dbName)
+        theirs = self._of_database(dbName, lambda: super(NativeCatalog, self).listTables(dbName, pattern))
+        catalog = self._native.acid.context.catalog
+        if catalog.get_database(database) is None:
+            return theirs
+        names = [row[0] for row in store_rows.table_rows(catalog, database, pattern)]
+        kept = [table for table in theirs if table.isTemporary or table.name.lower() not in names]
+        ours = [self._table(TableName(database, name)) for name in names]
+        return sorted((*kept, *ours), key=lambda table: (table.isTemporary, table.name))
+
+    def listColumns(self, tableName: str, dbName: str | None = None) -> list[Column]:  # noqa: N802, N803
+        """Return the columns of a table or view, those of partition columns last."""
+        ours = self._find(tableName, dbName)
+        if ours is None:
+            return super().listColumns(tableName, dbName)
+        relation = self._relation(ours)
+        is_table = isinstance(relation, TableDefinition)
+        partitioned = relation.partition_columns if isinstance(relation, TableDefinition) else ()
+        buckets = relation.bucketing if isinstance(relation, TableDefinition) else None
+        values: list[dict[str, Any]] = [
+            {
+                "name": column.name,
+                "description": column.comment or None,
+                "dataType": column_type(column).simpleString() if is_table else column.type,
+                "nullable": True,
+                "isPartition": column in partitioned,
+                "isBucket": buckets is not None and column.name in buckets.columns,
+                "isCluster": False,
+            }
+            for column in (*relation.columns, *partitioned)
+        ]
+        return [Column(**{name: value[name] for name in Column._fields}) for value in values]
+
+    def listDatabases(self, pattern: str | None = None) -> list[Database]:  # noqa: N802
+        """Return the databases of both catalogs."""
+        mirror_databases(self._native.acid)
+        return super().listDatabases(pattern)
+
+    def setCurrentDatabase(self, dbName: str) -> None:  # noqa: N802, N803
+        """Make a database the current one."""
+        self._of_database(dbName, lambda: super(NativeCatalog, self).setCurrentDatabase(dbName))
+
+    def getDatabase(self, dbName: str) -> Database:  # noqa: N802, N803
+        """Return a database."""
+        return self._of_database(dbName, lambda: super(NativeCatalog, self).getDatabase(dbName))
+
+    def databaseExists(self, dbName: str) -> bool:  # noqa: N802, N803
+        """Tell whether one of the catalogs has a database."""
+        return self._of_database(dbName, lambda: super(NativeCatalog, self).databaseExists(dbName))
+
+    def cacheTable(self, tableName: str, storageLevel: StorageLevel | None = None) -> None:  # noqa: N802, N803
+        """Refuse to cache a hiveacid table, whose rows change. Raises UnsupportedFeatureError."""
+        ours = self._find(tableName)
+        if ours is not None:
+            raise UnsupportedFeatureError(
+                f"cacheTable would keep an old {ours}: spark.table(name).createTempView(view), and cache that view"
+            )
+        super().cacheTable(tableName, *(() if storageLevel is None else (storageLevel,)))
+
+    def isCached(self, tableName: str) -> bool:  # noqa: N802, N803
+        """Tell whether a table is cached; hiveacid tables never are."""
+        return self._find(tableName) is None and super().isCached(tableName)
+
+    def uncacheTable(self, tableName: str) -> None:  # noqa: N802, N803
+        """Release the cached rows of a table."""
+        if self._find(tableName) is None:
+            super().uncacheTable(tableName)
+
+    def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803
+        """Let later reads of a table see its present rows, as those of hiveacid tables always do."""
+        if self._find(tableName) is None:
+            super().refreshTable(tableName)
+
+    def _find(self, name: str, database: str | None = None) -> TableName | None:
+        full = name if database is None else f"{quote_name(database)}.{quote_name(name)}"
+        return self._native.find_hiveacid_table(full)
+
+    def _database(self, name: str | None) -> str:
+        acid = self._native.acid
+        acid.follow()
+        return (
+            acid.context.database
+            if name is None
+            else name.strip("`").lower().removeprefix(f"{SPARK_CATALOG}.")
+        )
+
+    def _of_database(self, name: str | None, ask: Callable[[], T]) -> T:
+        """Ask Spark about a database, which it is told of if only the hiveacid catalog has it."""
+        if name is None:
+            return ask()
+        mirror_databases(self._native.acid)
+        with self._native.naming_others(name):
+            return ask()
+
+    def _relation(self, name: TableName) -> TableDefinition | ViewDefinition:
+        context = self._native.acid.context
+        return context.catalog.get_view(name) or context.require(name)
+
+    def _table(self, name: TableName) -> Table:
+        relation = self._relation(name)
+        kind = "VIEW"
+        if isinstance(relation, TableDefinition):
+            kind = "EXTERNAL" if relation.external else "MANAGED"
+        return Table(
+            name.name, SPARK_CATALOG, [name.database], relation.comment or None, kind, isTemporary=False
+        )
