@@ -35,7 +35,7 @@ test-all: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## all tests, a
 test test-all:
 	@$(BIN)/python tests/support/servers/hadoop_jars.py
 	@echo "== pytest $(TESTS) $(ARGS)$(if $(HIVEACID_TEST_ALL), (all tests))"
-	@$(BIN)/python -m pytest $(SHARED) --durations=40 $(if $(filter tests,$(TESTS)),--ignore=tests/interop) $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest $(SHARED) --durations=40 $(if $(filter tests,$(TESTS)),--ignore=tests/interop --ignore=tests/clients) $(TESTS) $(ARGS)
 
 # What is too long for CI, too: tests/support/exhaustive.py
 .PHONY: cluster
@@ -125,6 +125,10 @@ interop-hive: java $(STAMPS)/test $(STAMPS)/project  ## real Hive 3.1.3 and 4.0.
 	@echo "== real Hive (HIVEACID_TEST_CHAINS=2 HIVEACID_TEST_CUTS=2 HIVEACID_TEST_SECONDS=20 HIVEACID_TEST_SEEDS=1: a short form)"
 	@$(BIN)/python -m pytest --durations=10 $(HIVE_TESTS) $(ARGS)
 
+.PHONY: clients
+clients: java $(STAMPS)/test $(STAMPS)/project .venv-clients/stamp  ## PyHive, impyla, SQLAlchemy, beeline and dbt on hiveacid serve
+	@$(BIN)/python -m pytest --durations=10 tests/clients $(ARGS)
+
 .PHONY: docs
 docs: $(STAMPS)/docs $(STAMPS)/project  ## build the documentation into site/
 	@$(BIN)/mkdocs build --strict --quiet
@@ -136,7 +140,7 @@ requirements: $(STAMPS)/compile  ## compile requirements/*.in anew (ARGS=--upgra
 
 .PHONY: clean
 clean:  ## remove the virtual environment and everything that was built
-	@rm -rf $(VENV) .venv-spark-* .venv-bench build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .venv-spark-* .venv-bench .venv-clients build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "== clean"
 
@@ -163,6 +167,14 @@ $(STAMPS)/%: requirements/%.txt $(STAMPS)/build
 	@echo "== packages of requirements/bench.txt (a minute or two the first time)"
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 	    --no-build-isolation -r requirements/bench.txt
+	@touch $@
+
+.venv-clients/stamp: requirements/clients.txt requirements/build.txt
+	@python="$$(tools/python.sh)"; echo "== virtual environment .venv-clients from $$python"; "$$python" -m venv .venv-clients
+	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
+	@echo "== packages of requirements/clients.txt (a minute or two the first time)"
+	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	    --no-build-isolation -r requirements/clients.txt
 	@touch $@
 
 .venv-spark-%/stamp: requirements/spark-%.txt requirements/build.txt

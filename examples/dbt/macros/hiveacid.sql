@@ -1,0 +1,33 @@
+{# Tables of dbt-spark as transactional ORC tables of hiveacid. #}
+
+{% macro spark__file_format_clause() %}
+    stored as orc
+{% endmacro %}
+
+{% macro spark__tblproperties_clause() %}
+    tblproperties ('transactional' = 'true')
+{% endmacro %}
+
+{# `create or replace table` is not offered: a table is made again after a drop. #}
+{% macro spark__create_table_as(temporary, relation, compiled_code, language='sql') %}
+    {%- if temporary -%}
+        {{ create_temporary_view(relation, compiled_code) }}
+    {%- else -%}
+        create table {{ relation }} {{ file_format_clause() }} {{ tblproperties_clause() }} as {{ compiled_code }}
+    {%- endif -%}
+{% endmacro %}
+
+{# dbt looks for the words that Spark's SHOW TABLE EXTENDED would show. #}
+{% macro spark__list_relations_without_caching(relation) %}
+    {%- set tables = run_query('show tables in ' ~ relation.schema) -%}
+    {%- set views = run_query('show views in ' ~ relation.schema).columns[1].values() -%}
+    {%- call statement('relations', fetch_result=True) -%}
+        select * from values
+        {% for row in tables %}
+            ('{{ row[0] }}', '{{ row[1] }}', false, '{{ 'Type: VIEW' if row[1] in views else 'Provider: delta' }}'),
+        {% endfor %}
+            ('', '', false, '') as relations(namespace, tableName, isTemporary, information)
+        where tableName <> ''
+    {%- endcall -%}
+    {% do return(load_result('relations').table) %}
+{% endmacro %}
