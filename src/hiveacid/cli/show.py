@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hiveacid.cli.options import escape_controls_of_lines
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -83,7 +85,10 @@ def _print_rows(
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], right: Sequence[bool]) -> None:
-    """Print rows as a table, wrapped to the width of a terminal; elsewhere the lines are as wide as the rows."""
+    """Print rows as a table, wrapped to the width of a terminal; elsewhere the lines are as wide as the rows.
+
+    Control characters are escaped: a terminal would obey them.
+    """
     from rich.box import ASCII2, ROUNDED  # noqa: PLC0415 - only where a table is printed: it takes a while
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
@@ -92,9 +97,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], ri
     terminal = sys.stdout.isatty()
     table = Table(box=ROUNDED if terminal else ASCII2)
     for name, is_right in zip(columns, right, strict=True):
-        table.add_column(Text(name), justify="right" if is_right else "left", overflow="fold")
+        table.add_column(
+            Text(escape_controls_of_lines(name)), justify="right" if is_right else "left", overflow="fold"
+        )
+
+    def shown(text: str | None) -> Text:
+        return Text("NULL", style="dim") if text is None else Text(escape_controls_of_lines(text))
+
     for row in rows:
-        table.add_row(*[Text("NULL", style="dim") if cell is None else Text(cell) for cell in row])
+        table.add_row(*[shown(cell) for cell in row])
     Console(width=None if terminal else _WIDEST, file=sys.stdout).print(table)
 
 
