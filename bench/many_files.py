@@ -13,15 +13,18 @@ import argparse
 import io
 import json
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import peers
 import pyorc
+from pyspark.sql import DataFrame
+from reading import consumed
 from rich.console import Console
 from rich.table import Table
-from run import consume, seconds, session
 
 import hiveacid
 from hiveacid import AcidSession
@@ -45,6 +48,18 @@ class Measured:
     files: int
     acid: float
     plain: float | None = None
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Return the seconds that an action takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def consume(frame: DataFrame) -> None:
+    """Compute every row."""
+    consumed(frame, whole=True)
 
 
 def orc(rows: Sequence[Any], schema: str, metadata: dict[str, str]) -> bytes:
@@ -144,8 +159,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object a measurement")
     arguments = parser.parse_args()
     console, found = Console(), []
-    with tempfile.TemporaryDirectory(prefix="hiveacid-bench-") as directory, session() as spark:
+    with tempfile.TemporaryDirectory(prefix="hiveacid-bench-") as directory:
         scratch = Path(directory)
+        spark = peers.session([], scratch, [], "6g")
         with hiveacid.connect(spark, warehouse=str(scratch / "warehouse")) as acid:
             for size in map(int, arguments.sizes.split(",")):
                 for touched in (False, True):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from hiveacid.core.format.names import (
     NO_VISIBILITY,
@@ -50,12 +51,12 @@ class AcidDirectory:
     validity: RangeResponse
     raw: bool | None
 
-    @property
+    @cached_property
     def acid_files(self) -> tuple[DataFile, ...]:
         """Return the files named ``bucket_N[_A]``."""
         return tuple(file for file in self.files if parse_bucket_file(file.name) is not None)
 
-    @property
+    @cached_property
     def raw_files(self) -> tuple[DataFile, ...]:
         """Return the files named like originals, ``NNNNNN_M[_copy_K]``."""
         return tuple(file for file in self.files if parse_original_file(file.name) is not None)

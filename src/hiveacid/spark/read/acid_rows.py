@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from hiveacid.orc.tail import ACID_FIELDS
 from hiveacid.spark.formats import column_recipes as recipes
 from hiveacid.spark.formats.expressions import Expression, named, selected
+from hiveacid.spark.read.file_index import load_orc
 from hiveacid.spark.read.originals import (
     PARTITION_KEY,
     original_column,
@@ -29,7 +30,6 @@ from hiveacid.spark.read.partition_lookup import PartitionKey, PartitionLookup, 
 from hiveacid.spark.read.path_groups import (
     FileGroup,
     decoded_path,
-    escape_globs,
     group_files,
     row_file_name,
     statement_id_from_path,
@@ -111,8 +111,7 @@ def read_acid_files(
     options = {**STRICT_READ, **PROLEPTIC_CALENDAR, **recipes.options(recipe)}
     if values:
         options |= source.arguments(recipe)
-    reader = source.facts.spark.read.schema(root_type(row)).options(**options)
-    frame = reader.format(recipes.ORC).load(escape_globs(group.files))
+    frame = load_orc(source.facts, root_type(row), options, group)
     condition = f"{_KEEP_WHOLE_ROW if by_position else _KEEP_COLUMNS} {operations}"
     if group.options.check:
         valid = (

@@ -66,7 +66,7 @@ class FileGroup:
 
     ``depth``: path components below the location. ``numbers``: for each file, the index of its location in
     ``locations``. ``location``: the location of all files, None if it follows from their paths, which are then as Hive
-    makes them. ``decode``: some partition name is escaped.
+    makes them. ``decode``: some partition name is escaped. ``sizes``: bytes and modification time in ms, by file.
     """
 
     files: tuple[str, ...]
@@ -76,6 +76,7 @@ class FileGroup:
     locations: Sequence[Location]
     location: Location | None
     decode: bool = False
+    sizes: tuple[tuple[int, int], ...] = ()
 
 
 def group_files(
@@ -86,7 +87,9 @@ def group_files(
 ) -> list[FileGroup]:
     """Group the files of all locations into as few scans as possible (100 scans cost 8 times one scan)."""
     single = len(locations) == 1
-    groups: dict[tuple[int, str | None, ReadOptions], list[tuple[str, int]]] = defaultdict(list)
+    groups: dict[tuple[int, str | None, ReadOptions], list[tuple[str, int, tuple[int, int]]]] = defaultdict(
+        list
+    )
     names: set[str] = set()
     for number, location in enumerate(locations):
         name = _regular_name(table, location)
@@ -97,13 +100,14 @@ def group_files(
                 continue
             own = single or name is None or copy is not None
             key = (file.path.count("/") + 1, location.root if own else None, options)
-            groups[key].append((fs.spark_path(copy or f"{location.root}/{file.path}"), number))
+            path = fs.spark_path(copy or f"{location.root}/{file.path}")
+            groups[key].append((path, number, (file.size, file.modified)))
     decode = not all(_UNESCAPED.fullmatch(name) for name in names)
     file_groups = []
     for (depth, root, options), members in groups.items():
-        files, numbers = (tuple(column) for column in zip(*members, strict=True))
+        files, numbers, sizes = (tuple(column) for column in zip(*members, strict=True))
         shared = None if root is None else locations[numbers[0]]
-        file_groups.append(FileGroup(files, depth, options, numbers, locations, shared, decode))
+        file_groups.append(FileGroup(files, depth, options, numbers, locations, shared, decode, sizes))
     return file_groups
 
 

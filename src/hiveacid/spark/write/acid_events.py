@@ -44,9 +44,13 @@ _TASK_BUCKET = (
     "if(spark_partition_id() > 4095, CAST(raise_error('[HIVEACID_DATA] more than 4096 tasks write one table: set "
     "spark.sql.shuffle.partitions to 4096 at most') AS INT), spark_partition_id())"
 )
+# An INSERT may have more tasks. Those whose numbers are 4,096 apart never write one directory: without partition keys there
+# are fewer tasks, and Spark's rebalancing gives the rows of a partition to neighbours. Two files of one bucket would fail
+# the statement before its commit (``storage.publishing``).
+_INSERT_BUCKET = f"pmod(spark_partition_id(), {MAX_BUCKET + 1})"
 # monotonically_increasing_id keeps the task in the bits above
 _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
-_MAX_WRITERS = 1000  # tasks that write an unbucketed table: one bucket each, 4096 at most
+_MAX_WRITERS = MAX_BUCKET + 1  # tasks that write an unbucketed table: one bucket each
 _SPARK_4 = (4, 0)
 _SHUFFLE_PARTS = 64  # shuffle parts of new rows of an unbucketed table; Spark joins small ones again
 
@@ -173,7 +177,7 @@ def stage_insert(
     values = selected(frame, [*_staged_values(target), *columns])
     placed = _distribute(target, values, keys, bucketed=target.has_buckets, small=small)
     write_id = _write_id_outside_code(target.write_id)
-    bucket = BUCKET if target.has_buckets else _TASK_BUCKET
+    bucket = BUCKET if target.has_buckets else _INSERT_BUCKET
     staged = [
         "0 AS operation",
         f"{write_id} AS originalTransaction",

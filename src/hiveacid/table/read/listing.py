@@ -114,6 +114,8 @@ def _foreign(table: TableDefinition, location: Location) -> Iterator[str]:
     if table.kind is not TableKind.FULL_ACID:
         return
     for directory in state.read_directories:
+        if directory.raw is False and len(directory.acid_files) == len(directory.files):
+            continue
         read = {*directory.acid_files} if not directory.raw else set()
         if directory.raw is not False:
             read |= {*directory.raw_files}
