@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from hiveacid.catalog import ddl
 from hiveacid.catalog.opening import open_store, settings_of_store
 from hiveacid.config import Settings
+from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Start
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -64,12 +65,17 @@ def make_context(
     )
 
 
-@dataclass
-class WarehouseConnection:
+@dataclass(repr=False)
+class WarehouseConnection(Displayed):
     """The operations of a connection that are not SQL; `hiveacid.sql.session.AcidSession` adds ``sql``."""
 
     context: Context
     joined: Transaction | None = None
+
+    def shown(self) -> Mapping[str, object]:
+        """Return the warehouse, the current database and the transaction that statements join."""
+        facts = {"warehouse": self.context.warehouse, "database": self.context.database}
+        return facts if self.joined is None else {**facts, "txn_id": self.joined.txn_id}
 
     @property
     def settings(self) -> Settings:
@@ -83,7 +89,8 @@ class WarehouseConnection:
     def use(self, database: str) -> None:
         """Make a database the current one. Raises NoSuchDatabaseError."""
         if self.context.catalog.get_database(database.lower()) is None:
-            raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES")
+            near = did_you_mean(database, self.context.catalog.list_databases())
+            raise NoSuchDatabaseError(f"database {database} does not exist: see SHOW DATABASES{near}")
         self.context.database = database.lower()
 
     def table(self, name: str | TableName) -> AcidTable:

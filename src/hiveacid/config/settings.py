@@ -9,6 +9,7 @@ from typing import overload
 
 from hiveacid.config.keys import REGISTRY
 from hiveacid.config.values import Setting, T, Value
+from hiveacid.core.display import did_you_mean
 from hiveacid.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,8 @@ class Settings:
             return found
         known = REGISTRY.get(name)
         if known is None:
-            raise ConfigError(f"{name} is not a setting; hiveacid knows those of docs/settings.md")
+            near = did_you_mean(name, REGISTRY)
+            raise ConfigError(f"{name} is not a setting; hiveacid knows those of docs/settings.md{near}")
         return known.default
 
     def with_value(self, name: str, text: str) -> Settings:
@@ -73,7 +75,8 @@ class Settings:
             except ConfigError as error:
                 raise ConfigError(f"{name}: {error}") from error
         elif not name or name.startswith("hiveacid."):
-            raise ConfigError(f"{name!r} is not a setting; the settings are listed in docs/settings.md")
+            near = did_you_mean(name, REGISTRY)
+            raise ConfigError(f"{name!r} is not a setting; the settings are listed in docs/settings.md{near}")
         else:
             logger.warning("setting %s means nothing to hiveacid; it is kept and ignored", name)
         return Settings(tuple(sorted((dict(self.changed) | {name: text.strip()}).items())))

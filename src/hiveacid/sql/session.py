@@ -104,7 +104,7 @@ def open_session(
     return session
 
 
-@dataclass
+@dataclass(repr=False)
 class AcidSession(WarehouseConnection):
     """A connection with SQL. Not thread-safe: each thread needs its own.
 

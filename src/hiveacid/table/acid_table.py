@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hiveacid.core.display import Displayed
 from hiveacid.core.model import WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.stream_progress import StreamKey
-from hiveacid.errors import ConfigError, TransactionStateError
+from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.formats.expressions import Expression, selected
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 Spec = Mapping[str, object]
 
 
-@dataclass(frozen=True)
-class Scan:
+@dataclass(frozen=True, repr=False)
+class Scan(Displayed):
     """A prepared read; `to_df` takes the snapshot.
 
     ``hint``: a condition that the caller applies to the frame itself, used here only to read less. It refers to the
@@ -85,8 +86,8 @@ class Scan:
         return [quote_name(name) if name.lower() in names else name for name in (*hidden, *wanted)]
 
 
-@dataclass(frozen=True)
-class AcidTable:
+@dataclass(frozen=True, repr=False)
+class AcidTable(Displayed):
     """A table of a connection (or, inside ``acid.transaction()``, of a transaction).
 
     Every operation runs in a transaction of its own, unless the table belongs to a transaction.
@@ -101,6 +102,18 @@ class AcidTable:
     def definition(self) -> TableDefinition:
         """Return the table's present definition. Raises NoSuchTableError."""
         return self.context.require(self.name)
+
+    def described(self) -> Mapping[str, object]:
+        """Return the facts for notebooks, with the columns; without them, if the table cannot be found."""
+        try:
+            table = self.definition
+        except HiveAcidError:
+            return self.shown()
+        columns = ", ".join(f"{column.name} {column.type}" for column in table.columns)
+        partitions = ", ".join(f"{column.name} {column.type}" for column in table.partition_columns)
+        kind = table.kind.name.lower().replace("_", " ")
+        facts = {"kind": kind, "columns": columns, "partitioned by": partitions, "location": table.location}
+        return {**self.shown(), **{name: value for name, value in facts.items() if value}}
 
     # reading
 

@@ -15,6 +15,7 @@ from hiveacid.config.table_properties import (
     SINGLE_BUCKET,
     TableProperty,
 )
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
@@ -188,12 +189,14 @@ def require_table(catalog: Catalog, name: TableName) -> TableDefinition:
             )
         return table
     if catalog.get_database(name.database) is None:
-        raise NoSuchDatabaseError(f"database {name.database} does not exist: see SHOW DATABASES")
+        near = did_you_mean(name.database, catalog.list_databases())
+        raise NoSuchDatabaseError(f"database {name.database} does not exist: see SHOW DATABASES{near}")
     if catalog.get_view(name) is not None:
         raise CatalogError(
             f"{name} is a view: it can be queried, altered by ALTER VIEW and dropped by DROP VIEW"
         )
-    raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}")
+    near = did_you_mean(name.name, catalog.list_tables(name.database))
+    raise NoSuchTableError(f"table {name} does not exist: see SHOW TABLES IN {name.database}{near}")
 
 
 def table_names(catalog: Catalog) -> list[TableName]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hiveacid.core.display import Displayed
 from hiveacid.core.snapshot.inventory import ItemState
 from hiveacid.table.check.check import check_table
 from hiveacid.table.check.files import check_quick, inventory_of_partitions
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 _PARTITIONS = (("partition", "string"), ("location", "string"), ("files", "int"), ("bytes", "bigint"))
 
 
-@dataclass(frozen=True)
-class Inspect:
+@dataclass(frozen=True, repr=False)
+class Inspect(Displayed):
     """Views of a table's directories, history and findings, at the present snapshot."""
 
     context: Context

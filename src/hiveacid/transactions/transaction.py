@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
+from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.transactions.commits import NewFiles, OperationSummary, TableOperation, merge_summaries
 from hiveacid.core.transactions.locks import LockComponent, LockState, covers
@@ -59,8 +60,8 @@ def this_client(agent: str = "hiveacid") -> Client:
     return Client(user, socket.gethostname(), agent)
 
 
-@dataclass
-class Transaction:
+@dataclass(repr=False)
+class Transaction(Displayed):
     """An open transaction, made by `Transactions.begin`. Not thread-safe."""
 
     store: TransactionStore

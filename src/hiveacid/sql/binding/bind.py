@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.config.table_properties import SPARK_PROVIDER
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableKind, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
@@ -159,9 +160,19 @@ class Binder:
         if (parts[0] in _FILE_FORMATS and len(parts) > 1) or exists_in_spark(self.context.facts, parts):
             return None
         line, column = piece.position(relation.start)
+        near = self._similar_name(parts)
         raise NoSuchTableError(
-            f"table {'.'.join(parts)} does not exist: see SHOW TABLES (line {line}, column {column})"
+            f"table {'.'.join(parts)} does not exist: see SHOW TABLES{near} (line {line}, column {column})"
         )
+
+    def _similar_name(self, parts: Sequence[str]) -> str:
+        ref, catalog = table_ref(parts), self.context.catalog
+        if ref is None:
+            return ""
+        database = ref.database or self.context.database
+        if catalog.get_database(database) is None:
+            return did_you_mean(database, catalog.list_databases())
+        return did_you_mean(ref.name, catalog.list_tables(database))
 
     def _name(self, source: TableSource) -> str:
         """Return the temporary view's name."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.catalog.ddl import partition_values as full_values
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition, ViewDefinition
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError, NoSuchPartitionError
 from hiveacid.sql.binding.view_text import find_hiveacid_view
@@ -60,7 +61,8 @@ def _rows(described: Described, partition: Partition | None, statement: Describe
     if statement.column is not None:
         matches = [row for row in (*columns, *partition_columns) if row[0] == statement.column]
         if not matches:
-            raise NoSuchColumnError(f"{described.name} has no column {statement.column}")
+            near = did_you_mean(statement.column, [str(row[0]) for row in (*columns, *partition_columns)])
+            raise NoSuchColumnError(f"{described.name} has no column {statement.column}{near}")
         return matches
     formatted = statement.style == "formatted"
     rows = [_COLUMNS, *columns] if formatted else [*columns, *partition_columns]

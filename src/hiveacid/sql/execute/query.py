@@ -109,7 +109,7 @@ def _view_name(name: TableRef) -> str:
     return name.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AcidView(AcidTable):
     """A view as an `AcidTable`: its rows can be read; every method that needs a table raises CatalogError."""
 

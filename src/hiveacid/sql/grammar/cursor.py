@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import NoReturn, TypeVar
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import parse_type_at
 from hiveacid.errors import ParseError
@@ -97,12 +98,12 @@ class Cursor:
         """Tell whether one of the keywords comes next."""
         return self.next.keyword in words
 
-    def fail(self, expected: str, token: Token | None = None) -> NoReturn:
-        """Raise ParseError that names ``expected`` and the token found instead."""
+    def fail(self, expected: str, token: Token | None = None, known: Iterable[str] = ()) -> NoReturn:
+        """Raise ParseError that names ``expected`` and the token found instead; ``known``: words it may be meant for."""
         actual = token or self.next
         shown = "the end" if actual.kind is TokenKind.END else actual.text
         shown = shown if len(shown) <= 40 else shown[:37] + "..."  # noqa: PLR2004 - enough to recognise it
-        self.refuse(f"expected {expected}, found {shown}", actual)
+        self.refuse(f"expected {expected}, found {shown}{did_you_mean(shown, known)}", actual)
 
     def refuse(self, message: str, token: Token | None = None) -> NoReturn:
         """Raise ParseError with the message, at the token (the next one if none is given)."""

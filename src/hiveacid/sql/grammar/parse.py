@@ -77,7 +77,7 @@ def _statement(cursor: Cursor) -> Statement:
     }
     grammar = grammars.get(cursor.next.keyword)
     if grammar is None:
-        cursor.fail(f"a statement ({', '.join(grammars)}) or a query")
+        cursor.fail(f"a statement ({', '.join(grammars)}) or a query", known=grammars)
     if grammar is describe and _describes_query(cursor):
         return Query(cursor.rest("a query"))
     cursor.advance()

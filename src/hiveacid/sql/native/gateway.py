@@ -43,7 +43,7 @@ _VIEW_SECONDS = 60.0
 _SHOW_TABLES_COLUMNS = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class NativeConnection(AcidSession):
     """The connection of one thread of a Spark session; its current database is Spark's.
 

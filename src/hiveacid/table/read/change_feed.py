@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hiveacid.config.table_properties import HISTORY_FROM
+from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.types import quote_name
@@ -61,8 +62,8 @@ FeedPoint = int | str | datetime | Instant | None
 _COLONS = 4  # of a valid write-id list: table:high watermark:lowest open:open:aborted
 
 
-@dataclass(frozen=True)
-class Changes:
+@dataclass(frozen=True, repr=False)
+class Changes(Displayed):
     """A prepared change feed; `to_df` reads it. Arguments as in `AcidTable.changes`."""
 
     context: Context

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
+from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ConfigError, NoSuchColumnError
 from hiveacid.spark.formats.expressions import Expression
@@ -36,8 +37,8 @@ def is_exclusive(context: Context, *, inserts: bool) -> bool:
     return inserts and context.settings.get(keys.XLOCK_MERGE_INSERT)
 
 
-@dataclass(frozen=True)
-class Merge:
+@dataclass(frozen=True, repr=False)
+class Merge(Displayed):
     """A prepared MERGE: add clauses, then `execute`. The first clause whose condition holds for a row is applied.
 
     Expressions refer to target and source by ``target_alias`` and ``source_alias``; None keeps the source's own names.
@@ -126,7 +127,9 @@ class Merge:
         values = {column.strip().strip("`").lower(): value for column, value in clause.values.items()}
         unknown = [column for column in values if column not in names]
         if unknown:
-            raise NoSuchColumnError(f"{table.name} has no column {unknown[0]}; it has {', '.join(names)}")
+            raise NoSuchColumnError(
+                f"{table.name} has no column {unknown[0]}; it has {', '.join(names)}{did_you_mean(unknown[0], names)}"
+            )
         return replace(clause, values=values)
 
     def _by_name(self, table: TableDefinition, names: list[str], action: Action) -> Values:

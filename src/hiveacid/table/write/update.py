@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
@@ -181,7 +182,10 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
                 f"{column} is a partition column of {table.name}: delete the row and insert it again"
             )
         if column not in known:
-            raise NoSuchColumnError(f"{table.name} has no column {column}; it has {', '.join(sorted(known))}")
+            near = did_you_mean(column, known)
+            raise NoSuchColumnError(
+                f"{table.name} has no column {column}; it has {', '.join(sorted(known))}{near}"
+            )
         if table.bucketing and column in table.bucketing.columns:
             raise BucketColumnUpdateError(
                 f"{column} is a bucketing column of {table.name}: delete the row and insert it again"
