@@ -37,11 +37,13 @@ test test-all:
 	@echo "== pytest $(TESTS) $(ARGS)$(if $(HIVEACID_TEST_ALL), (all tests))"
 	@$(BIN)/python -m pytest $(SHARED) --durations=40 $(if $(filter tests,$(TESTS)),--ignore=tests/interop --ignore=tests/clients) $(TESTS) $(ARGS)
 
-# What is too long for CI, too: tests/support/exhaustive.py
+# What is too long for CI, too: tests/support/exhaustive.py. HIVEACID_TEST_OUTAGE: seconds that a server is away.
 .PHONY: cluster
 cluster: export HIVEACID_TEST_ALL ?= 1
 cluster: export HIVEACID_TEST_CLUSTER ?= 1
-cluster: java $(STAMPS)/test $(STAMPS)/project  ## all tests on a standalone Spark cluster of two workers
+cluster: java $(STAMPS)/test $(STAMPS)/project  ## all tests on a standalone Spark cluster of two workers, and the outage drill
+	@tools/servers.sh
+	@$(BIN)/python tests/support/servers/hadoop_jars.py
 	@$(BIN)/python -m pytest --durations=20 tests/cluster $(ARGS)
 
 # Not in CI, whose tests run a chosen part of it (tests/connect). What is left out: tests/support/connect_exceptions.py

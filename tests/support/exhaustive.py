@@ -44,6 +44,7 @@ _LEASES = "leases of frames, derived frames and views stay"
 
 # Prefixes of test ids, relative to `tests`, that only `make cluster` runs, and the smaller tests of `make test-all`.
 CLUSTER = {
+    "cluster/test_outages.py": "contract/test_lost_answers.py cuts the store off at each call",
     "cluster/test_python_workers.py::test_an_archive": "the sentence about a missing package stays",
     "cluster/test_python_workers.py::test_a_zip": "spark/test_data_source.py runs the format without a cluster",
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import socket
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +37,8 @@ class S3Server:
 
     endpoint: str
     requests: list[tuple[str, str, bool]] = field(default_factory=list)
+    away: threading.Event = field(default_factory=threading.Event)
+    """While it is set, requests get no answer: the connection is closed."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -95,19 +99,21 @@ def s3_server() -> Iterator[S3Server]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app = DomainDispatcherApplication(create_backend_app)
     made: list[tuple[str, str, bool]] = []
+    away = threading.Event()
 
     def counting(environ: dict[str, Any], start: Any) -> Any:
+        if away.is_set():
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            raise ConnectionAbortedError
         by_spark = environ.get("HTTP_USER_AGENT", "").startswith("Hadoop")
         made.append((environ["REQUEST_METHOD"], environ["PATH_INFO"], by_spark))
         return app(environ, start)
 
     server = make_server("127.0.0.1", 0, counting, threaded=True)
-    from threading import Thread  # noqa: PLC0415
-
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield S3Server(f"http://127.0.0.1:{server.port}", made)
+        yield S3Server(f"http://127.0.0.1:{server.port}", made, away)
     finally:
         server.shutdown()
         thread.join()
