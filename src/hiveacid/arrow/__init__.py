@@ -11,5 +11,5 @@
    `orc.arrow_arrays`.
 
 A filter is an expression of pyarrow. `conditions` makes one from SQL text, `polars_source` from a Polars predicate;
-`duckdb_source` receives one from DuckDB. Each row passes the filter itself; pruning only saves reading.
+`dataset` receives one from DuckDB. Each row passes the filter itself; pruning only saves reading.
 """
