@@ -137,6 +137,28 @@ def test_a_session_that_ends_is_rolled_back(server: Server, native: NativeSessio
             client.close()
 
 
+def test_handles_of_another_client_are_of_no_use(server: Server) -> None:
+    with Hs2Client(server.port) as ann, Hs2Client(server.port) as eve:
+        handle = ann.start("SELECT 1")
+        ann.wait(handle)
+        for method in ("FetchResults", "CancelOperation", "CloseOperation", "GetResultSetMetadata"):
+            with pytest.raises(CallError) as caught:
+                eve.call(method, operationHandle=handle)
+            assert caught.value.status.statusCode == 4
+        eve.session = ann.session
+        with pytest.raises(CallError) as caught:
+            eve.run("DROP TABLE t")
+        assert caught.value.status.statusCode == 4
+        assert ann.rows(handle) == [(1,)]
+
+
+def test_sessions_have_pools_of_their_own_in_sparks_scheduler(server: Server, native: NativeSession) -> None:
+    with Hs2Client(server.port):
+        (session,) = server._service.sessions._sessions.values()
+        read = session.thread.submit(lambda: native.sparkContext.getLocalProperty("spark.scheduler.pool"))
+        assert read.future.result() == f"client-{session.guid[0] % 64}"
+
+
 def test_a_statement_is_cancelled_and_the_session_goes_on(server: Server, native: NativeSession) -> None:
     with Hs2Client(server.port) as client, Hs2Client(server.port) as other:
         client.run(TABLE)

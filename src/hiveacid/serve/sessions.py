@@ -32,6 +32,7 @@ MOST_OPERATIONS = 200
 """Most open operations of a session."""
 _MOST_SETTINGS = 200
 _PREFIXES = ("set:hiveconf:", "set:metaconf:", "set:system:", "set:hivevar:")
+_POOLS = 64  # of Spark's scheduler, which keeps each for ever
 _SETTING = re.compile(r"[A-Za-z][\w.\-]{0,255}")
 _POLL = 0.25  # seconds between two looks at the client's connection while a call runs
 _SWEEP_INTERVAL = 30.0  # seconds; a sweep makes the JVM collect its garbage
@@ -72,6 +73,8 @@ class ClientSession:
         """Apply what the client's URL says: database, settings. Raises the errors of USE and SET."""
         if len(configuration) > _MOST_SETTINGS:
             raise ConfigError(f"more than {_MOST_SETTINGS} settings")
+        pool = f"client-{self.guid[0] % _POOLS}"  # jobs of one pool run one after the other
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
         for name, value in configuration.items():
             if name == "use:database":
