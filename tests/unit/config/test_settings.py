@@ -193,7 +193,15 @@ def test_importing_the_package_is_cheap() -> None:
 
 
 def test_the_public_names_are_all_there() -> None:
-    assert dir(hiveacid) == ["AcidSession", "HiveAcidError", "__version__", "configure", "connect", "errors"]
+    assert dir(hiveacid) == [
+        "AcidSession",
+        "HiveAcidError",
+        "__version__",
+        "configure",
+        "connect",
+        "errors",
+        "open",
+    ]
     with pytest.raises(AttributeError, match="no_such_name"):
         hiveacid.no_such_name  # noqa: B018
 
