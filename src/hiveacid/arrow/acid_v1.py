@@ -31,22 +31,22 @@ class NewestVersions:
     versions: Any
 
     def live(self, file: OrcRows, stripe: int, valid: Any) -> Any:
-        """Return a mask of the rows that are no delete events, and for whose keys no newer event exists."""
+        """Return a mask of the rows that are not delete events and whose keys have no newer event."""
         keys = Keys.of(file.keys(stripe))
         rows = len(keys.row_ids)
         if file.file.raw is not None:
             operation, current = np.zeros(rows, np.int64), keys.write_ids
         else:
             operation, current = (
-                _numbers(one) for one in file.columns_of_events(stripe, [OPERATION, CURRENT])
+                _numbers(column) for column in file.columns_of_events(stripe, [OPERATION, CURRENT])
             )
         mask = operation < DELETE if valid is None else (operation < DELETE) & valid
         if self.keys is None:
             return mask
-        at = self.keys.find(keys)
-        newest = self.versions[np.maximum(at, 0)]
+        positions = self.keys.find(keys)
+        newest = self.versions[np.maximum(positions, 0)]
         own = np.stack([current, np.zeros(rows, np.int64), np.full(rows, file.file.statement)], axis=1)
-        return mask & ~((at >= 0) & _less(own, newest))
+        return mask & ~((positions >= 0) & _less(own, newest))
 
 
 def _less(own: Any, other: Any) -> Any:
@@ -82,7 +82,7 @@ def newest_versions(
             continue
         for stripe in range(file.stripes):
             operation, current = (
-                _numbers(one) for one in file.columns_of_events(stripe, [OPERATION, CURRENT])
+                _numbers(column) for column in file.columns_of_events(stripe, [OPERATION, CURRENT])
             )
             keys = Keys.of(file.keys(stripe))
             chosen = operation >= 1
@@ -93,8 +93,8 @@ def newest_versions(
             version = [current[chosen], deletes, np.full(len(deletes), file.file.statement)]
             parts.append((keys.take(chosen), np.stack(version, axis=1)))
     keys = Keys.join([part for part, _ in parts]).normal
-    found = DeleteKeys.of_keys(keys)
-    if found is None:
+    delete_keys = DeleteKeys.of_keys(keys)
+    if delete_keys is None:
         return NewestVersions(None, None)
     versions = np.concatenate([part for _, part in parts])
     order = np.lexsort(
@@ -104,4 +104,4 @@ def newest_versions(
     last = np.ones(len(order), bool)
     same = [np.diff(part) == 0 for part in (ordered.write_ids, ordered.buckets, ordered.row_ids)]
     last[:-1] = ~(same[0] & same[1] & same[2])
-    return NewestVersions(found, versions[order][last])
+    return NewestVersions(delete_keys, versions[order][last])

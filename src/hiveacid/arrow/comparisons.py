@@ -77,7 +77,7 @@ def compared(sides: Sides, operator: str) -> Any:
 
 
 def sides_of(left: Term, right: Term) -> Sides | None:
-    """Bring two terms to one type; None if Spark would need a cast that may fail or lose something."""
+    """Bring two terms to one type; None if Spark would need a cast that may fail or change a value."""
     kinds = {left.kind, right.kind}
     if kinds <= {*WHOLE, "decimal", "float", "double"}:
         return _numbers(left, right)
@@ -184,18 +184,18 @@ def _texts(left: Term, right: Term) -> Sides:
 
 def like_regex(pattern: str, escape: str) -> str | None:
     """Return a LIKE pattern as a regular expression; None for an escape before another character or at the end."""
-    out, at = [], 0
-    while at < len(pattern):
-        character = pattern[at]
+    parts, index = [], 0
+    while index < len(pattern):
+        character = pattern[index]
         if character == escape:
-            at += 1
-            if at == len(pattern) or pattern[at] not in ("%", "_", escape):
+            index += 1
+            if index == len(pattern) or pattern[index] not in ("%", "_", escape):
                 return None
-            out.append(_quoted(pattern[at]))
+            parts.append(_quoted(pattern[index]))
         else:
-            out.append({"%": ".*", "_": "."}.get(character) or _quoted(character))
-        at += 1
-    return rf"\A(?s:{''.join(out)})\z"
+            parts.append({"%": ".*", "_": "."}.get(character) or _quoted(character))
+        index += 1
+    return rf"\A(?s:{''.join(parts)})\z"
 
 
 def _quoted(character: str) -> str:
@@ -204,9 +204,9 @@ def _quoted(character: str) -> str:
 
 def parse_day(text: str) -> date | None:
     """Return the day that a text such as ``2026-01-31`` names, None if it names none."""
-    found = _DATE.fullmatch(text)
+    match = _DATE.fullmatch(text)
     try:
-        return None if found is None else date(*map(int, found.groups()))
+        return None if match is None else date(*map(int, match.groups()))
     except ValueError:
         return None
 
@@ -216,11 +216,11 @@ def parse_moment(text: str) -> datetime | None:
     day = parse_day(text)
     if day is not None:
         return datetime(day.year, day.month, day.day)  # noqa: DTZ001 - a wall clock
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         return None
-    year, month, of_month, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    year, month, of_month, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
     try:
-        return datetime(year, month, of_month, hour, minute, second, int((found[7] or "").ljust(6, "0")))  # noqa: DTZ001
+        return datetime(year, month, of_month, hour, minute, second, int((match[7] or "").ljust(6, "0")))  # noqa: DTZ001
     except ValueError:
         return None

@@ -64,13 +64,13 @@ def parse_condition(text: str, table: TableDefinition) -> Condition:
     atom = parser.disjunction(0)
     if parser.token.kind is not TokenKind.END:
         parser.fail("the condition should end here")
-    return Condition(atom(True), tuple(dict.fromkeys(parser.columns)))  # noqa: FBT003 - what it is about
+    return Condition(atom(True), tuple(dict.fromkeys(parser.columns)))  # noqa: FBT003 - as `Atom`
 
 
 def condition_of(expression: Any, schema: Any) -> Condition:
-    """Return the filter of a pyarrow expression; its columns are those without which it cannot be bound.
+    """Return a pyarrow expression with its columns, found by binding it to schemas that lack one column each.
 
-    Raises NoSuchColumnError for an expression that cannot be.
+    Raises NoSuchColumnError if it cannot be bound to the whole schema.
     """
     empty = schema.empty_table()
     try:
@@ -90,30 +90,30 @@ class _Parser:
     """Recursive descent over the tokens of a condition."""
 
     def __init__(self, table: TableDefinition, tokens: Sequence[Token]) -> None:
-        self._table, self._tokens, self._at = table, tokens, 0
+        self._table, self._tokens, self._position = table, tokens, 0
         self._types = {column.name: column.type for column in (*table.columns, *table.partition_columns)}
         self.columns: list[str] = []
 
     @property
     def token(self) -> Token:
-        return self._tokens[self._at]
+        return self._tokens[self._position]
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
-        at = token or self.token
-        shown = at.text if at.kind is not TokenKind.END else "the end"
+        token = token or self.token
+        text = token.text if token.kind is not TokenKind.END else "the end"
         raise ParseError(
-            f"{message} (at {shown}); conditions without Spark have comparisons of columns with literals, AND, OR, NOT, "
+            f"{message} (at {text}); conditions without Spark have comparisons of columns with literals, AND, OR, NOT, "
             "IN, BETWEEN, LIKE and IS NULL",
-            line=at.line,
-            column=at.column,
+            line=token.line,
+            column=token.column,
         )
 
     def take(self, *words: str) -> bool:
         """Take the words if all of them come next."""
-        after = self._tokens[self._at : self._at + len(words)]
+        after = self._tokens[self._position : self._position + len(words)]
         if [token.keyword for token in after] != [*words]:
             return False
-        self._at += len(words)
+        self._position += len(words)
         return True
 
     def expect(self, word: str) -> None:
@@ -149,7 +149,7 @@ class _Parser:
         operator = _SPELLINGS.get(self.token.keyword, self.token.keyword)
         if operator == "<=>" or operator in _OPPOSITE:
             token = self.token
-            self._at += 1
+            self._position += 1
             right = self.term()
             if operator == "<=>":
                 return self._null_safe(left, right, token)
@@ -187,17 +187,17 @@ class _Parser:
 
     def term(self) -> Term:
         token = self.token
-        self._at += 1
+        self._position += 1
         if token.kind is TokenKind.NUMBER or token.keyword in ("-", "+"):
             return self._number(token)
         if token.kind is TokenKind.STRING:
             text = string_value(token.text)
             while self.token.kind is TokenKind.STRING:
                 text += string_value(self.token.text)
-                self._at += 1
+                self._position += 1
             return Term("string", token, value=text)
         if not token.is_name:
-            self._at -= 1
+            self._position -= 1
             self.fail("a column or literal was expected")
         if token.kind is TokenKind.WORD:
             literal = self._word_literal(token)
@@ -211,7 +211,7 @@ class _Parser:
         while token.keyword in ("-", "+"):
             sign = ("" if sign else "-") if token.keyword == "-" else sign
             token = self.token
-            self._at += 1
+            self._position += 1
         if token.kind is not TokenKind.NUMBER:
             self.fail("a number was expected", token)
         text = token.text.lower()
@@ -236,7 +236,7 @@ class _Parser:
             return Term("null", token)
         if after.kind is not TokenKind.STRING or word not in ("DATE", "TIMESTAMP", "X"):
             return None
-        self._at += 1
+        self._position += 1
         text = string_value(after.text)
         if word == "X":
             try:
@@ -246,7 +246,7 @@ class _Parser:
         value = parse_day(text) if word == "DATE" else parse_moment(text)
         if value is None:
             self.fail(
-                f"this is no {word.lower()} of the form 2026-01-31{'' if word == 'DATE' else ' 12:00:00'}",
+                f"this is not a {word.lower()} of the form 2026-01-31{'' if word == 'DATE' else ' 12:00:00'}",
                 after,
             )
         return Term(word.lower(), token, value=value)
@@ -256,18 +256,18 @@ class _Parser:
         qualifiers = {(self._table.name.name,), (self._table.name.database, self._table.name.name)}
         parts = [name]
         while self.token.keyword == ".":
-            self._at += 1
+            self._position += 1
             if not self.token.is_name:
                 self.fail("a name was expected")
             parts.append(self.token.name.lower())
-            self._at += 1
+            self._position += 1
         if self.token.keyword == "(":
             self.fail("functions are not supported", token)
         name = parts[-1] if len(parts) > 1 and tuple(parts[:-1]) in qualifiers else parts[0]
         if name not in self._types:
-            known = ", ".join(self._types)
+            columns = ", ".join(self._types)
             raise NoSuchColumnError(
-                f"{self._table.name} has no column {name} (line {token.line}, column {token.column}); it has {known}"
+                f"{self._table.name} has no column {name} (line {token.line}, column {token.column}); it has {columns}"
             )
         if len(parts) > 1 and tuple(parts[:-1]) not in qualifiers:
             self.fail("fields of structs are not supported", token)
@@ -281,9 +281,9 @@ class _Parser:
 
     def _is_null(self, term: Term, *, negated: bool) -> Atom:
         if term.column is None:
-            known = ALWAYS if (term.kind == "null") != negated else NEVER
-            other = NEVER if known is ALWAYS else ALWAYS
-            return lambda positive: known if positive else other
+            result = ALWAYS if (term.kind == "null") != negated else NEVER
+            opposite = NEVER if result is ALWAYS else ALWAYS
+            return lambda positive: result if positive else opposite
         field = ds.field(term.column)
         return lambda positive: field.is_null() if positive != negated else field.is_valid()
 
@@ -296,11 +296,11 @@ class _Parser:
         nulls = [ds.field(term.column).is_null() for term in (left, right) if term.column is not None]
         both = reduce(and_, nulls) if len(nulls) == 2 else NEVER  # noqa: PLR2004 - both are columns
 
-        def atom(positive: bool) -> Any:  # noqa: FBT001 - what it is about
+        def atom(positive: bool) -> Any:  # noqa: FBT001 - as `Atom`
             if positive:
                 return equal(True) | both  # noqa: FBT003
-            one = NEVER if not nulls else nulls[0] if len(nulls) == 1 else nulls[0] != nulls[1]
-            return equal(False) | one  # noqa: FBT003
+            one_null = NEVER if not nulls else nulls[0] if len(nulls) == 1 else nulls[0] != nulls[1]
+            return equal(False) | one_null  # noqa: FBT003
 
         return atom
 
@@ -322,7 +322,7 @@ class _Parser:
         equals = [self._binary(left, "=", item, token) for item in items if item.kind != "null"]
         fast = self._is_in(left, [item for item in items if item.kind != "null"], token)
 
-        def atom(positive: bool) -> Any:  # noqa: FBT001 - what it is about
+        def atom(positive: bool) -> Any:  # noqa: FBT001 - as `Atom`
             if left.kind == "null" or (some_null and not positive):
                 return NEVER
             if fast is not None:
@@ -350,10 +350,10 @@ class _Parser:
         pattern = self.term()
         escape = "\\"
         if self.take("ESCAPE"):
-            given = self.term()
-            if given.kind != "string" or len(given.value) != 1:
-                self.fail("one character in quotes was expected", given.token)
-            escape = given.value
+            literal = self.term()
+            if literal.kind != "string" or len(literal.value) != 1:
+                self.fail("one character in quotes was expected", literal.token)
+            escape = literal.value
         if "null" in (left.kind, pattern.kind):
             return lambda _: NEVER
         if (
@@ -381,7 +381,7 @@ class _Parser:
                 term.kind if term.column is None else f"{term.column} ({term.kind})" for term in (left, right)
             ]
             self.fail(
-                f"{kinds[0]} and {kinds[1]} are not compared: write the literal in the column's type", token
+                f"{kinds[0]} and {kinds[1]} cannot be compared: write the literal in the column's type", token
             )
         return sides
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 Read = Callable[[Sequence[str], Any], Iterator[Any]]
-"""Reads the present snapshot: yields batches of some columns of the rows that pass a filter."""
+"""Reads the present snapshot: yields batches of the named columns, of the rows that pass a filter."""
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types

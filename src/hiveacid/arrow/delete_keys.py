@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 _FIRST_V1_PROPERTY = 1 << 29
-"""Bucket properties below are of codec version 0: the bucket alone."""
+"""Bucket properties below it are of codec version 0: the bucket number alone."""
 _LONG_BITS = 62
 
 
@@ -90,10 +90,10 @@ class DeleteKeys:
         """Return the deleted row ids of one write id and bucket property, ascending."""
         if write_id == 0 and 0 <= bucket < _FIRST_V1_PROPERTY:
             bucket = bucket << 16 | _FIRST_V1_PROPERTY
-        found = np.flatnonzero((self._pairs[:, 0] == write_id) & (self._pairs[:, 1] == bucket))
-        if not len(found):
+        indexes = np.flatnonzero((self._pairs[:, 0] == write_id) & (self._pairs[:, 1] == bucket))
+        if not len(indexes):
             return self.keys.row_ids[:0]
-        return self.keys.row_ids[self._starts[found[0]] : self._starts[found[0] + 1]]
+        return self.keys.row_ids[self._starts[indexes[0]] : self._starts[indexes[0] + 1]]
 
     def match(self, rows: Keys) -> Any:
         """Return a mask of the rows that a delete event matches."""
@@ -111,46 +111,49 @@ class DeleteKeys:
         if (len(write_ids) * len(buckets)).bit_length() + span.bit_length() > _LONG_BITS:
             return self._find_by_pair(rows, possible)
         delete_pair, _ = _pair_numbers(deletes.write_ids, deletes.buckets, write_ids, buckets)
-        wanted = delete_pair * span + (deletes.row_ids - low)  # ascending, as the keys are
+        deleted = delete_pair * span + (deletes.row_ids - low)  # ascending, as the keys are
         numbers = np.where(possible, row_pair * span + (rows.row_ids - low), -1)
-        return _positions(numbers, wanted)
+        return _positions(numbers, deleted)
 
     def _find_by_pair(self, rows: Keys, possible: Any) -> Any:
         """Find pair by pair, where numbers of pairs and row ids do not fit one integer together."""
-        found = np.full(len(rows.row_ids), -1)
+        positions = np.full(len(rows.row_ids), -1)
         for number, (write_id, bucket) in enumerate(self._pairs):
-            at = np.flatnonzero(possible & (rows.write_ids == write_id) & (rows.buckets == bucket))
-            if len(at):
+            indexes = np.flatnonzero(possible & (rows.write_ids == write_id) & (rows.buckets == bucket))
+            if len(indexes):
                 start, end = self._starts[number], self._starts[number + 1]
-                hits = _positions(rows.row_ids[at], self.keys.row_ids[start:end])
-                found[at] = np.where(hits >= 0, hits + start, -1)
-        return found
+                hits = _positions(rows.row_ids[indexes], self.keys.row_ids[start:end])
+                positions[indexes] = np.where(hits >= 0, hits + start, -1)
+        return positions
 
 
-def _pair_numbers(write_ids: Any, buckets: Any, known_write_ids: Any, known_buckets: Any) -> tuple[Any, Any]:
-    """Return a number for each pair of write id and bucket property, and whether both are known."""
-    first = np.minimum(np.searchsorted(known_write_ids, write_ids), len(known_write_ids) - 1)
-    second = np.minimum(np.searchsorted(known_buckets, buckets), len(known_buckets) - 1)
-    found = (known_write_ids[first] == write_ids) & (known_buckets[second] == buckets)
-    return first.astype(np.int64) * len(known_buckets) + second, found
+def _pair_numbers(
+    write_ids: Any, buckets: Any, delete_write_ids: Any, delete_buckets: Any
+) -> tuple[Any, Any]:
+    """Return a number for each pair of write id and bucket property, and whether both parts occur in delete events."""
+    first = np.minimum(np.searchsorted(delete_write_ids, write_ids), len(delete_write_ids) - 1)
+    second = np.minimum(np.searchsorted(delete_buckets, buckets), len(delete_buckets) - 1)
+    is_known = (delete_write_ids[first] == write_ids) & (delete_buckets[second] == buckets)
+    return first.astype(np.int64) * len(delete_buckets) + second, is_known
 
 
 def _positions(numbers: Any, ascending: Any) -> Any:
     """Return the position of each number in an ascending array, -1 if it is not there."""
-    at = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
-    return np.where(ascending[at] == numbers, at, -1)
+    positions = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    return np.where(ascending[positions] == numbers, positions, -1)
 
 
 def deleted_among(row_ids: Any, deleted: Any) -> Any:
     """Return a mask of the rows whose ids are deleted; ``deleted`` is ascending and not empty.
 
-    Row ids of a file ascend by the format's rules. Then each deleted id is looked up, otherwise each row's.
+    By the format, row ids ascend in a file: then each deleted id is looked up among them. If they do not ascend, each row
+    id is looked up among the deleted ones.
     """
     mask = np.zeros(len(row_ids), bool)
     if len(row_ids) > 1 and not bool(np.all(row_ids[1:] > row_ids[:-1])):
         return _positions(row_ids, deleted) >= 0
-    at = np.searchsorted(row_ids, deleted)
-    at = at[at < len(row_ids)]
-    hits = at[row_ids[at] == deleted[: len(at)]]
+    positions = np.searchsorted(row_ids, deleted)
+    positions = positions[positions < len(row_ids)]
+    hits = positions[row_ids[positions] == deleted[: len(positions)]]
     mask[hits] = True
     return mask

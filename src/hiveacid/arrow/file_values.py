@@ -1,9 +1,10 @@
 """Values of ORC files as the table's Arrow values: calendars, time zones, widened types, padded texts.
 
-Arrow's C++ reader differs from Java's in three ways, which are put right here:
+Arrow's C++ reader differs from Java's in three ways, which this module corrects:
 
-- It leaves days of the hybrid calendar as they are.
-- Java takes a second off a negative time with a fraction before the time is moved to the reader's zone, C++ afterwards.
+- It does not convert days of the hybrid calendar.
+- Java subtracts a second from a negative time with a fraction before it converts the time to the reader's zone. C++ does
+  it afterwards.
 - It refuses times that do not fit 64 bits of nanoseconds. `orc_file` reads such a column by pyorc.
 """
 
@@ -31,7 +32,7 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _FIRST_GREGORIAN = -141_427  # days since the epoch: 1582-10-15
 _DAY_MICROS = 86_400_000_000
 _SECOND = 1_000_000_000  # nanoseconds
-_LARGE_FRACTION = 999_999  # nanoseconds, beyond which Java takes a second off a negative time
+_LARGE_FRACTION = 999_999  # nanoseconds, beyond which Java subtracts a second from a negative time
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def require_readable(where: str, column: str, have: HiveType, want: HiveType) ->
     """Raise UnsupportedFeatureError, with the column's name, for stored values that `decode` cannot read as the table's."""
     if not _is_readable(have, want):
         raise UnsupportedFeatureError(
-            f"{where}: column {column} is {want}, stored as {have}: it can't be read without Spark; read it by "
+            f"{where}: column {column} is {want}, stored as {have}: this can't be read without Spark: read it by "
             "acid.table, or leave it out by columns="
         )
 
@@ -97,21 +98,21 @@ def _is_convertible(have: Primitive, want: Primitive) -> bool:
 
 def decode(values: Any, have: HiveType, want: HiveType, rules: ValueRules) -> Any:
     """Return an array of stored values of type ``have`` as values of the table's type ``want``."""
-    wanted = arrow_type(want)
+    target = arrow_type(want)
     if have == want and not has_primitive(want, _CHANGED):
-        return values if values.type == wanted else values.cast(wanted)
+        return values if values.type == target else values.cast(target)
     match have, want:
         case Array(element=stored), Array(element=item):
             values = without_offset(values)
             inner = decode(values.values, stored, item, rules)
-            return pa.ListArray.from_arrays(values.offsets, inner, wanted, mask=values.is_null())
+            return pa.ListArray.from_arrays(values.offsets, inner, target, mask=values.is_null())
         case Map(key=stored_key, value=stored), Map(key=key, value=item):
             values = without_offset(values)
             keys, items = (
                 decode(values.keys, stored_key, key, rules),
                 decode(values.items, stored, item, rules),
             )
-            return pa.MapArray.from_arrays(values.offsets, keys, items, wanted, mask=values.is_null())
+            return pa.MapArray.from_arrays(values.offsets, keys, items, target, mask=values.is_null())
         case Struct(), Struct():
             return _decode_struct(without_offset(values), have, want, rules)
         case Primitive(), Primitive():
@@ -131,20 +132,20 @@ def _decode_struct(values: Any, have: Struct, want: Struct, rules: ValueRules) -
 
 
 def _decode_primitive(values: Any, have: Primitive, want: Primitive, rules: ValueRules) -> Any:
-    wanted = arrow_type(want)
+    target = arrow_type(want)
     match want.name:
         case "date":
             return _from_hybrid_days(values) if rules.hybrid else values
         case "timestamp":
-            return _micros(_with_javas_seconds(values, rules.offset)).cast(wanted)
+            return _micros(_with_javas_seconds(values, rules.offset)).cast(target)
         case "timestamp with local time zone":
-            return _micros(values).cast(wanted)
+            return _micros(values).cast(target)
         case "char" | "varchar":
             cut = want.name == "char" or have.name == "string" or have.args > want.args
             return to_stored_values(values, want) if cut else values
         case "string" if have.name in _WHOLE:
-            return values.cast(wanted)
-    return values if values.type == wanted else values.cast(wanted)
+            return values.cast(target)
+    return values if values.type == target else values.cast(target)
 
 
 def _micros(values: Any) -> Any:

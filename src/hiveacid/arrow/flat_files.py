@@ -73,14 +73,14 @@ def _read_parquet(fs: FileSystem, file: RowFile, columns: Sequence[Column]) -> I
     with parquet.ParquetFile(source, coerce_int96_timestamp_unit="us") as reader:
         schema = reader.schema_arrow
         stored = {name.lower(): name for name in schema.names}
-        wanted = [stored[column.name] for column in columns if column.name in stored]
+        names = [stored[column.name] for column in columns if column.name in stored]
         zone = (reader.metadata.metadata or {}).get(_WRITER_ZONE, b"").decode()
         physical = {
             name.lower(): reader.schema.column(index).physical_type
             for index in range(len(reader.schema))
             for name in [reader.schema.column(index).path]
         }
-        for batch in reader.iter_batches(_ROWS, columns=wanted):
+        for batch in reader.iter_batches(_ROWS, columns=names):
             arrays = []
             for column in columns:
                 if column.name not in stored:
@@ -99,7 +99,7 @@ def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None
     hive = parse_type(column.type)
     if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
         raise UnsupportedFeatureError(
-            f"{file.path}: column {column.name} is {column.type}: times inside of it can't be read without Spark"
+            f"{file.path}: column {column.name} is {column.type}: times inside of the column can't be read without Spark"
         )
     if isinstance(hive, Primitive) and hive.name == "timestamp" and zone is not None:
         values = _wall_clock(values, zone)
@@ -107,7 +107,7 @@ def _parquet_values(file: RowFile, column: Column, values: Any, zone: str | None
         return to_stored_values(cast(values, arrow_type(hive)), hive)
     except pa.ArrowException as error:
         raise UnsupportedFeatureError(
-            f"{file.path}: column {column.name} is {column.type}, stored as {values.type}: it can't be read without Spark"
+            f"{file.path}: column {column.name} is {column.type}, stored as {values.type}, which can't be read without Spark"
         ) from error
 
 
@@ -182,11 +182,11 @@ def _read_text(
 ) -> Iterator[Any]:
     layout = text_layout(table)
     if layout.escape is not None:
-        raise UnsupportedFeatureError(f"{table.name} has ESCAPED BY: its text can't be read without Spark")
+        raise UnsupportedFeatureError(f"{table.name} has ESCAPED BY: its files can't be read without Spark")
     for column in columns:
         if "<" in column.type or column.type in ("binary", LOCAL_TIMESTAMP):
             raise UnsupportedFeatureError(
-                f"{table.name}: column {column.name} is {column.type}: it can't be read from text without Spark"
+                f"{table.name}: column {column.name} is {column.type}, which can't be read from text without Spark"
             )
     numbers = {column.name: number for number, column in enumerate(table.columns)}
     for block in _blocks(fs, file):
@@ -207,7 +207,7 @@ def _blocks(fs: FileSystem, file: RowFile) -> Iterator[bytes]:
     """Yield the lines of a file in blocks, separated by single line breaks, without the last one."""
     if file.path.endswith(_PACKED[2:]):
         raise UnsupportedFeatureError(
-            f"{file.path}: compressed text of this kind can't be read without Spark"
+            f"{file.path}: text compressed in this way can't be read without Spark (.gz and .bz2 can)"
         )
     source = pa.PythonFile(FileRange(fs, file.path, file.length), mode="r")
     if file.path.endswith(_PACKED):
@@ -236,7 +236,7 @@ def _field(fields: Any, number: int) -> Any:
 
 
 def _text_values(file: RowFile, column: Column, texts: Any, layout: TextLayout) -> Any:
-    """Return the values of a column's texts; a text that is none of the type is NULL, as in Hive."""
+    """Return the values of a column's texts; a text that is not a value of the type is NULL, as in Hive."""
     hive = parse_type(column.type)
     assert isinstance(hive, Primitive)  # noqa: S101 - the caller has refused others
     none = pa.scalar(None, pa.string())

@@ -85,15 +85,19 @@ class OrcRows:
     @cached_property
     def _sources(self) -> dict[str, _Source]:
         schema = summarize(self.tail).schema
-        found = recipe(self.table.columns, schema, matching(self.table, self._level))
+        file_recipe = recipe(self.table.columns, schema, matching(self.table, self._level))
         names = {field.name: index for index, field in enumerate(self._fields)}
         sources = {}
-        for column, source in zip(self.table.columns, found.columns, strict=True):
+        for column, source in zip(self.table.columns, file_recipe.columns, strict=True):
             want = parse_type(column.type)
             if source.problem is not None or source.name is None:
                 sources[column.name] = _Source(None, want, want, source.problem)
                 continue
-            index = names.get(source.name) if found.positional is None else int(source.name.removeprefix("c"))
+            index = (
+                names.get(source.name)
+                if file_recipe.positional is None
+                else int(source.name.removeprefix("c"))
+            )
             have = want if index is None else self._fields[index].type
             sources[column.name] = _Source(index, have, want)
         return sources
@@ -151,33 +155,33 @@ class OrcRows:
     def values(self, stripe: int, names: Sequence[str], keep: Any = None) -> dict[str, Any]:
         """Return columns of a stripe by name; ``keep``: a mask of the rows to return (an Arrow array), None for all."""
         sources = {name: self._source(name) for name in names}
-        asked = {name: source.index for name, source in sources.items() if source.index is not None}
-        stored = self._stored(stripe, asked, sources, keep) if asked else {}
+        indexes = {name: source.index for name, source in sources.items() if source.index is not None}
+        stored = self._stored(stripe, indexes, sources, keep) if indexes else {}
         rows = self.tail.stripes[stripe].rows if keep is None else keep.true_count
         rules = ValueRules(self.file.path, self._is_hybrid, lambda: self._zone(stripe))
-        found = {}
+        decoded = {}
         for name, source in sources.items():
             if name not in stored:
-                found[name] = pa.nulls(rows, arrow_type(source.want))
+                decoded[name] = pa.nulls(rows, arrow_type(source.want))
                 continue
             try:
-                found[name] = decode(stored[name], source.have, source.want, rules)
+                decoded[name] = decode(stored[name], source.have, source.want, rules)
             except pa.ArrowException as error:
                 raise BadFileError(f"column {name} can't be read ({error})", path=self.file.path) from error
-        return found
+        return decoded
 
     def _stored(
-        self, stripe: int, asked: dict[str, int], sources: dict[str, _Source], keep: Any
+        self, stripe: int, indexes: dict[str, int], sources: dict[str, _Source], keep: Any
     ) -> dict[str, Any]:
         try:
-            read = self._columns(stripe, [*asked.values()])
+            read = self._columns(stripe, [*indexes.values()])
         except _TooFarError:
-            far = {name for name in asked if has_primitive(sources[name].have, _TIMES)}
-            read = self._columns(stripe, [index for name, index in asked.items() if name not in far])
+            far = {name for name in indexes if has_primitive(sources[name].have, _TIMES)}
+            read = self._columns(stripe, [index for name, index in indexes.items() if name not in far])
             for name in far:
-                read[asked[name]] = self._far_times(stripe, name, sources[name])
+                read[indexes[name]] = self._far_times(stripe, name, sources[name])
         return {
-            name: read[index] if keep is None else read[index].filter(keep) for name, index in asked.items()
+            name: read[index] if keep is None else read[index].filter(keep) for name, index in indexes.items()
         }
 
     def _columns(self, stripe: int, indexes: Sequence[int]) -> dict[int, Any]:
@@ -188,7 +192,7 @@ class OrcRows:
         plain = len({name.lower() for name in names}) == len(names) and all(
             _PLAIN_NAME.fullmatch(names[index]) for index in indexes
         )
-        if not plain:  # such names cannot be asked for one by one
+        if not plain:  # Arrow cannot select columns of such names
             batch = self._read(stripe, ["row"] if self.file.acid else None)
             row = batch.column(0) if self.file.acid else None
             return {index: batch.column(index) if row is None else row.field(index) for index in indexes}
@@ -203,7 +207,7 @@ class OrcRows:
         path = self.file.path
         if not isinstance(source.have, Primitive) or source.index is None:
             raise UnsupportedFeatureError(
-                f"{path}: column {name} holds times before 1677 or after 2262 inside of {source.want}: it can't be read "
+                f"{path}: column {name} holds times before 1677 or after 2262 inside of {source.want}: the column can't be read "
                 "without Spark; leave it out by columns="
             )
         try:
@@ -245,17 +249,17 @@ class OrcRows:
         ranges: list[tuple[int, int] | None] = []
         for column in (ORIGINAL_WRITE_ID, BUCKET, ROW_ID):
             part = statistics[column]
-            known = (
+            is_known = (
                 isinstance(part.minimum, int)
                 and isinstance(part.maximum, int)
                 and part.count == self.tail.stripes[stripe].rows
             )
-            ranges.append((int(str(part.minimum)), int(str(part.maximum))) if known else None)
+            ranges.append((int(str(part.minimum)), int(str(part.maximum))) if is_known else None)
         return StripeKeys(*ranges)
 
     def first_row(self, stripe: int) -> int:
-        """Return the number of rows in all stripes before one."""
-        return sum(one.rows for one in self.tail.stripes[:stripe])
+        """Return the number of rows in the stripes before a stripe."""
+        return sum(info.rows for info in self.tail.stripes[:stripe])
 
     def columns_of_events(self, stripe: int, names: Sequence[str]) -> list[Any]:
         """Return root columns of a stripe of an ACID file, as stored."""

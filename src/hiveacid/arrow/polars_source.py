@@ -1,7 +1,7 @@
 """A table as a Polars LazyFrame: columns and filters of a query reach the reader.
 
-Polars applies the whole filter to what is read. The part of it that is understood here, comparisons of columns with
-literals joined by AND and OR, also drops partitions, stripes and rows before.
+Polars applies the whole filter to the rows that are read. Comparisons of columns with literals, joined by AND and OR,
+also reach the reader, which drops partitions, stripes and rows by them.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ def lazy_frame(schema: Any, read: Read) -> Any:
         if predicate is not None:
             needed += [name for name in dict.fromkeys(predicate.meta.root_names()) if name not in names]
             where = pushed_filter(predicate, schema)
-        left = n_rows
+        remaining = n_rows
         for batch in read(needed, where):
             rows: Any = pl.from_arrow(pa.Table.from_batches([batch]))
             if predicate is not None:
                 rows = rows.filter(predicate)
-            if left is not None:
-                rows = rows.head(left)
-                left -= rows.height
+            if remaining is not None:
+                rows = rows.head(remaining)
+                remaining -= rows.height
             yield rows.select(names)
-            if left == 0:
+            if remaining == 0:
                 return
 
     return register_io_source(batches, schema=frame.schema)
 
 
 def pushed_filter(predicate: Any, schema: Any) -> Any:
-    """Return a filter of pyarrow that every row of a Polars predicate passes; None if nothing is understood."""
+    """Return a pyarrow filter that keeps every row of a Polars predicate; None if no part of it is supported."""
     try:
         return _pushed(json.loads(predicate.meta.serialize(format="json")), schema)
     except Exception:  # noqa: BLE001 - another version of Polars spells predicates otherwise: it filters itself
@@ -63,8 +63,8 @@ def _pushed(node: dict[str, Any], schema: Any) -> Any:
         operator = parts["op"]
         if operator in ("And", "LogicalAnd"):
             sides = [_pushed(parts[side], schema) for side in ("left", "right")]
-            known = [side for side in sides if side is not None]
-            return known[0] & known[1] if len(known) > 1 else known[0] if known else None
+            filters = [side for side in sides if side is not None]
+            return filters[0] & filters[1] if len(filters) > 1 else filters[0] if filters else None
         if operator in ("Or", "LogicalOr"):
             left, right = _pushed(parts["left"], schema), _pushed(parts["right"], schema)
             return None if left is None or right is None else left | right

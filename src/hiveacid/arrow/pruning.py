@@ -1,7 +1,7 @@
-"""Partitions and stripes that cannot hold a row of a filter.
+"""Pruning of partitions and stripes that cannot hold a row of a filter.
 
 Arrow's own simplification decides: each partition or stripe is a fragment of a data set, whose partition expression
-says which values it may hold. Nothing is read for that.
+says which values it may hold. No file is read for this.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _FIRST_GREGORIAN = -141_427  # days since the epoch: 1582-10-15
 _STRINGS_ARE_BOUNDED = 1  # writer version HIVE-8732, before which statistics of strings are wrong
 
 
-def possible_places(guarantees: Sequence[Any], schema: Any, predicate: Any) -> list[int]:
-    """Return the indexes of those guarantees under which a row may pass the filter ``predicate``.
+def possible_fragments(guarantees: Sequence[Any], schema: Any, predicate: Any) -> list[int]:
+    """Return the indexes of the partitions or stripes that may hold a row of the filter ``predicate``.
 
-    ``guarantees``: expressions that hold for all rows of a place.
+    ``guarantees``: for each partition or stripe, an expression that is true for all of its rows.
     """
     if not guarantees:
         return []
@@ -57,7 +57,7 @@ def possible_stripes(
 ) -> list[int]:
     """Return the stripes of a file that may hold a row of the filter.
 
-    ``columns``: ORC column id and type of those columns of the filter whose values are stored as they are read.
+    ``columns``: ORC column id and type of those columns of the filter whose stored values need no conversion.
     """
     guarantees = []
     for stripe in tail.stripes:
@@ -71,7 +71,7 @@ def possible_stripes(
         guarantees.append(reduce(and_, parts) if parts else pa.compute.scalar(True))  # noqa: FBT003 - a value
     if not any(len(stripe.statistics) for stripe in tail.stripes) or not columns:
         return list(range(len(tail.stripes)))
-    return possible_places(guarantees, schema, predicate)
+    return possible_fragments(guarantees, schema, predicate)
 
 
 def _guarantee(tail: OrcTail, name: str, hive: str, statistics: ColumnStatistics, of: Any, rows: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +23,14 @@ from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
 
 if TYPE_CHECKING:
-    from hiveacid.arrow.snapshot import EventFile, Place, Snapshot
+    from hiveacid.arrow.snapshot import EventFile, PartitionFiles, Snapshot
     from hiveacid.table.context import StoreContext
 
 ROW_ID = "ROW__ID"
 ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])
 BATCH_ROWS = 131_072
 _THREADS = 16
-_AT = "\0at"  # no column has such a name
+_POSITION = "\0position"  # no column has such a name
 
 
 @dataclass(frozen=True)
@@ -48,30 +48,29 @@ class Selection:
 
 
 def output_schema(table: Any, columns: Sequence[str], *, row_ids: bool) -> Any:
-    """Return the schema of some columns of a table, with ``ROW__ID`` first if asked for."""
-    known = arrow_schema((*table.columns, *table.partition_columns))
-    fields = [known.field(name) for name in columns]
+    """Return the schema of some columns of a table, with ``ROW__ID`` first on request."""
+    full = arrow_schema((*table.columns, *table.partition_columns))
+    fields = [full.field(name) for name in columns]
     return pa.schema([*([pa.field(ROW_ID, ROW_ID_TYPE)] if row_ids else []), *fields])
 
 
 def read_batches(context: StoreContext, snapshot: Snapshot, selection: Selection) -> Iterator[Any]:
     """Yield the rows, of at most one stripe at a time. Raises BadFileError, UnsupportedFeatureError, StorageError."""
-    for place in snapshot.places:
-        yield from _PlaceReader(context, snapshot, place, selection).batches()
+    for partition in snapshot.partitions:
+        yield from _PartitionReader(context, snapshot, partition, selection).batches()
 
 
 @dataclass
-class _PlaceReader:
+class _PartitionReader:
     context: StoreContext
     snapshot: Snapshot
-    place: Place
+    files: PartitionFiles
     selection: Selection
-    _files: list[OrcRows] = field(default_factory=list)
 
     def batches(self) -> Iterator[Any]:
         table = self.snapshot.table
         if file_kind(table.storage) is not FileKind.ORC:
-            for plain in self.place.rows:
+            for plain in self.files.rows:
                 for stored in read_flat_file(self.context.fs, plain, table, self._stored_names):
                     yield self._filtered(stored)
             return
@@ -79,7 +78,7 @@ class _PlaceReader:
         opened = self._open(level)
         if table.kind is TableKind.FULL_ACID and any(file.has_events for file in opened):
             self._newest = newest_versions(
-                opened, self.place.events, self._read_events, self.snapshot.write_ids
+                opened, self.files.events, self._read_events, self.snapshot.write_ids
             )
         for file in opened:
             for stripe in self._stripes(file):
@@ -91,19 +90,19 @@ class _PlaceReader:
 
     def _open(self, level: Any) -> list[OrcRows]:
         table, fs = self.snapshot.table, self.context.fs
-        with ThreadPoolExecutor(max(1, min(_THREADS, len(self.place.rows)))) as pool:
-            found = pool.map(lambda file: OrcRows(fs, file, table, level), self.place.rows)
-            return [file for file in found if file.tail.number_of_rows]
+        with ThreadPoolExecutor(max(1, min(_THREADS, len(self.files.rows)))) as pool:
+            files = pool.map(lambda file: OrcRows(fs, file, table, level), self.files.rows)
+            return [file for file in files if file.tail.number_of_rows]
 
     @cached_property
     def _partition(self) -> dict[str, Any]:
         names = [column.name for column in self.snapshot.table.partition_columns]
-        return dict(zip(names, self.place.values, strict=True))
+        return dict(zip(names, self.files.values, strict=True))
 
     @property
     def _stored_names(self) -> list[str]:
-        wanted = dict.fromkeys((*self.selection.filtered, *self.selection.columns))
-        return [name for name in wanted if name not in self._partition]
+        names = dict.fromkeys((*self.selection.filtered, *self.selection.columns))
+        return [name for name in names if name not in self._partition]
 
     def _stripes(self, file: OrcRows) -> Sequence[int]:
         selection = self.selection
@@ -119,73 +118,74 @@ class _PlaceReader:
         keep = None if mask is None or mask.all() else pa.array(mask)
         if keep is not None and not keep.true_count:
             return self._batch({}, 0, None)
-        known: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         if selection.predicate is not None:
             names = [name for name in selection.filtered if name not in self._partition]
-            known = file.values(stripe, names, keep)
+            columns = file.values(stripe, names, keep)
             live = rows if keep is None else keep.true_count
-            at = self._passing(known, live)
-            if len(at) < live:
-                known = {name: values.take(at) for name, values in known.items()}
+            passing = self._passing(columns, live)
+            if len(passing) < live:
+                columns = {name: values.take(passing) for name, values in columns.items()}
                 chosen = np.zeros(rows, bool)
-                places = np.arange(rows) if mask is None else np.flatnonzero(mask)
-                chosen[places[at.to_numpy()]] = True
+                positions = np.arange(rows) if mask is None else np.flatnonzero(mask)
+                chosen[positions[passing.to_numpy()]] = True
                 keep = pa.array(chosen)
-                if not len(at):
+                if not len(passing):
                     return self._batch({}, 0, None)
         count = rows if keep is None else keep.true_count
-        rest = [name for name in self._stored_names if name not in known]
-        known |= file.values(stripe, rest, keep)
+        rest = [name for name in self._stored_names if name not in columns]
+        columns |= file.values(stripe, rest, keep)
         ids = None
         if selection.row_ids:
             keys = file.keys(stripe)
             ids = keys if keep is None else keys.filter(keep)
-        return self._batch(known, count, ids)
+        return self._batch(columns, count, ids)
 
     def _filtered(self, stored: Any) -> Any:
         """Return the rows of a batch of stored columns that pass the filter."""
-        known = {name: stored.column(index) for index, name in enumerate(stored.schema.names)}
+        columns = {name: stored.column(index) for index, name in enumerate(stored.schema.names)}
         count = stored.num_rows
         if self.selection.predicate is not None:
-            at = self._passing(known, count)
-            known, count = {name: values.take(at) for name, values in known.items()}, len(at)
-        return self._batch(known, count, None)
+            passing = self._passing(columns, count)
+            columns = {name: values.take(passing) for name, values in columns.items()}
+            count = len(passing)
+        return self._batch(columns, count, None)
 
-    def _passing(self, known: dict[str, Any], count: int) -> Any:
+    def _passing(self, columns: dict[str, Any], count: int) -> Any:
         """Return the positions, among ``count`` rows, of those that pass the filter."""
         arrays = [
-            known[name] if name in known else pa.repeat(self._partition[name], count)
+            columns[name] if name in columns else pa.repeat(self._partition[name], count)
             for name in self.selection.filtered
         ]
         positions = pa.array(np.arange(count))
-        batch = pa.RecordBatch.from_arrays([*arrays, positions], names=[*self.selection.filtered, _AT])
+        batch = pa.RecordBatch.from_arrays([*arrays, positions], names=[*self.selection.filtered, _POSITION])
         return batch.filter(self.selection.predicate).column(len(arrays))
 
-    def _batch(self, known: dict[str, Any], count: int, ids: Any) -> Any:
+    def _batch(self, columns: dict[str, Any], count: int, ids: Any) -> Any:
         schema = self.selection.schema(self.snapshot)
         arrays = []
-        for wanted in schema:
-            if wanted.name == ROW_ID and self.selection.row_ids:
+        for field in schema:
+            if field.name == ROW_ID and self.selection.row_ids:
                 arrays.append(_row_id_column(ids, count))
-            elif wanted.name in self._partition:
-                arrays.append(pa.repeat(self._partition[wanted.name], count))
+            elif field.name in self._partition:
+                arrays.append(pa.repeat(self._partition[field.name], count))
             else:
-                arrays.append(known[wanted.name] if count else pa.nulls(0, wanted.type))
+                arrays.append(columns[field.name] if count else pa.nulls(0, field.type))
         if not arrays:  # only the number of rows matters
             return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), count, [None]))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    # deleted and invalid rows
+    # deleted rows, and rows of write ids that are not valid
 
     def _live(self, file: OrcRows, stripe: int) -> Any:
-        """Return a mask of the rows that the snapshot sees, None for all."""
+        """Return a mask of the rows that are visible in the snapshot; None for all."""
         if self._newest is not None:
             return self._newest.live(file, stripe, self._valid(file, stripe) if file.file.check else None)
         mask = self._valid(file, stripe) if file.file.check else None
-        dead = self._dead(file, stripe) if self._deletes is not None else None
-        if dead is None:
+        deleted = self._deleted(file, stripe) if self._deletes is not None else None
+        if deleted is None:
             return mask
-        return ~dead if mask is None else mask & ~dead
+        return ~deleted if mask is None else mask & ~deleted
 
     def _valid(self, file: OrcRows, stripe: int) -> Any:
         own, current = (
@@ -196,20 +196,20 @@ class _PlaceReader:
 
     @cached_property
     def _deletes(self) -> DeleteKeys | None:
-        if not self.place.events:
+        if not self.files.events:
             return None
-        with ThreadPoolExecutor(min(_THREADS, len(self.place.events))) as pool:
-            found = [*pool.map(self._read_events, self.place.events)]
-        return DeleteKeys.of([events.select([*KEY]) for events in found])
+        with ThreadPoolExecutor(min(_THREADS, len(self.files.events))) as pool:
+            tables = [*pool.map(self._read_events, self.files.events)]
+        return DeleteKeys.of([events.select([*KEY]) for events in tables])
 
     def _read_events(self, file: EventFile) -> Any:
         """Return keys and current write ids of a file's valid delete events, as a table."""
         return read_events(self.context.fs, file, self.snapshot.write_ids)
 
-    def _dead(self, file: OrcRows, stripe: int) -> Any:
-        """Return a mask of deleted rows; None if none is."""
+    def _deleted(self, file: OrcRows, stripe: int) -> Any:
+        """Return a mask of deleted rows; None if no row is deleted."""
         deletes = self._deletes
-        assert deletes is not None  # noqa: S101 - the caller has asked
+        assert deletes is not None  # noqa: S101 - the caller has checked it
         ranges = file.key_ranges(stripe)
         write_id, bucket, row_id = ranges.write_id, ranges.bucket, ranges.row_id
         if write_id is None or bucket is None or write_id[0] != write_id[1] or bucket[0] != bucket[1]:

@@ -1,4 +1,4 @@
-"""Files of a table that a read transaction sees, after partitions that the filter excludes were dropped."""
+"""Files of a table that a read transaction sees, without the partitions that the filter excludes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hiveacid.arrow.pruning import partition_guarantee, possible_places
+from hiveacid.arrow.pruning import partition_guarantee, possible_fragments
 from hiveacid.core.format.names import DeltaName
 from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
 from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition, TableKind
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class RowFile:
     """A file with rows. ``length``: the bytes that may be read.
 
-    ``acid``: it has the columns of ACID events. ``check``: rows count by their own write ids. ``raw``: row ids of a file
-    without them. ``statement``: statement id of its directory.
+    ``acid``: it has the columns of ACID events. ``check``: each row's own write id decides whether the row is visible.
+    ``raw``: row ids of an original file, which does not store them. ``statement``: statement id of its directory.
     """
 
     path: str
@@ -49,7 +49,10 @@ class RowFile:
 
 @dataclass(frozen=True)
 class EventFile:
-    """A file of delete events; ``check``: events count by their own write ids. ``statement``: of its directory."""
+    """A file of delete events. ``check``: each event's own write id decides whether the event counts.
+
+    ``statement``: statement id of its directory.
+    """
 
     path: str
     length: int
@@ -58,8 +61,11 @@ class EventFile:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A table's or partition's rows. ``values``: a scalar for each partition column."""
+class PartitionFiles:
+    """Files of a partition, or of a table without partitions. ``values``: a scalar for each partition column.
+
+    ``rows``: files with rows. ``events``: files with delete events.
+    """
 
     root: str
     values: tuple[Any, ...]
@@ -69,11 +75,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that a read needs to know before it opens a file of rows."""
+    """Table, write ids and files of one read."""
 
     table: TableDefinition
     write_ids: ValidWriteIdList
-    places: tuple[Place, ...]
+    partitions: tuple[PartitionFiles, ...]
 
 
 def take_snapshot(
@@ -95,10 +101,10 @@ def take_snapshot(
     locations = list_as_of(context, table, partitions, write_ids, txn, as_of)
     warn_of_foreign_files(table, locations, txn)
     if table.kind is TableKind.FULL_ACID:
-        places = (_acid_place(context, table, location) for location in locations)
+        partition_files = (_acid_files(context, table, location) for location in locations)
     else:
-        places = (_flat_place(table, location) for location in locations)
-    return Snapshot(table, write_ids, tuple(places))
+        partition_files = (_flat_files(table, location) for location in locations)
+    return Snapshot(table, write_ids, tuple(partition_files))
 
 
 def _possible_partitions(
@@ -109,7 +115,7 @@ def _possible_partitions(
     names = [column.name for column in table.partition_columns]
     guarantees = [partition_guarantee(names, partition_values(table, partition)) for partition in partitions]
     schema = arrow_schema((*table.columns, *table.partition_columns))
-    return [partitions[index] for index in possible_places(guarantees, schema, predicate)]
+    return [partitions[index] for index in possible_fragments(guarantees, schema, predicate)]
 
 
 def partition_values(table: TableDefinition, partition: Partition | None) -> tuple[Any, ...]:
@@ -139,14 +145,14 @@ def _partition_value(column: Column, text: str | None) -> Any:
         ) from error
 
 
-def _flat_place(table: TableDefinition, location: Location) -> Place:
+def _flat_files(table: TableDefinition, location: Location) -> PartitionFiles:
     state = location.state
     files = [file for directory in state.row_directories for file in directory.files] + [*state.originals]
     rows = tuple(RowFile(f"{location.root}/{file.path}", file.size) for file in files if file.size)
-    return Place(location.root, partition_values(table, location.partition), rows, ())
+    return PartitionFiles(location.root, partition_values(table, location.partition), rows, ())
 
 
-def _acid_place(context: StoreContext, table: TableDefinition, location: Location) -> Place:
+def _acid_files(context: StoreContext, table: TableDefinition, location: Location) -> PartitionFiles:
     state = location.state
     events = tuple(
         EventFile(path, length, directory.validity is not RangeResponse.ALL, _statement(directory))
@@ -169,7 +175,7 @@ def _acid_place(context: StoreContext, table: TableDefinition, location: Locatio
         if directory.raw is not False:
             rows += _originals(context, location, directory.raw_files, directory)
     rows += _originals(context, location, state.originals, None)
-    return Place(location.root, partition_values(table, location.partition), tuple(rows), events)
+    return PartitionFiles(location.root, partition_values(table, location.partition), tuple(rows), events)
 
 
 def _statement(directory: AcidDirectory) -> int:
@@ -212,11 +218,11 @@ def require_supported(table: TableDefinition) -> FileKind:
 
 
 def require_kind(file: RowFile, *, is_acid: bool, rows: int) -> None:
-    """Raise BadFileError for a file with row ids under the name of one without, or the other way round."""
+    """Raise BadFileError for a file with row ids whose name is that of a file without them, or the reverse."""
     if rows and is_acid != file.acid:
-        what = (
-            "with row ids under the name of one without"
+        raise BadFileError(
+            "the file has row ids, but a file at this path should have none"
             if is_acid
-            else "without row ids under the name of one with"
+            else "the file has no row ids, but a file at this path should have them",
+            path=file.path,
         )
-        raise BadFileError(f"a file {what} them", path=file.path)

@@ -31,11 +31,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class ArrowTable:
-    """A table of a warehouse without Spark. Each read takes a snapshot of its own, and keeps its files while it runs.
+    """A table of a warehouse without Spark. Each read takes a snapshot of its own, whose files stay while it runs.
 
     Arguments of the reads:
 
-    - ``columns``: names, in the wanted order; all by default.
+    - ``columns``: names, in the order of the result; all by default.
     - ``where``: a condition in SQL (``arrow.conditions``) or an expression of pyarrow.
     - ``as_of``: a write id, or a time (a datetime, or a text such as ``2026-01-31 12:00:00``; without a zone it is local).
     - ``limit``: the most rows to return.
@@ -72,7 +72,7 @@ class ArrowTable:
         *,
         row_ids: bool = False,
     ) -> Any:
-        """Return the rows as a ``pyarrow.Table``."""
+        """Return the rows as a ``pyarrow.Table``: ``t.to_arrow(["id"], where="qty > 1")``."""
         with self._reading(columns, where, as_of, row_ids=row_ids) as (snapshot, selection):
             batches = _limited(self._batches(snapshot, selection), _limit(limit))
             return pa.Table.from_batches(batches, schema=selection.schema(snapshot))
@@ -92,7 +92,7 @@ class ArrowTable:
         The files stay until the reader is exhausted or garbage-collected, or the warehouse is closed.
         """
         if batch_size < 1:
-            raise ConfigError(f"batch_size={batch_size!r}: at least one row")
+            raise ConfigError(f"batch_size={batch_size!r}: a number of rows, at least 1, is needed")
         most = _limit(limit)
 
         def rows() -> Iterator[Any]:
@@ -142,7 +142,7 @@ class ArrowTable:
         return TableDataset(str(self.name), *self._source(as_of, row_ids=row_ids))
 
     def count(self, where: Any = None, as_of: AsOf = None) -> int:
-        """Return the number of rows. Without ``where``, only footers and delete events are read, where they tell it."""
+        """Return the number of rows. Without ``where``, no columns are read where footers suffice."""
         with self._reading([], where, as_of, row_ids=False) as (snapshot, selection):
             return sum(batch.num_rows for batch in self._batches(snapshot, selection))
 
@@ -230,7 +230,9 @@ class ArrowTable:
             stored = [name for name in names if name != ROW_ID or not row_ids]
             condition = None if predicate is None else condition_of(predicate, schema)
             if condition is not None and row_ids and ROW_ID in condition.columns:
-                raise UnsupportedFeatureError("a filter on ROW__ID: filter by its columns after reading")
+                raise UnsupportedFeatureError(
+                    "filters on ROW__ID are not supported: read the rows first, then filter them"
+                )
             with self._reading(stored, condition, point, row_ids=ids) as (snapshot, selection):
                 for batch in self._batches(snapshot, selection):
                     yield batch.select([*names]) if names else batch
@@ -254,17 +256,17 @@ def _schema_of(table: TableDefinition) -> Any:
 def _columns(table: TableDefinition, columns: Sequence[str] | None) -> tuple[str, ...]:
     if columns is None:
         return tuple(table.column_names)
-    given = (columns,) if isinstance(columns, str) else tuple(columns)
-    names = []
-    for name in given:
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    lowered = []
+    for name in names:
         if str(name).lower() not in table.column_names:
             raise NoSuchColumnError(
                 f"{table.name} has no column {name}; it has {', '.join(table.column_names)}"
             )
-        names.append(str(name).lower())
-    if len(set(names)) < len(names):
-        raise ConfigError(f"columns={list(given)}: a column is named twice")
-    return tuple(names)
+        lowered.append(str(name).lower())
+    if len(set(lowered)) < len(lowered):
+        raise ConfigError(f"columns={list(names)}: a column is named twice")
+    return tuple(lowered)
 
 
 def _condition(table: TableDefinition, where: Any) -> Condition | None:
@@ -286,17 +288,17 @@ def _limit(limit: int | None) -> int | None:
 
 
 def _limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
-    """Yield batches up to ``limit`` rows; nothing more is read then."""
-    left = limit
-    if left == 0:
+    """Yield batches of at most ``limit`` rows together; read no further batch then."""
+    remaining = limit
+    if remaining == 0:
         return
     for batch in batches:
-        if left is None:
+        if remaining is None:
             yield batch
             continue
-        yield batch.slice(0, left)
-        left -= min(left, batch.num_rows)
-        if not left:
+        yield batch.slice(0, remaining)
+        remaining -= min(remaining, batch.num_rows)
+        if not remaining:
             return
 
 
@@ -323,11 +325,13 @@ def _batches_of(rows: Any) -> Sequence[Any]:
         return [*rows.to_batches()]
     if isinstance(rows, pa.RecordBatchReader) or hasattr(rows, "__arrow_c_stream__"):
         return [*pa.RecordBatchReader.from_stream(rows)]
-    raise ConfigError(f"append() takes Arrow data, not {type(rows).__name__}: pyarrow.table(...)")
+    raise ConfigError(
+        f"append() takes Arrow data, not {type(rows).__name__}: convert it by pyarrow.table(...)"
+    )
 
 
 def require_package(name: str, extra: str) -> None:
-    """Raise UnsupportedFeatureError, with the command that installs it, for a package that is not there."""
+    """Raise UnsupportedFeatureError, with the command that installs it, for a package that is not installed."""
     try:
         import_module(name)
     except ImportError as error:

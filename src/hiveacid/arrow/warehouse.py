@@ -1,4 +1,4 @@
-"""`open`: a warehouse without Spark or Java, and its databases and tables."""
+"""`hiveacid.open`: a warehouse without Spark or Java, with its databases and tables."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def open_warehouse(
     StoreUnavailableError, StoreVersionError.
     """
     try:
-        import numpy  # noqa: F401, ICN001, PLC0415 - the readers compare keys by it
+        import numpy  # noqa: F401, ICN001, PLC0415 - the readers compare keys with it
     except ImportError as error:
         raise UnsupportedFeatureError("numpy is not installed: pip install 'hiveacid[arrow]'") from error
     _require_existing(warehouse, store)
-    chosen = Settings.of(dict(settings or {}))
+    initial = Settings.of(dict(settings or {}))
     clock = SystemClock()
-    opened, root = open_store(None if warehouse is None else str(warehouse), store, chosen, clock)
-    chosen = Settings.of(settings_of_store(opened, settings or {}))
+    opened, root = open_store(None if warehouse is None else str(warehouse), store, initial, clock)
+    effective = Settings.of(settings_of_store(opened, settings or {}))
     transactions = Transactions(
-        opened, Heartbeats(opened, heartbeat_interval(chosen)), clock, this_client("hiveacid arrow")
+        opened, Heartbeats(opened, heartbeat_interval(effective)), clock, this_client("hiveacid arrow")
     )
     return ArrowWarehouse(
         StoreContext(
@@ -55,7 +55,7 @@ def open_warehouse(
             read_leases=ReadLeases(transactions),
             clock=clock,
             warehouse=root,
-            settings=chosen,
+            settings=effective,
         )
     )
 
@@ -63,7 +63,7 @@ def open_warehouse(
 def _require_existing(warehouse: str | None, store: str | None) -> None:
     if warehouse is None:
         if store is None or not is_metastore(store):
-            raise ConfigError("open() needs warehouse=: the directory that tables are kept in")
+            raise ConfigError("open() needs warehouse=: the directory of the tables")
         return
     root = absolute(str(warehouse))
     if not is_local(root) or (store is not None and is_metastore(store)):
@@ -75,8 +75,8 @@ def _require_existing(warehouse: str | None, store: str | None) -> None:
     )
     if missing:
         raise ConfigError(
-            f"there is no warehouse at {warehouse}: hiveacid.connect(spark, warehouse=...) or CREATE TABLE by hiveacid sql "
-            "makes one"
+            f"there is no warehouse at {warehouse}: create it by hiveacid.connect(spark, warehouse=...), or by CREATE TABLE "
+            "in hiveacid sql"
         )
 
 
@@ -100,7 +100,7 @@ class ArrowWarehouse:
         self._require_open()
         if self.context.catalog.get_database(database.lower()) is None:
             raise NoSuchDatabaseError(
-                f"database {database} does not exist: there are {', '.join(self.databases())}"
+                f"database {database} does not exist; the warehouse has {', '.join(self.databases())}"
             )
         return sorted(self.context.catalog.list_tables(database.lower()))
 

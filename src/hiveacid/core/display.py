@@ -23,14 +23,14 @@ class Displayed:
 
     def shown(self) -> Mapping[str, object]:
         """Return the facts for ``repr``, without access to the store."""
-        named: dict[str, object] = {}
-        one: Any = self
-        for field in fields(one):
+        facts: dict[str, object] = {}
+        instance: Any = self
+        for field in fields(instance):
             value = getattr(self, field.name)
             default = None if field.default is MISSING else field.default
             if not field.name.startswith("_") and isinstance(value, _PLAIN) and value != default:
-                named[field.name] = value
-        return named
+                facts[field.name] = value
+        return facts
 
     def described(self) -> Mapping[str, object]:
         """Return the facts for notebooks."""
@@ -53,13 +53,13 @@ def _cut(value: object) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message that suggests a known name; empty if none is similar.
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the end of an error message that suggests one of ``names``; empty if none is similar.
 
-    Long names are not compared, and of many known names only the first.
+    Long names are not compared, and only the first 2,000 names are.
     """
     if len(name) > _LONGEST_NAME:
         return ""
-    spelt = {one.lower(): one for one in islice(known, _MOST_NAMES) if len(one) <= _LONGEST_NAME}
-    found = get_close_matches(name.lower(), spelt, n=1)
-    return f"; did you mean {spelt[found[0]]}?" if found else ""
+    spellings = {other.lower(): other for other in islice(names, _MOST_NAMES) if len(other) <= _LONGEST_NAME}
+    matches = get_close_matches(name.lower(), spellings, n=1)
+    return f"; did you mean {spellings[matches[0]]}?" if matches else ""

@@ -17,26 +17,28 @@ class SentToWorkers:
     """Base class of objects that are pickled to workers."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
-        """Return a function that makes the object again, and the object as it is pickled without this method."""
-        return unpickler(), (pickle_for_workers(_AsUsual(self)),)
+        """Return the function that restores the object on a worker, and the object's default pickle."""
+        return unpickler(), (pickle_for_workers(_DefaultPickle(self)),)
 
 
 @dataclass(frozen=True)
-class _AsUsual:
-    held: object
+class _DefaultPickle:
+    """An object as it would be pickled without the ``__reduce__`` of `SentToWorkers`."""
+
+    value: object
 
     def __reduce__(self) -> Any:
-        return _make, (type(self.held),), self.held.__dict__
+        return _make, (type(self.value),), self.value.__dict__
 
 
 def _make(of: type) -> object:
     return object.__new__(of)
 
 
-def pickle_for_workers(held: object) -> bytes:
-    """Pickle by cloudpickle, which sends what no worker can import by value."""
+def pickle_for_workers(value: object) -> bytes:
+    """Pickle by cloudpickle, which sends by value the functions that no worker can import."""
     pickler: Any = cloudpickle
-    pickled: bytes = pickler.dumps(held)
+    pickled: bytes = pickler.dumps(value)
     return pickled
 
 

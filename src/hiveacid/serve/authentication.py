@@ -23,7 +23,7 @@ _N, _R, _P = 1 << 14, 8, 1  # 16 MB and some 50 ms for each attempt
 _MOST_CHECKS = 4  # at a time: each takes 16 MB
 _MOST_WORK = 1 << 24  # n · r · p of a line
 _REMEMBERED = (
-    300.0  # seconds for which a right password is not checked again: HTTP sends it with each request
+    300.0  # seconds for which a correct password is not checked again: HTTP sends it with each request
 )
 _MOST_REMEMBERED = 1000
 
@@ -32,7 +32,7 @@ class Passwords(Protocol):
     """Checks a user's password."""
 
     def accepts(self, user: str, password: str) -> bool:
-        """Tell whether the password is the user's. Raises HiveAcidError if that cannot be found out."""
+        """Tell whether the password is the user's. Raises HiveAcidError if the check is impossible now."""
 
 
 class Anyone:
@@ -77,17 +77,17 @@ class PasswordFile:
     def __init__(self, path: Path) -> None:
         """Read the file. Raises ConfigError for a file that is unreadable, damaged, or writable by other users."""
         self._path = path
-        self._places = threading.BoundedSemaphore(_MOST_CHECKS)
+        self._slots = threading.BoundedSemaphore(_MOST_CHECKS)
         self._read: tuple[float, dict[str, _Hash]] = (-1.0, {})
         self._decoy = _parse_hash(hash_line("nobody", secrets.token_hex(16)).partition(":")[2], "decoy")
         self._users()
 
     def accepts(self, user: str, password: str) -> bool:
-        """Check the password, not many at a time; an unknown user costs the same time as a known one."""
-        known = self._users().get(user)
-        with self._places:
-            right = (known or self._decoy).matches(password)
-        return right and known is not None
+        """Check the password, a few at a time. An unknown user takes as long as an existing one."""
+        entry = self._users().get(user)
+        with self._slots:
+            is_right = (entry or self._decoy).matches(password)
+        return is_right and entry is not None
 
     def _users(self) -> dict[str, _Hash]:
         try:
@@ -108,7 +108,7 @@ def _parse_file(text: str) -> dict[str, _Hash]:
             user, _, rest = line.strip().partition(":")
             if not _USER.fullmatch(user) or user in users:
                 raise ConfigError(
-                    f"line {number} of the password file: no user's name, or one for the second time"
+                    f"line {number} of the password file: the name of the user is invalid, or occurs twice"
                 )
             users[user] = _parse_hash(rest, f"line {number} of the password file")
     if not users:
@@ -121,7 +121,7 @@ def _parse_file(text: str) -> dict[str, _Hash]:
 def _parse_hash(text: str, where: str) -> _Hash:
     try:
         scheme, n, r, p, salt, digest = text.split("$")
-        made = _Hash(
+        parsed = _Hash(
             int(n),
             int(r),
             int(p),
@@ -130,17 +130,17 @@ def _parse_hash(text: str, where: str) -> _Hash:
         )
     except (ValueError, binascii.Error) as error:
         raise ConfigError(f"{where} is not of the form user:scrypt$n$r$p$salt$digest") from error
-    sound = made.n > 1 and made.r > 0 and made.p > 0 and made.n * made.r * made.p <= _MOST_WORK
-    if scheme != "scrypt" or not sound or len(made.digest) != 32 or len(made.salt) < 8:  # noqa: PLR2004 - bytes
+    is_sound = parsed.n > 1 and parsed.r > 0 and parsed.p > 0 and parsed.n * parsed.r * parsed.p <= _MOST_WORK
+    if scheme != "scrypt" or not is_sound or len(parsed.digest) != 32 or len(parsed.salt) < 8:  # noqa: PLR2004 - bytes
         raise ConfigError(f"{where} has no usable scrypt hash")
-    return made
+    return parsed
 
 
 @dataclass
 class Authentication:
-    """Checks names and passwords, and remembers right ones for five minutes.
+    """Checks names and passwords, and remembers correct ones for five minutes.
 
-    ``kerberos``: principal of the server (``hive/host@REALM``) if clients may come with tickets.
+    ``kerberos``: principal of the server (``hive/host@REALM``) if clients may authenticate with tickets.
     """
 
     passwords: Passwords | None
@@ -155,20 +155,20 @@ class Authentication:
         return isinstance(self.passwords, Anyone)
 
     def accepts(self, user: str, password: str) -> bool:
-        """Tell whether a client may come in."""
+        """Tell whether a client may connect."""
         if self.passwords is None or not _USER.fullmatch(user) or len(password) > _LONGEST_PASSWORD:
             return False
         if self.open_to_all:
             return True
-        mark = hmac.digest(self._key, f"{user}\0{password}".encode(), "sha256")
+        key = hmac.digest(self._key, f"{user}\0{password}".encode(), "sha256")
         now = time.monotonic()
         with self._lock:
-            if self._remembered.get(mark, 0.0) > now:
+            if self._remembered.get(key, 0.0) > now:
                 return True
         if not password or not self.passwords.accepts(user, password):
             return False
         with self._lock:
-            alive = {held: until for held, until in self._remembered.items() if until > now}
-            self._remembered = {} if len(alive) >= _MOST_REMEMBERED else alive
-            self._remembered[mark] = now + _REMEMBERED
+            valid = {other: expiry for other, expiry in self._remembered.items() if expiry > now}
+            self._remembered = {} if len(valid) >= _MOST_REMEMBERED else valid
+            self._remembered[key] = now + _REMEMBERED
         return True

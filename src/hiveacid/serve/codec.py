@@ -1,6 +1,6 @@
 """Thrift's binary protocol with bounds: whole messages in memory, decoded against declared structs.
 
-The decoder allocates nothing that the message only announces, and refuses deep nesting. It uses the declarations of
+The decoder checks an announced length against the bytes of the message before it reads, and refuses deep nesting. It uses the declarations of
 `stores.hms.thrift.structs`, but not the Thrift library, whose limits are for clients of trusted servers.
 """
 
@@ -28,7 +28,7 @@ _PAIRS = struct.Struct(">bbi")
 
 @dataclass(frozen=True)
 class Message:
-    """A call: method, sequence number, and a decoder that is at its arguments."""
+    """A call: method, sequence number, and a decoder placed before its arguments."""
 
     method: str
     kind: int
@@ -42,41 +42,41 @@ class Decoder:
     def __init__(self, data: bytes) -> None:
         """Begin at the first byte."""
         self._data = data
-        self._at = 0
+        self._offset = 0
 
     def message(self) -> Message:
         """Read the head of a message."""
         (head,) = struct.unpack(">I", self._take(4))
         if head & _VERSION_MASK != _VERSION:
-            raise ClientProtocolError("not a message of Thrift's binary protocol")
+            raise ClientProtocolError("the data is not a message of Thrift's binary protocol")
         name = self._text(_LONGEST_NAME)
         (number,) = _LENGTH.unpack(self._take(4))
         return Message(name, head & 0xFF, number, self)
 
     def arguments(self, declared: type[ThriftStruct]) -> Any:
         """Read the only argument of a call, a struct; an argument that is absent counts as empty."""
-        found = declared()
+        argument = declared()
         for code, number in self._fields():
             if number == 1 and code == _STRUCT:
-                found = self.struct(declared, 1)
+                argument = self.struct(declared, 1)
             else:
                 self._skip(code, 1)
-        if self._at != len(self._data):
+        if self._offset != len(self._data):
             raise ClientProtocolError("bytes follow the message")
-        return found
+        return argument
 
     def struct(self, declared: type[ThriftStruct], depth: int = 0) -> Any:
         """Read a struct; undeclared fields, and fields of another type, are skipped."""
         _require_shallow(depth)
-        made = declared()
+        value = declared()
         spec = declared.thrift_spec
         for code, number in self._fields():
             field = spec[number] if 0 <= number < len(spec) else None
             if field is None or field[1] != code:
                 self._skip(code, depth + 1)
             else:
-                setattr(made, field[2], self._value(code, field[3], depth + 1))
-        return made
+                setattr(value, field[2], self._value(code, field[3], depth + 1))
+        return value
 
     def _fields(self) -> Any:
         while code := self._take(1)[0]:
@@ -150,16 +150,16 @@ class Decoder:
 
     def _bounded(self, count: int) -> int:
         """Return a length or number of items, each of which takes a byte at least."""
-        if not 0 <= count <= len(self._data) - self._at:
+        if not 0 <= count <= len(self._data) - self._offset:
             raise ClientProtocolError(f"a length of {count} is beyond the end of the message")
         return int(count)
 
     def _take(self, size: int) -> bytes:
-        end = self._at + size
+        end = self._offset + size
         if end > len(self._data):
             raise ClientProtocolError("the message ends too early")
-        taken, self._at = self._data[self._at : end], end
-        return taken
+        data, self._offset = self._data[self._offset : end], end
+        return data
 
 
 def _require_shallow(depth: int) -> None:
@@ -195,10 +195,10 @@ def _write(out: bytearray, code: int, arguments: Any, value: Any) -> None:
         out += value
     elif code == _STRUCT:
         for field in filter(None, value.thrift_spec):
-            held = getattr(value, field[2])
-            if held is not None:
+            member = getattr(value, field[2])
+            if member is not None:
                 out += _FIELD.pack(field[1], field[0])
-                _write(out, field[1], field[3], held)
+                _write(out, field[1], field[3], member)
         out += b"\0"
     elif code == _MAP:
         out += _PAIRS.pack(arguments[0], arguments[2], len(value))

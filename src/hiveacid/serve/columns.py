@@ -1,4 +1,4 @@
-"""Columns of results: Spark's types as the interface's, and Arrow arrays as the bytes of ``TColumn``.
+"""Columns of results: conversion of Spark's types to the interface's, and of Arrow arrays to ``TColumn``.
 
 Spark casts types that the interface transports as texts (dates, timestamps, decimals, JSON of nested types), so that
 only nine types of Arrow are left. Arrow's own functions build the bytes; no value becomes a Python object.
@@ -28,7 +28,7 @@ _ITEMS = struct.Struct(">bi")
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """A column of a result: name, ``TTypeId``, how Spark converts it (None: not at all), and its Arrow type."""
+    """A column of a result: name, ``TTypeId``, Arrow type, and the conversion that Spark makes (None: none)."""
 
     name: str
     type_id: int
@@ -37,30 +37,30 @@ class ResultColumn:
     qualifiers: tuple[tuple[str, int], ...] = ()
 
 
-def _plain(number: int, arrow: Any, conversion: str | None = None) -> tuple[int, Any, str | None]:
+def _type(number: int, arrow: Any, conversion: str | None = None) -> tuple[int, Any, str | None]:
     return number, arrow, conversion
 
 
 def _types() -> dict[str, tuple[int, Any, str | None]]:
     text = pa.string()
     return {
-        "boolean": _plain(0, pa.bool_()),
-        "tinyint": _plain(1, pa.int8()),
-        "smallint": _plain(2, pa.int16()),
-        "int": _plain(3, pa.int32()),
-        "bigint": _plain(4, pa.int64()),
-        "float": _plain(5, pa.float64(), _DOUBLE_BY_TEXT),  # as Hive: 1.1 stays 1.1
-        "double": _plain(6, pa.float64()),
-        "string": _plain(_STRING, text),
-        "timestamp": _plain(8, text, _TEXT),
-        "timestamp_ntz": _plain(8, text, _TEXT),
-        "binary": _plain(9, pa.binary()),
-        "array": _plain(10, text, _JSON),
-        "map": _plain(11, text, _JSON),
-        "struct": _plain(12, text, _JSON),
-        "decimal": _plain(15, text, _TEXT),
-        "void": _plain(16, text, _TEXT),
-        "date": _plain(17, text, _TEXT),
+        "boolean": _type(0, pa.bool_()),
+        "tinyint": _type(1, pa.int8()),
+        "smallint": _type(2, pa.int16()),
+        "int": _type(3, pa.int32()),
+        "bigint": _type(4, pa.int64()),
+        "float": _type(5, pa.float64(), _DOUBLE_BY_TEXT),  # as Hive: 1.1 stays 1.1
+        "double": _type(6, pa.float64()),
+        "string": _type(_STRING, text),
+        "timestamp": _type(8, text, _TEXT),
+        "timestamp_ntz": _type(8, text, _TEXT),
+        "binary": _type(9, pa.binary()),
+        "array": _type(10, text, _JSON),
+        "map": _type(11, text, _JSON),
+        "struct": _type(12, text, _JSON),
+        "decimal": _type(15, text, _TEXT),
+        "void": _type(16, text, _TEXT),
+        "date": _type(17, text, _TEXT),
     }
 
 
@@ -113,14 +113,14 @@ def _items(values: Any) -> tuple[int, int, bytes]:
 def _numbers(values: Any, code: str) -> bytes:
     """Return numbers in the byte order of the network; NULL is 0."""
     filled = pc.fill_null(values, pa.scalar(0, values.type))
-    found = array.array(code)
-    size = found.itemsize
+    numbers = array.array(code)
+    size = numbers.itemsize
     buffer = filled.buffers()[1]
     if buffer is not None:
-        found.frombytes(memoryview(buffer)[filled.offset * size : (filled.offset + len(filled)) * size])
+        numbers.frombytes(memoryview(buffer)[filled.offset * size : (filled.offset + len(filled)) * size])
     if sys.byteorder == "little":
-        found.byteswap()
-    return found.tobytes()
+        numbers.byteswap()
+    return numbers.tobytes()
 
 
 def _texts(values: Any) -> bytes:

@@ -20,7 +20,7 @@ PATH = "/cliservice"
 _LARGEST_HEAD = 16 << 10
 _END = b"\r\n\r\n"
 _IDLE = 60.0  # seconds between two requests of a connection
-_KIND = "application/x-thrift"  # a foreign web page cannot send it without a question that is not answered
+_KIND = "application/x-thrift"  # a foreign web page would need a CORS preflight for it, which is not answered
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Request:
         """Return the only value of a header; empty if it is absent. Raises ClientProtocolError for several."""
         values = self.headers.get(name, [""])
         if len(values) != 1:
-            raise ClientProtocolError(f"several headers {name}")
+            raise ClientProtocolError(f"the header {name} occurs more than once")
         return values[0]
 
 
 class RefusedRequestError(ClientProtocolError):
-    """A request that is answered with a status."""
+    """A request that is refused with an HTTP status."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         """Keep the status."""
@@ -60,7 +60,7 @@ def serve_http(
             request = _read_head(wire)
             if request is None:
                 return
-            user, size = _admitted(request, access, authentication), _body_size(request, wire)
+            user, size = _authenticated_user(request, access, authentication), _body_size(request, wire)
             body = answer(user, wire.exactly(size))
         except RefusedRequestError as refused:
             _send(wire, refused.status, str(refused).encode(), "text/plain", keep=False)
@@ -76,34 +76,34 @@ def serve_http(
 
 def _read_head(wire: Wire) -> Request | None:
     """Read a request's head; None at the end of the connection."""
-    wire.expect(_IDLE)
+    wire.set_deadline(_IDLE)
     data = wire.some(_LARGEST_HEAD)
     if not data:
         return None
-    wire.expect(wire.limits.patience)
+    wire.set_deadline(wire.limits.patience)
     while _END not in data:
         if len(data) >= _LARGEST_HEAD:
-            raise RefusedRequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too large")
+            raise RefusedRequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large")
         piece = wire.some(_LARGEST_HEAD)
         if not piece:
-            raise EOFError("the client hung up")
+            raise EOFError("the client disconnected")
         data += piece
     head, _, rest = data.partition(_END)
     wire.push_back(rest)
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):  # noqa: PLR2004 - method, path, version
-        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not a request of HTTP/1.1")
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "the request is not HTTP/1.1")
     headers: dict[str, list[str]] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
-            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not a header")
+            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "a header is malformed")
         headers.setdefault(name.lower(), []).append(value.strip())
     return Request(words[0], words[1].partition("?")[0], headers)
 
 
-def _admitted(request: Request, access: Access, authentication: Authentication) -> str:
+def _authenticated_user(request: Request, access: Access, authentication: Authentication) -> str:
     """Return the user's name. Raises RefusedRequestError."""
     if request.method != "POST" or request.path.rstrip("/") != PATH:
         raise RefusedRequestError(HTTPStatus.NOT_FOUND, f"only POST {PATH} exists")
@@ -111,7 +111,7 @@ def _admitted(request: Request, access: Access, authentication: Authentication) 
         raise RefusedRequestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type must be {_KIND}")
     refusal = access.refusal(request.path, request.headers.get("host", []), None)
     if refusal is not None:
-        raise RefusedRequestError(refusal, "this name is not the server's: see --host-name")
+        raise RefusedRequestError(refusal, "the Host header is not a name of this server: see --host-name")
     scheme, _, encoded = request.header("authorization").partition(" ")
     try:
         user, _, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
@@ -135,7 +135,7 @@ def _admitted(request: Request, access: Access, authentication: Authentication) 
 def _body_size(request: Request, wire: Wire) -> int:
     length = request.header("content-length")
     if "transfer-encoding" in request.headers or not (length.isascii() and length.isdigit()):
-        raise RefusedRequestError(HTTPStatus.LENGTH_REQUIRED, "a Content-Length is needed")
+        raise RefusedRequestError(HTTPStatus.LENGTH_REQUIRED, "the request needs a Content-Length")
     if len(length) > 12 or int(length) > wire.limits.message:  # noqa: PLR2004 - digits
         raise RefusedRequestError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the limit is {wire.limits.message} bytes"

@@ -1,4 +1,4 @@
-"""A simple bind at an LDAP server (RFC 4511): the only request that checking a password needs."""
+"""A simple bind at an LDAP server (RFC 4511), the only request that is needed to check a password."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from hiveacid.errors import ConfigError, StoreUnavailableError
 
-_PATIENCE = 10.0  # seconds
+_TIMEOUT = 10.0  # seconds
 _MOST_BYTES = 1 << 16  # of an answer
 _SPECIAL = re.compile(r'([,+"\\<>;=#\x00-\x1f])')
 _SUCCESS, _INVALID_CREDENTIALS = 0, 49
@@ -29,7 +29,7 @@ class Ldap:
 
     @classmethod
     def of(cls, url: str, user_dn: str, ca: Path | None = None) -> Ldap:
-        """Parse ``ldaps://host[:port]``; ``ldap://`` only on the loopback address, as passwords pass unencrypted."""
+        """Parse ``ldaps://host[:port]``; ``ldap://``, which sends passwords unencrypted, is for loopback addresses."""
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -38,7 +38,7 @@ class Ldap:
         if parts.scheme not in _PORTS or not parts.hostname or parts.path not in ("", "/") or parts.username:
             raise ConfigError(f"{url}: expected ldaps://HOST or ldaps://HOST:PORT")
         if parts.scheme == "ldap" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-            raise ConfigError(f"{url}: passwords would pass unencrypted; take ldaps://")
+            raise ConfigError(f"{url}: passwords would travel unencrypted: use ldaps://")
         if user_dn.count("{user}") != 1:
             raise ConfigError(
                 "the distinguished name of users needs {user} once, as in uid={user},ou=people,dc=example"
@@ -54,15 +54,15 @@ class Ldap:
         if not password:  # an unauthenticated bind would succeed (RFC 4513, 5.1.2)
             return False
         try:
-            with socket.create_connection((self.host, self.port), _PATIENCE) as plain:
-                plain.settimeout(_PATIENCE)
+            with socket.create_connection((self.host, self.port), _TIMEOUT) as plain:
+                plain.settimeout(_TIMEOUT)
                 client = plain if self.tls is None else self.tls.wrap_socket(plain, server_hostname=self.host)
                 with client:
                     client.sendall(_bind_request(self.user_dn.replace("{user}", _escaped(user)), password))
                     code = _result_code(client)
         except (OSError, ValueError) as error:
             raise StoreUnavailableError(
-                f"the LDAP server {self.host}:{self.port} cannot be asked: {error}"
+                f"the LDAP server {self.host}:{self.port} did not answer: {error}"
             ) from error
         if code not in (_SUCCESS, _INVALID_CREDENTIALS):
             raise StoreUnavailableError(
@@ -73,7 +73,7 @@ class Ldap:
 
 def _escaped(user: str) -> str:
     """Escape a name inside of a distinguished name (RFC 4514)."""
-    return _SPECIAL.sub(lambda found: f"\\{ord(found[1]):02x}", user)
+    return _SPECIAL.sub(lambda match: f"\\{ord(match[1]):02x}", user)
 
 
 def _bind_request(name: str, password: str) -> bytes:
@@ -100,29 +100,29 @@ def _result_code(client: socket.socket) -> int:
             break
         except IndexError:
             if not piece or len(data) > _MOST_BYTES:
-                raise ValueError("no whole answer") from None
+                raise ValueError("the answer is incomplete") from None
     try:
         _, _, rest = _parse(message)
         tag, response, _ = _parse(rest)
         kind, code, _ = _parse(response)
     except IndexError:
-        raise ValueError("not an answer of LDAP") from None
+        raise ValueError("the answer is not LDAP") from None
     if tag != 0x61 or kind != 10:  # noqa: PLR2004 - a bind response, an enumeration
-        raise ValueError("not an answer to a bind")
+        raise ValueError("the answer is not a bind response")
     return int.from_bytes(code, "big")
 
 
 def _parse(data: bytes) -> tuple[int, bytes, bytes]:
-    """Return tag, content and what follows. Raises IndexError if the element is not whole."""
-    tag, size, at = data[0], data[1], 2
+    """Return tag, content and the bytes behind. Raises IndexError if the element is incomplete."""
+    tag, size, start = data[0], data[1], 2
     if size & 0x80:
         count = size & 0x7F
         if not 0 < count <= 4:  # noqa: PLR2004 - bytes of a length
-            raise ValueError("not an answer of LDAP")
-        at += count
-        if len(data) < at:
+            raise ValueError("the answer is not LDAP")
+        start += count
+        if len(data) < start:
             raise IndexError
-        size = int.from_bytes(data[2:at], "big")
-    if len(data) < at + size:
+        size = int.from_bytes(data[2:start], "big")
+    if len(data) < start + size:
         raise IndexError
-    return tag, data[at : at + size], data[at + size :]
+    return tag, data[start : start + size], data[start + size :]

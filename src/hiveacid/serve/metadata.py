@@ -74,7 +74,7 @@ _JDBC_TYPES: dict[str, tuple[int, int | None, int | None]] = {
 
 
 def matches(pattern: str | None, text: str) -> bool:
-    r"""Match JDBC's pattern (``%``, ``_``, ``\`` escapes) or Hive's ``*``; in time that no pattern can blow up."""
+    r"""Match JDBC's pattern (``%``, ``_``, ``\`` escapes) or Hive's ``*``, in time bounded by the product of their lengths."""
     if not pattern or pattern in ("%", "*"):
         return True
     if len(pattern) > _LONGEST_PATTERN:
@@ -83,9 +83,9 @@ def matches(pattern: str | None, text: str) -> bool:
     states = _behind_wildcards({0}, tokens)
     for letter in text.lower():
         reached = {
-            at + (tokens[at] != "%%")
-            for at in states
-            if at < len(tokens) and tokens[at] in ("%%", "_?", letter)
+            state + (tokens[state] != "%%")
+            for state in states
+            if state < len(tokens) and tokens[state] in ("%%", "_?", letter)
         }
         states = _behind_wildcards(reached, tokens)
     return len(tokens) in states
@@ -102,13 +102,13 @@ def _pattern_tokens(pattern: str) -> Iterator[str]:
 
 
 def _behind_wildcards(states: set[int], tokens: Sequence[str]) -> set[int]:
-    found = set(states)
-    for at in states:
-        end = at
+    reached = set(states)
+    for state in states:
+        end = state
         while end < len(tokens) and tokens[end] == "%%":
             end += 1
-            found.add(end)
-    return found
+            reached.add(end)
+    return reached
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Metadata:
     spark: NativeSession
 
     def catalogs(self) -> RowsResult:
-        """Return no catalogs, as Hive."""
+        """Return no rows, as Hive does: catalogs are not used."""
         return RowsResult([("TABLE_CAT", "string")], [])
 
     def schemas(self, pattern: str | None) -> RowsResult:
@@ -132,11 +132,11 @@ class Metadata:
 
     def tables(self, schema: str | None, pattern: str | None, types: Sequence[str] | None) -> RowsResult:
         """Return tables and views."""
-        wanted = None if not types else {kind.upper() for kind in types}
+        kinds = None if not types else {kind.upper() for kind in types}
         rows = [
             (None, name.database, name.name, kind, comment, *[None] * 5)
             for name, kind, comment in self._relations(schema, pattern)
-            if wanted is None or kind in wanted
+            if kinds is None or kind in kinds
         ]
         return RowsResult(_TABLES, rows)
 
@@ -144,9 +144,9 @@ class Metadata:
         """Return columns of tables and views, in their order."""
         rows: list[Sequence[object]] = []
         for name, _, _ in self._relations(schema, table):
-            for position, one in enumerate(self._columns_of(name), 1):
-                if matches(column, one.name):
-                    rows.append(_column_row(name, one, position))
+            for position, member in enumerate(self._columns_of(name), 1):
+                if matches(column, member.name):
+                    rows.append(_column_row(name, member, position))
         return RowsResult(_COLUMNS, rows)
 
     def type_info(self) -> RowsResult:
@@ -182,7 +182,7 @@ class Metadata:
         return RowsResult(kinds, [])
 
     def cross_reference(self) -> RowsResult:
-        """Return no rows."""
+        """Return no rows: keys are not enforced."""
         numbers = ("KEY_SEQ", "UPDATE_RULE", "DELETE_RULE", "DEFERRABILITY")
         return RowsResult([(name, "int" if name in numbers else "string") for name in _CROSS_REFERENCE], [])
 
@@ -194,7 +194,7 @@ class Metadata:
     def _relations(
         self, schema: str | None, pattern: str | None
     ) -> Iterator[tuple[TableName, str, str | None]]:
-        """Yield name, type and comment of tables and views: ours, and those of Spark's catalog that we do not hide."""
+        """Yield name, type and comment of tables and views: hiveacid's, and Spark's under other names."""
         catalog = self.spark.acid.context.catalog
         for database in self._databases(schema):
             ours: dict[str, str] = {}
@@ -209,8 +209,8 @@ class Metadata:
 
     def _comment(self, name: TableName) -> str | None:
         catalog = self.spark.acid.context.catalog
-        found = catalog.get_table(name) or catalog.get_view(name)
-        return None if found is None else found.comment
+        relation = catalog.get_table(name) or catalog.get_view(name)
+        return None if relation is None else relation.comment
 
     def _columns_of(self, name: TableName) -> Iterable[Column]:
         catalog = self.spark.acid.context.catalog
@@ -224,9 +224,11 @@ class Metadata:
 def _column_row(name: TableName, column: Column, position: int) -> Sequence[object]:
     kind, _, rest = column.type.lower().partition("<" if "<" in column.type else "(")
     number, precision, radix = _JDBC_TYPES.get(kind, (1111, None, None))
-    given = [int(part) for part in rest.rstrip(")").split(",") if part.strip().isdigit()]
-    size = given[0] if given and "<" not in column.type else precision
-    digits = (given[1] if len(given) > 1 else 0) if radix and kind not in ("float", "double") else None
+    arguments = [int(part) for part in rest.rstrip(")").split(",") if part.strip().isdigit()]
+    size = arguments[0] if arguments and "<" not in column.type else precision
+    digits = (
+        (arguments[1] if len(arguments) > 1 else 0) if radix and kind not in ("float", "double") else None
+    )
     return (
         *(
             None,

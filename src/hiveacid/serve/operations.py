@@ -37,7 +37,7 @@ class Operation:
     _promised: bool = False
 
     def handle(self) -> Any:
-        """Return the handle for the client; ``hasResultSet`` is true while that is not known yet."""
+        """Return the handle for the client; ``hasResultSet`` of a running statement follows from its text."""
         return messages.OperationHandle(
             operationId=messages.HandleIdentifier(guid=self.guid, secret=self.secret),
             operationType=self.kind,
@@ -73,14 +73,17 @@ class Operation:
 
     @property
     def cursor(self) -> Cursor | None:
-        """The rows; None while the operation runs, and if it has none. Without rows if it only promised some."""
+        """The rows; None while the operation runs, and if it has no result.
+
+        If the handle said that there is a result, and there is none, the cursor has no rows.
+        """
         if self._cursor is None and self._promised and self.state == messages.FINISHED:
             self._cursor = Cursor(RowsResult([("result", "string")], []))
         return self._cursor
 
     @property
     def has_result(self) -> bool:
-        """True if there are rows to fetch; while the operation runs, what its text lets expect."""
+        """True if the operation has a result; while it runs, whether its statement usually has one."""
         if self.state in (messages.PENDING, messages.RUNNING):
             self._promised = self._promised or self.expects_result
             return self.expects_result
@@ -111,9 +114,12 @@ class Operation:
         return None
 
     def fetch(self, rows: int, *, from_first: bool) -> Running[tuple[int, list[bytes], bool]]:
-        """Begin to read up to ``rows`` rows: position of the first one, encoded columns, whether more follow."""
+        """Begin to read up to ``rows`` rows.
+
+        The future holds the position of the first one, the encoded columns, and whether more rows follow.
+        """
         cursor = self.cursor
-        assert cursor is not None  # noqa: S101 - the caller has looked
+        assert cursor is not None  # noqa: S101 - the caller has checked it
 
         def read() -> tuple[int, list[bytes], bool]:
             if from_first:
@@ -136,7 +142,7 @@ class Operation:
                 self.thread.cancel_until_done(running, all_transactions=all_transactions)
 
     def close(self) -> None:
-        """Let go of the result."""
+        """Release the result."""
         if self._timer is not None:
             self._timer.cancel()
         if self._cursor is not None:

@@ -1,4 +1,4 @@
-"""Results of statements, read piece by piece: from Spark in Arrow batches, or rows that the server itself made."""
+"""Results of statements, read piece by piece: Arrow batches from Spark, or rows of the server itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 BATCH_ROWS = 4096
-"""Most rows of an Arrow batch, and so of the rows that a result holds in Python's memory."""
+"""Most rows of an Arrow batch. Python holds at most one batch of a result in memory."""
 _MOST_BYTES = 8 << 20  # of one answer; one row may be larger
 
 
@@ -50,7 +50,7 @@ class SparkResult:
 
 
 class RowsResult:
-    """Rows that the server itself made."""
+    """Rows of the server itself, for metadata calls."""
 
     def __init__(self, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[object]]) -> None:
         """``columns``: names and types (string, int, smallint, boolean)."""
@@ -77,14 +77,14 @@ class Cursor:
     def restart(self) -> None:
         """Go back to the first row; a plan runs again on the same snapshot."""
         self._batches = self.result.batches()
-        self._left: Any = None
+        self._batch_rest: Any = None
         self.position = 0
 
     def fill(self) -> bool:
-        """Make sure that a row is there; False at the end."""
-        while self._left is None or not self._left.num_rows:
-            self._left = next(self._batches, None)
-            if self._left is None:
+        """Read until the next row is in memory; return False if there is none."""
+        while self._batch_rest is None or not self._batch_rest.num_rows:
+            self._batch_rest = next(self._batches, None)
+            if self._batch_rest is None:
                 self._batches = iter(())
                 return False
         return True
@@ -93,24 +93,24 @@ class Cursor:
         """Return up to ``most`` rows as encoded columns, fewer if the answer would become too large."""
         if not self.fill():
             return [encode_column(pa.array([], column.arrow)) for column in self.result.columns]
-        count = max(1, min(most, self._left.num_rows))
-        while count > 1 and self._left.slice(0, count).nbytes > _MOST_BYTES:
+        count = max(1, min(most, self._batch_rest.num_rows))
+        while count > 1 and self._batch_rest.slice(0, count).nbytes > _MOST_BYTES:
             count //= 2
-        piece, self._left = self._left.slice(0, count), self._left.slice(count)
+        piece, self._batch_rest = self._batch_rest.slice(0, count), self._batch_rest.slice(count)
         self.position += count
         return [encode_column(values) for values in piece.columns]
 
     def first_number(self) -> int | None:
-        """Return the first column of the next row, which is there."""
-        return None if self._left is None else int(self._left.column(0)[0].as_py())
+        """Return the first column of the next row; None if no row is in memory."""
+        return None if self._batch_rest is None else int(self._batch_rest.column(0)[0].as_py())
 
     def close(self) -> None:
-        """Let go of the plan, and with it of its snapshot."""
-        self._batches, self._left = iter(()), None
+        """Release the plan, and with it its snapshot."""
+        self._batches, self._batch_rest = iter(()), None
 
 
-def no_texts() -> list[bytes]:
-    """Return one encoded column of texts without rows."""
+def empty_log() -> list[bytes]:
+    """Return the log of a statement: one encoded column of texts without rows."""
     return [encode_column(pa.array([], pa.string()))]
 
 
@@ -119,7 +119,7 @@ def _names(count: int) -> list[str]:
 
 
 def _converted(name: str, column: ResultColumn) -> Column:
-    from pyspark.sql import functions as F  # noqa: PLC0415 - not before --help had its say
+    from pyspark.sql import functions as F  # noqa: PLC0415 - --help must not import pyspark
 
     if column.conversion == "json":
         options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS"}

@@ -1,4 +1,4 @@
-"""The listening socket: a thread for each connection, bounds for their number, and an orderly end."""
+"""The listening socket: a thread for each connection, a bound on their number, and an orderly stop."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Server:
         try:
             self._socket = socket.create_server((address, listening.port), family=family, backlog=128)
         except OSError as error:
-            raise ConfigError(f"port {listening.port} of {address} cannot be listened on: {error}") from error
+            raise ConfigError(f"cannot listen on port {listening.port} of {address}: {error}") from error
         self.port: int = self._socket.getsockname()[1]
         self._connections: set[_Connection] = set()
         self._lock = threading.Lock()
@@ -109,7 +109,7 @@ class Server:
             thread.start()
 
     def stop(self, grace: float) -> None:
-        """Accept no more clients; let statements end within ``grace`` seconds, then roll back and hang up."""
+        """Accept no more clients; let statements end within ``grace`` seconds, then roll back and disconnect."""
         self._stopping.set()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -127,7 +127,12 @@ class Server:
             ("serve_sessions", "Sessions that were opened.", service.sessions.opened, "counter"),
             ("serve_calls", "Calls that were answered.", service.calls, "counter"),
             ("serve_failed_calls", "Calls that were answered by an error.", service.failures, "counter"),
-            ("serve_refused_connections", "Connections refused or given up.", self._refused, "counter"),
+            (
+                "serve_refused_connections",
+                "Connections refused or closed to admit others.",
+                self._refused,
+                "counter",
+            ),
         ):
             yield Metric(name, text, {(): float(value)}, kind)
 
@@ -149,13 +154,13 @@ class Server:
             ).start()
 
     def _admit(self, connection: _Connection) -> bool:
-        """Count a connection; if there are too many, give up the oldest one without a session."""
+        """Register a connection; if there are too many, close the oldest one without a session."""
         with self._lock:
             if len(self._connections) >= self._listening.most_connections:
-                idle = [held for held in self._connections if not held.in_use]
-                if not idle:
+                unused = [other for other in self._connections if not other.in_use]
+                if not unused:
                     return False
-                oldest = min(idle, key=lambda held: held.since)
+                oldest = min(unused, key=lambda other: other.since)
                 self._connections.discard(oldest)
                 self._refused += 1
                 oldest.wire.close()
@@ -183,7 +188,7 @@ class Server:
             self._service.sessions.close_owned(connection.owner)
 
     def _prepare(self, wire: Wire) -> None:
-        """Set what makes a silent death of the client known; do the TLS handshake in the connection's own thread."""
+        """Set TCP keepalive, which detects vanished clients; do the TLS handshake in the connection's own thread."""
         wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         wire.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for name, value in _KEEPALIVE:

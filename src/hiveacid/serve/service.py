@@ -22,7 +22,7 @@ from hiveacid.serve.codec import (
 from hiveacid.serve.columns import table_schema
 from hiveacid.serve.metadata import Metadata
 from hiveacid.serve.operations import Operation
-from hiveacid.serve.results import Result, SparkResult, no_texts
+from hiveacid.serve.results import Result, SparkResult, empty_log
 from hiveacid.serve.sessions import (
     MOST_OPERATIONS,
     Caller,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LONG_POLL = 0.5  # seconds that GetOperationStatus waits for the end of a statement
-# Statements without rows: what a client must know of a statement that still runs.
+# Statements without rows. A client asks whether a statement has rows before the statement has ended.
 _VERBS_WITHOUT_RESULT = re.compile(
     r"(?:create|drop|use|start|begin|commit|rollback|truncate|load|msck|refresh|cache|uncache|alter\s+(?!.*\bcompact\b))\b",
     re.IGNORECASE,
@@ -67,7 +67,7 @@ class Service:
     """Carries out calls for all connections."""
 
     def __init__(self, sessions: Sessions, version: str) -> None:
-        """``version``: Spark's, which clients take for the DBMS's."""
+        """``version``: Spark's, which clients show as the version of the DBMS."""
         self.sessions = sessions
         self.calls = self.failures = 0
         self._version = version
@@ -86,7 +86,7 @@ class Service:
         }
 
     def answer(self, data: bytes, caller: Caller) -> bytes:
-        """Return the answer to a message. Raises ClientProtocolError for bytes that are no call, EOFError."""
+        """Return the answer to a message. Raises ClientProtocolError for bytes that are not a call, EOFError."""
         message = Decoder(data).message()
         call = messages.CALLS.get(message.method)
         if message.kind != CALL:
@@ -116,7 +116,7 @@ class Service:
         protocol = request.client_protocol if request.client_protocol is not None else -1
         if protocol < messages.PROTOCOL_V6:
             raise UnsupportedFeatureError(
-                "the client is older than Hive 0.13: it does not read columns of results"
+                "the client is older than Hive 0.13, whose protocol has no results in columns: use a newer driver"
             )
         session = self.sessions.open(caller, request.configuration or {})
         logger.info("session of %s from %s opened", caller.user, caller.host)
@@ -171,19 +171,19 @@ class Service:
 
     def _metadata(self, method: str, request: Any, caller: Caller) -> Any:
         session = self._of_session(request, caller)
-        known = Metadata(session.spark)
-        works: dict[str, Callable[[], Result]] = {
-            "GetTypeInfo": known.type_info,
-            "GetCatalogs": known.catalogs,
-            "GetSchemas": lambda: known.schemas(request.schemaName),
-            "GetTables": lambda: known.tables(request.schemaName, request.tableName, request.tableTypes),
-            "GetTableTypes": known.table_types,
-            "GetColumns": lambda: known.columns(request.schemaName, request.tableName, request.columnName),
-            "GetFunctions": lambda: known.functions(request.tableName),
-            "GetPrimaryKeys": known.primary_keys,
-            "GetCrossReference": known.cross_reference,
+        metadata = Metadata(session.spark)
+        calls: dict[str, Callable[[], Result]] = {
+            "GetTypeInfo": metadata.type_info,
+            "GetCatalogs": metadata.catalogs,
+            "GetSchemas": lambda: metadata.schemas(request.schemaName),
+            "GetTables": lambda: metadata.tables(request.schemaName, request.tableName, request.tableTypes),
+            "GetTableTypes": metadata.table_types,
+            "GetColumns": lambda: metadata.columns(request.schemaName, request.tableName, request.columnName),
+            "GetFunctions": lambda: metadata.functions(request.tableName),
+            "GetPrimaryKeys": metadata.primary_keys,
+            "GetCrossReference": metadata.cross_reference,
         }
-        operation = self._register(session, works[method], _METADATA[method])
+        operation = self._register(session, calls[method], _METADATA[method])
         self._wait(operation, operation.start(), caller)
         failure = operation.failure()
         if failure is not None:
@@ -193,13 +193,15 @@ class Service:
 
     def _register(self, session: ClientSession, work: Callable[[], Result | None], kind: int) -> Operation:
         if len(session.operations) >= MOST_OPERATIONS:
-            raise ConfigError(f"the session has {MOST_OPERATIONS} open operations: close some")
+            raise ConfigError(
+                f"the session has {MOST_OPERATIONS} open operations, which is the limit: close some"
+            )
         operation = Operation(session.thread, work, kind)
         session.operations[operation.guid] = operation
         return operation
 
     def _wait(self, operation: Operation, running: Running[Any], caller: Caller) -> None:
-        """Wait for the end of a call's work; if the client hangs up, cancel it. Raises EOFError."""
+        """Wait for the end of a call's work; if the client disconnects, cancel it. Raises EOFError."""
         try:
             wait_for(running, caller)
         except EOFError:
@@ -241,21 +243,27 @@ class Service:
         _, operation = self.sessions.operation(request.operationHandle, caller)
         cursor = operation.cursor
         if cursor is None:
-            raise ConfigError("the operation has no result, or it is not known yet")
+            raise ConfigError(
+                "the operation has no result, or has not ended yet: ask GetOperationStatus first"
+            )
         return messages.GetResultSetMetadataResp(status=SUCCESS, schema=table_schema(cursor.result.columns))
 
     def _fetch(self, request: Any, caller: Caller) -> Any:
         _, operation = self.sessions.operation(request.operationHandle, caller)
-        if request.fetchType:  # the log of a statement: there is none
-            return _rows(0, no_texts(), more=False)
+        if request.fetchType:  # the log of a statement, which is empty
+            return _rows(0, empty_log(), more=False)
         failure = operation.failure()
         if failure is not None:
             return messages.FetchResultsResp(status=failure)
         if operation.cursor is None:
-            raise ConfigError("the operation has no result, or it is not known yet")
+            raise ConfigError(
+                "the operation has no result, or has not ended yet: ask GetOperationStatus first"
+            )
         orientation = request.orientation or messages.FETCH_NEXT
         if orientation not in (messages.FETCH_NEXT, messages.FETCH_FIRST):
-            raise UnsupportedFeatureError("results are read forwards, or again from the first row")
+            raise UnsupportedFeatureError(
+                "results are read forwards, or from the first row (FETCH_NEXT, FETCH_FIRST); other orientations are not supported"
+            )
         rows = min(max(request.maxRows or 0, 1), _MOST_ROWS)
         running = operation.fetch(rows, from_first=orientation == messages.FETCH_FIRST)
         self._wait(operation, running, caller)
@@ -277,7 +285,7 @@ def _ok() -> Any:
 
 
 def _failed(declared: type[Any], status: Any) -> Any:
-    """Return an answer with a status, and with what clients require besides."""
+    """Return an answer with a status, and with the other fields that clients require."""
     if declared is messages.GetQueryIdResp:
         return declared(queryId="")
     answer = declared(status=status)

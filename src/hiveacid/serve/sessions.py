@@ -44,7 +44,10 @@ class InvalidHandleError(ClientProtocolError):
 
 @dataclass(frozen=True)
 class Caller:
-    """Client of a call. ``owner``: the connection, or over HTTP the user, to which its sessions belong."""
+    """Client of a call. ``owner``: the connection, or over HTTP the user, to which its sessions belong.
+
+    ``gone``: tells whether the client has disconnected.
+    """
 
     user: str
     host: str
@@ -70,9 +73,11 @@ class ClientSession:
         return messages.SessionHandle(sessionId=identifier)
 
     def configure(self, configuration: Mapping[str, str]) -> None:
-        """Apply what the client's URL says: database, settings. Raises the errors of USE and SET."""
+        """Apply database and settings of the client's URL. Raises the errors of USE and SET."""
         if len(configuration) > _MOST_SETTINGS:
-            raise ConfigError(f"more than {_MOST_SETTINGS} settings")
+            raise ConfigError(
+                f"a session can be opened with at most {_MOST_SETTINGS} settings, not {len(configuration)}"
+            )
         pool = f"client-{self.guid[0] % _POOLS}"  # jobs of one pool run one after the other
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
@@ -89,7 +94,7 @@ class ClientSession:
                 self.spark.conf.set(key, value)
 
     def end(self) -> None:
-        """Cancel what runs, roll back the transaction, and let go of all results."""
+        """Cancel running statements, roll back the transaction, and release all results."""
         operations, self.operations = list(self.operations.values()), {}
         for operation in operations:
             operation.cancel_until_done(all_transactions=True)
@@ -99,22 +104,22 @@ class ClientSession:
             operation.close()
         try:
             closing.future.result()
-        except HiveAcidError:  # the store is out of reach: the transaction times out
+        except HiveAcidError:  # the store is unreachable: the transaction times out
             logger.warning("the transaction of a session could not be rolled back", exc_info=True)
 
 
 def wait_for(running: Running[Any], caller: Caller) -> None:
-    """Wait for the end of a call's work. Raises EOFError if the client hangs up meanwhile."""
+    """Wait for the end of a call's work. Raises EOFError if the client disconnects meanwhile."""
     while not running.done_within(_POLL):
         if caller.gone():
-            raise EOFError("the client hung up")
+            raise EOFError("the client disconnected")
 
 
 class Sessions:
     """All sessions of a server."""
 
     def __init__(self, server: NativeSession, idle: float) -> None:
-        """``server``: the session from which those of clients are made. ``idle``: seconds until an unused one ends."""
+        """``server``: the session of which those of clients are copies. ``idle``: seconds until an unused one ends."""
         self._server = server
         self._idle = idle
         self._lock = threading.Lock()
@@ -157,7 +162,7 @@ class Sessions:
             or not hmac.compare_digest(session.secret, secret)
             or session.caller.owner != caller.owner
         ):
-            raise InvalidHandleError("no such session")
+            raise InvalidHandleError("the handle is of no session of this client")
         session.used = time.monotonic()
         return session
 
@@ -170,10 +175,10 @@ class Sessions:
             if operation is not None and hmac.compare_digest(operation.secret, secret):
                 session.used = time.monotonic()
                 return session, operation
-        raise InvalidHandleError("no such operation")
+        raise InvalidHandleError("the handle is of no operation of this client")
 
     def operation_ended(self) -> None:
-        """Let the next `tidy` release the snapshots that no plan needs any more."""
+        """Let the next `tidy` release snapshots that no plan uses."""
         self._ended = True
 
     def close(self, session: ClientSession) -> None:
@@ -214,10 +219,10 @@ class Sessions:
     def close_all(self, grace: float) -> None:
         """Let running statements end within ``grace`` seconds, then close all sessions."""
         self.closing = True
-        until = time.monotonic() + grace
+        deadline = time.monotonic() + grace
         sessions = tuple(self._sessions.values())
         while any(op.busy for session in sessions for op in tuple(session.operations.values())):
-            if time.monotonic() >= until:
+            if time.monotonic() >= deadline:
                 break
             time.sleep(0.05)
         with self._lock:

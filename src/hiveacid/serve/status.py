@@ -38,7 +38,7 @@ _STATES: tuple[tuple[type[HiveAcidError], str], ...] = (
     (errors.StoreUnavailableError, "08S01"),
     (errors.CommitStateUnknownError, "08007"),
 )
-# Conditions of Spark for which Hive has a code: statements on names that neither catalog has are Spark's.
+# Spark's conditions for which Hive has a code: Spark reports names that neither catalog has.
 _HIVE_CODES: Mapping[str, tuple[int, str | None]] = MappingProxyType(
     {
         "TABLE_OR_VIEW_NOT_FOUND": (10001, "42S02"),
@@ -59,7 +59,7 @@ INVALID_HANDLE = messages.Status(
 
 
 def error_status(error: BaseException) -> Any:
-    """Return the status of a failed call; the text of an unexpected error is logged and kept from the client."""
+    """Return the status of a failed call; the text of an unexpected error goes to the log only."""
     if isinstance(error, HiveAcidError):
         code = int(error.code) if error.code.isdigit() else _GENERAL_CODE
         return _status(f"{error.getCondition()}: {error}", _state(error), code)
@@ -71,12 +71,12 @@ def error_status(error: BaseException) -> Any:
 
 
 def _status(text: str, state: str, code: int) -> Any:
-    shown = text[:_LONGEST_MESSAGE].encode("utf-8", "replace").decode()
+    message = text[:_LONGEST_MESSAGE].encode("utf-8", "replace").decode()
     return messages.Status(
         statusCode=messages.ERROR,
         sqlState=state,
         errorCode=code,
-        errorMessage=shown,
+        errorMessage=message,
     )
 
 

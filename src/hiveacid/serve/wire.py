@@ -27,7 +27,11 @@ _WITHOUT_SASL = b"\x80\x01"  # the first bytes of a message without SASL
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds for each client: seconds to authenticate, for a message, and without any; bytes of a message."""
+    """Bounds for each client, in seconds and bytes.
+
+    ``handshake``: to authenticate. ``patience``: for the rest of a message. ``sending``: to read an answer. ``idle``:
+    between two messages. ``message``: most bytes of one.
+    """
 
     handshake: float = 10.0
     patience: float = 30.0
@@ -38,16 +42,16 @@ class Limits:
 
 @dataclass
 class Wire:
-    """Socket of a client. A deadline is one for a whole message, so that bytes that drip gain no time."""
+    """Socket of a client. A deadline is for a whole message, so a client that sends byte by byte gains no time."""
 
     socket: socket.socket
     limits: Limits
-    _until: float = 0.0
+    _deadline: float = 0.0
     _pushed_back: bytes = b""
 
-    def expect(self, seconds: float) -> None:
-        """Set the deadline."""
-        self._until = time.monotonic() + seconds
+    def set_deadline(self, seconds: float) -> None:
+        """Set the deadline of the next reads."""
+        self._deadline = time.monotonic() + seconds
 
     def exactly(self, size: int) -> bytes:
         """Return ``size`` bytes. Memory grows with the bytes received, not with the announced size."""
@@ -55,19 +59,19 @@ class Wire:
         while len(data) < size:
             piece = self.some(size - len(data))
             if not piece:
-                raise EOFError("the client hung up")
+                raise EOFError("the client disconnected")
             data += piece
         return bytes(data)
 
     def some(self, most: int) -> bytes:
-        """Return at least a byte, none at the end. Raises TimeoutError."""
+        """Return at least one byte; none at the end of the connection. Raises TimeoutError."""
         if self._pushed_back:
             piece, self._pushed_back = self._pushed_back[:most], self._pushed_back[most:]
             return piece
-        left = self._until - time.monotonic()
-        if left <= 0:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError("the client took too long")
-        self.socket.settimeout(left)
+        self.socket.settimeout(remaining)
         return self.socket.recv(min(most, _PIECE))
 
     def push_back(self, data: bytes) -> None:
@@ -75,17 +79,17 @@ class Wire:
         self._pushed_back = data + self._pushed_back
 
     def frame(self) -> bytes:
-        """Return the next frame. Waits long for its first byte, and then not long for the rest."""
-        self.expect(self.limits.idle)
+        """Return the next frame. The idle time-out is for its first byte, the shorter ``patience`` for the rest."""
+        self.set_deadline(self.limits.idle)
         head = self.exactly(1)
-        self.expect(self.limits.patience)
+        self.set_deadline(self.limits.patience)
         (size,) = _LENGTH.unpack(head + self.exactly(3))
         if size > self.limits.message:
-            raise ClientProtocolError(f"a message of {size} bytes; the limit is {self.limits.message}")
+            raise ClientProtocolError(f"the message has {size} bytes; the limit is {self.limits.message}")
         return self.exactly(size)
 
     def send(self, data: bytes) -> None:
-        """Send all; a client that does not read loses its connection."""
+        """Send all bytes; the connection of a client that does not read them is closed."""
         self.socket.settimeout(self.limits.sending)
         self.socket.sendall(data)
 
@@ -100,7 +104,7 @@ class Wire:
         return bool(poll.poll(0))
 
     def close(self) -> None:
-        """Close the connection, also for a thread that waits in it."""
+        """Close the connection, and wake a thread that reads from it."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
@@ -108,18 +112,18 @@ class Wire:
 
 def authenticate(wire: Wire, authentication: Authentication) -> str:
     """Negotiate SASL and return the user's name. Raises ClientProtocolError after a refusal was sent."""
-    wire.expect(wire.limits.handshake)
+    wire.set_deadline(wire.limits.handshake)
     status, mechanism = _receive(wire)
     if status != _START:
-        raise _refusal(wire, "the SASL negotiation begins with a mechanism", status=_ERROR)
+        raise _refusal(wire, "the SASL negotiation must begin with a mechanism", status=_ERROR)
     if mechanism == b"PLAIN" and authentication.passwords is not None:
         _, response = _receive(wire)
         user = _plain_user(wire, response, authentication)
         _send(wire, _COMPLETE, b"")
         return user
     offered = "PLAIN" if authentication.passwords is not None else "GSSAPI"
-    shown = mechanism[:20].decode("ascii", "replace")
-    raise _refusal(wire, f"the mechanism {shown} is not offered here; this server offers {offered}")
+    name = mechanism[:20].decode("ascii", "replace")
+    raise _refusal(wire, f"the mechanism {name} is not offered here; this server offers {offered}")
 
 
 def _plain_user(wire: Wire, response: bytes, authentication: Authentication) -> str:
@@ -127,7 +131,7 @@ def _plain_user(wire: Wire, response: bytes, authentication: Authentication) -> 
     try:
         identity, user, password = response.decode().split("\0")
     except ValueError as error:
-        raise _refusal(wire, "not a message of the mechanism PLAIN") from error
+        raise _refusal(wire, "the response is not a message of the mechanism PLAIN") from error
     if identity not in ("", user):
         raise _refusal(wire, "a user may not act as another one")
     try:
@@ -142,12 +146,12 @@ def _plain_user(wire: Wire, response: bytes, authentication: Authentication) -> 
 def _receive(wire: Wire) -> tuple[int, bytes]:
     head = wire.exactly(_HEAD.size)
     if head.startswith(_WITHOUT_SASL):
-        text = "this server wants SASL: auth=NONE or LDAP (PyHive), auth_mechanism=PLAIN (impyla), no auth=noSasl (JDBC)"
+        text = "this server needs SASL: auth=NONE or LDAP (PyHive), auth_mechanism=PLAIN (impyla), no auth=noSasl (JDBC)"
         wire.send(encode_message("OpenSession", EXCEPTION, 0, encode_exception(text, 7)))
-        raise ClientProtocolError("a client without SASL")
+        raise ClientProtocolError("the client does not use SASL")
     status, size = _HEAD.unpack(head)
     if status not in (_START, _OK, _COMPLETE) or size > _LARGEST_NEGOTIATION:
-        raise ClientProtocolError("not a message of SASL's negotiation")
+        raise ClientProtocolError("the data is not a message of the SASL negotiation")
     return status, wire.exactly(size)
 
 

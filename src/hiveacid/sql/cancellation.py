@@ -44,7 +44,10 @@ class CancellableClock(SystemClock):
 
 @dataclass(eq=False)
 class Running(Generic[T]):
-    """A statement in the thread of its session, or in the queue for it."""
+    """A statement that runs in its session's thread, or waits in the queue for it.
+
+    ``before``: transactions that were open when it began.
+    """
 
     tag: str
     reason: str
@@ -89,7 +92,7 @@ class StatementThread:
         return running
 
     def cancel(self, running: Running[T], *, all_transactions: bool = False) -> None:
-        """Cancel jobs and transactions of a statement; repeated by the caller, because it may start further jobs.
+        """Cancel jobs and transactions of a statement. Callers repeat it, because the statement may start more jobs.
 
         ``all_transactions``: also the transaction that the statement joined, because the session ends.
         """
@@ -108,7 +111,7 @@ class StatementThread:
             return
         try:
             context.store.abort_txns(sorted(own), self._reason)
-        except HiveAcidError:  # they have just ended; or the store is out of reach, and they time out
+        except HiveAcidError:  # they have just ended; or the store is unreachable, and they time out
             running.done_within(POLL_INTERVAL)
 
     def cancel_until_done(self, running: Running[T], *, all_transactions: bool = False) -> None:
@@ -142,8 +145,8 @@ class StatementThread:
                 self._current = None
 
     def _roll_back(self) -> str:
-        """Roll back the session's transaction, if there is one, after a cancelled statement; return the message."""
+        """Roll back the open transaction, if any, after a cancelled statement; return the error message."""
         if self.session.joined is None or not self.session.by_statement:
-            return "the statement was cancelled; what it wrote to transactional tables is rolled back"
+            return "the statement was cancelled; its changes to transactional tables are rolled back"
         self.session.end_by_statement(self._reason).abort("cancelled")
         return "the statement was cancelled, and its transaction was rolled back"
