@@ -1,8 +1,8 @@
-"""Scan of files that are listed already: Spark gets names and sizes at once and looks at no file again.
+"""Scan of listed files: Spark gets names and sizes in one call, and checks no file again.
 
 Spark's own reader takes paths one by one (one Py4J round trip each), asks whether each exists, and lists each in a job:
 0.5 ms of CPU a file. Here one file of JSON lines passes all of them. Spark reads it as the log of a streaming sink
-(``MetadataLogFileIndex``), which is the only index of Spark that can be made from a list, and that never lists again.
+(``MetadataLogFileIndex``). This is Spark's only index that takes a list of files, and it never lists again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def load_orc(
 
 
 def is_indexed(facts: SparkFacts, group: FileGroup) -> bool:
-    """Tell whether the files of a group are passed as an index: many, none a copy, on a file system without locality."""
+    """Tell whether the files of a group are passed as an index: many, not copies, on a file system without locality."""
     return (
         facts.classic
         and len(group.files) >= MIN_FILES
@@ -63,7 +63,7 @@ def is_indexed(facts: SparkFacts, group: FileGroup) -> bool:
 
 def _file_index(facts: SparkFacts, group: FileGroup) -> Any:
     """Return Spark's index of exactly these files; None if this Spark has no such class."""
-    files = (_ILLEGAL.sub(lambda found: quote(found[0]), file) for file in group.files)
+    files = (_ILLEGAL.sub(lambda match: quote(match[0]), file) for file in group.files)
     lines = (_LINE % (file, *size) for file, size in zip(files, group.sizes, strict=True))
     index_class = _index_class(facts)
     if index_class is None:

@@ -31,7 +31,7 @@ def configure(
     if native:
         return NativeBuilder(configured, warehouse, store, settings)
     if warehouse is not None or store is not None or settings:
-        raise ConfigError("warehouse, store and settings are for native=True; else they belong to connect()")
+        raise ConfigError("warehouse, store and settings need native=True: add it, or pass them to connect()")
     return configured
 
 
@@ -57,17 +57,19 @@ class NativeBuilder:
         if not isinstance(plain, NativeSession):
             return open_native_session(plain, *self._connect_arguments)
         if self._connect_arguments not in ((None, None, None), plain.connect_arguments):
-            raise ConfigError("this application has a native session on another warehouse: stop it first")
+            raise ConfigError(
+                "this application has a native session on another warehouse: call spark.stop() first"
+            )
         return plain
 
     def __getattr__(self, name: str) -> Any:
         """Pass other calls to Spark's builder; return this builder where Spark returns its own."""
-        held = getattr(self._builder, name)
-        if not callable(held):
-            return held
+        attribute = getattr(self._builder, name)
+        if not callable(attribute):
+            return attribute
 
-        def handed(*args: Any, **kwargs: Any) -> Any:
-            answer = held(*args, **kwargs)
+        def delegate(*args: Any, **kwargs: Any) -> Any:
+            answer = attribute(*args, **kwargs)
             return self if answer is self._builder else answer
 
-        return handed
+        return delegate

@@ -61,12 +61,12 @@ class NativeCatalog(Catalog):
         if catalog.get_database(database) is None:
             return theirs
         names = [row[0] for row in store_rows.table_rows(catalog, database, pattern)]
-        kept = [table for table in theirs if table.isTemporary or table.name.lower() not in names]
+        visible = [table for table in theirs if table.isTemporary or table.name.lower() not in names]
         ours = [self._table(TableName(database, name)) for name in names]
-        return sorted((*kept, *ours), key=lambda table: (table.isTemporary, table.name))
+        return sorted((*visible, *ours), key=lambda table: (table.isTemporary, table.name))
 
     def listColumns(self, tableName: str, dbName: str | None = None) -> list[Column]:  # noqa: N802, N803
-        """Return the columns of a table or view, those of partition columns last."""
+        """Return the columns of a table or view, partition columns last."""
         ours = self._find(tableName, dbName)
         if ours is None:
             return super().listColumns(tableName, dbName)
@@ -110,7 +110,7 @@ class NativeCatalog(Catalog):
         ours = self._find(tableName)
         if ours is not None:
             raise UnsupportedFeatureError(
-                f"cacheTable would keep an old {ours}: spark.table(name).createTempView(view), and cache that view"
+                f"cacheTable would keep an old state of {ours}: use spark.table(name).createTempView(view), and cache that view"
             )
         super().cacheTable(tableName, *(() if storageLevel is None else (storageLevel,)))
 
@@ -124,7 +124,7 @@ class NativeCatalog(Catalog):
             super().uncacheTable(tableName)
 
     def refreshTable(self, tableName: str) -> None:  # noqa: N802, N803
-        """Let later reads of a table see its present rows, as those of hiveacid tables always do."""
+        """Let later reads of a table see its present rows. Reads of hiveacid tables always do."""
         if self._find(tableName) is None:
             super().refreshTable(tableName)
 
@@ -142,7 +142,7 @@ class NativeCatalog(Catalog):
         )
 
     def _of_database(self, name: str | None, ask: Callable[[], T]) -> T:
-        """Ask Spark about a database, which it is told of if only the hiveacid catalog has it."""
+        """Ask Spark about a database, after creating those that only the hiveacid catalog has."""
         if name is None:
             return ask()
         mirror_databases(self._native.acid)

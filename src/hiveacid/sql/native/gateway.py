@@ -47,14 +47,14 @@ _SHOW_TABLES_COLUMNS = (("namespace", "string"), ("tableName", "string"), ("isTe
 class NativeConnection(AcidSession):
     """The connection of one thread of a Spark session; its current database is Spark's.
 
-    ``left``: queue for a transaction that is still open when the connection is garbage-collected after its thread has
-    ended. The heartbeat aborts it. (A garbage collection may interrupt any code, so it must not wait for the store.)
+    ``abandoned``: queue for a transaction that is still open when the connection is garbage-collected after its thread
+    has ended. The heartbeat aborts it. (A garbage collection may interrupt any code, so it must not wait for the store.)
     """
 
-    left: deque[Transaction] = field(default_factory=deque, repr=False)
+    abandoned: deque[Transaction] = field(default_factory=deque, repr=False)
 
     def follow(self) -> None:
-        """Take over Spark's current database, except while a view is being read, whose names are in its own database."""
+        """Use Spark's current database, except while a view is read: its names belong to its own database."""
         if not self.context.in_view:
             self.context.database = current_database(self.context.facts)
 
@@ -81,7 +81,7 @@ class NativeConnection(AcidSession):
     def __del__(self) -> None:
         """Leave an open transaction to the heartbeat, which aborts it."""
         if self.by_statement and self.joined is not None:
-            self.left.append(self.joined)
+            self.abandoned.append(self.joined)
 
 
 @dataclass
@@ -97,7 +97,7 @@ class Gateway:
     _passing: Counter[tuple[int, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _connections: list[weakref.ref[NativeConnection]] = field(default_factory=list)
-    _left: deque[Transaction] = field(default_factory=deque)
+    _abandoned: deque[Transaction] = field(default_factory=deque)
     _views: list[tuple[float, ExitStack]] = field(default_factory=list)
     _on_close: list[Callable[[], None]] = field(default_factory=list)
 
@@ -108,25 +108,25 @@ class Gateway:
     def connection(self, spark: SparkSession, parser: Any) -> NativeConnection:
         """Return a connection on the shared store for one thread of a Spark session; ``parser``: Spark's own."""
         context = replace(self.root.context, facts=SparkFacts(spark, parser=parser))
-        made = NativeConnection(context, left=self._left)
+        connection = NativeConnection(context, abandoned=self._abandoned)
         with self._lock:
-            alive = [held for held in self._connections if held() is not None]
-            self._connections = [*alive, weakref.ref(made)]
-        return made
+            alive = [reference for reference in self._connections if reference() is not None]
+            self._connections = [*alive, weakref.ref(connection)]
+        return connection
 
     def keep_views(self, views: ExitStack) -> None:
         """Keep views for a plan that Spark will analyse; `sweep` drops them later."""
         with self._lock:
             self._views.append((time.monotonic(), views))
 
-    def sweep(self, kept: float = _VIEW_SECONDS) -> None:
-        """Drop views that are older than ``kept`` seconds; abort open transactions of threads that have ended."""
-        until = time.monotonic() - kept
+    def sweep(self, max_age: float = _VIEW_SECONDS) -> None:
+        """Drop views that are older than ``max_age`` seconds; abort open transactions of threads that have ended."""
+        limit = time.monotonic() - max_age
         with self._lock:
-            old = [views for made, views in self._views if made <= until]
-            self._views = [(made, views) for made, views in self._views if made > until]
-        while self._left:
-            self._left.popleft().abort("its thread ended without COMMIT or ROLLBACK")
+            old = [views for created, views in self._views if created <= limit]
+            self._views = [(created, views) for created, views in self._views if created > limit]
+        while self._abandoned:
+            self._abandoned.popleft().abort("its thread ended without COMMIT or ROLLBACK")
         with ExitStack() as ending:  # closes all of them, even if one raises
             for views in old:
                 ending.callback(views.close)
@@ -142,8 +142,8 @@ class Gateway:
             self._on_close.pop()()
         with ExitStack() as ending:
             ending.callback(self.root.close)
-            for held in self._connections:
-                connection = held()
+            for reference in self._connections:
+                connection = reference()
                 if connection is not None:
                     ending.callback(connection.close)
             ending.callback(self.sweep, 0.0)
@@ -157,7 +157,9 @@ class Gateway:
         """Return the parser that a JVM session had before `NativeParser` replaced it."""
         session.sessionState()  # makes both if they are not there yet
         with self._lock:
-            return next(parser for held, parser in reversed(self._parsers) if held.equals(session))
+            return next(
+                parser for known_session, parser in reversed(self._parsers) if known_session.equals(session)
+            )
 
     @contextmanager
     def passing(self, session: Any, text: str) -> Iterator[None]:

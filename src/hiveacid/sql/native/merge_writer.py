@@ -44,7 +44,7 @@ class NativeMergeWriter:
         return _WhenNotMatchedBySource(self, condition)
 
     def withSchemaEvolution(self) -> NativeMergeWriter:  # noqa: N802
-        """Refuse new columns. Raises UnsupportedFeatureError."""
+        """Refuse schema evolution. Raises UnsupportedFeatureError."""
         raise UnsupportedFeatureError(
             "mergeInto: withSchemaEvolution is not supported: ALTER TABLE ... ADD COLUMNS first"
         )
@@ -96,7 +96,9 @@ class _WhenNotMatchedBySource:
     condition: Column | None
 
     def updateAll(self) -> NativeMergeWriter:  # noqa: N802 - Spark's name
-        raise UnsupportedFeatureError("mergeInto: a row without a match has no source row: use update({...})")
+        raise UnsupportedFeatureError(
+            "mergeInto: whenNotMatchedBySource has no source row to take values from: use update({...})"
+        )
 
     def update(self, assignments: Values) -> NativeMergeWriter:
         return self.writer.with_clause(

@@ -58,7 +58,7 @@ class NativeSession(SparkSession):
     """
 
     def __init__(self, plain: SparkSession, gateway: Gateway, connect_arguments: ConnectArguments) -> None:
-        """Wrap a session whose parser was put in place by `open_native_session`."""
+        """Wrap a session whose parser `open_native_session` has installed."""
         super().__init__(plain.sparkContext, plain._jsparkSession)  # noqa: SLF001
         self._sql_gateway = gateway
         self._parser = gateway.parser_of(plain._jsparkSession)  # noqa: SLF001
@@ -184,14 +184,14 @@ class NativeSession(SparkSession):
 
     def newSession(self) -> NativeSession:  # noqa: N802 - Spark's name
         """Return a session with its own views, settings and current database, on the same tables."""
-        return self.around(SparkSession(self.sparkContext, self._jsparkSession.newSession()))
+        return self.wrap(SparkSession(self.sparkContext, self._jsparkSession.newSession()))
 
-    def around(self, plain: SparkSession) -> NativeSession:
+    def wrap(self, plain: SparkSession) -> NativeSession:
         """Return a native session around another session of this application, on the same tables."""
         return NativeSession(plain, self._sql_gateway, self.connect_arguments)
 
     def for_client(self, client: Client) -> ClientSparkSession:
-        """Return a session like that of `newSession`, with one connection for all threads, in a client's name."""
+        """Return a session as `newSession` does, for a client: with one connection for all threads."""
         plain = SparkSession(self.sparkContext, self._jsparkSession.newSession())
         return ClientSparkSession(plain, self._sql_gateway, self.connect_arguments, client)
 
@@ -215,7 +215,7 @@ class ClientSparkSession(NativeSession):
     def __init__(
         self, plain: SparkSession, gateway: Gateway, connect_arguments: ConnectArguments, client: Client
     ) -> None:
-        """Make the connection, whose transactions bear the client's name."""
+        """Create the connection, whose transactions have the client's name."""
         super().__init__(plain, gateway, connect_arguments)
         self._connection = gateway.connection(self, self._parser)
         context = self._connection.context
@@ -271,7 +271,7 @@ def _native_session(native: NativeSession, session: SparkSession) -> NativeSessi
     """Return the native session around the session of a DataFrame, which in ``foreachBatch`` is a plain one."""
     if isinstance(session, NativeSession):
         return session
-    return native.around(session) if session.sparkContext is native.sparkContext else None
+    return native.wrap(session) if session.sparkContext is native.sparkContext else None
 
 
 def _parser(gateway: Gateway, spark: SparkSession, session: Any, parser: Any) -> Any:

@@ -50,8 +50,8 @@ _OFF = frozenset({"false", ""})
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Definition that a writer asks for. ``partition_columns``: None if it says nothing about them."""
+class TableSpec:
+    """Format, options, partitioning and buckets that a writer sets. ``partition_columns``: None if it sets none."""
 
     provider: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -81,55 +81,55 @@ class Wanted:
             written.setdefault(TRANSACTIONAL.name, "true")
         return written
 
-    def require_possible(self, what: str) -> None:
-        """Refuse options that mean another way of writing. Raises UnsupportedFeatureError."""
+    def require_possible(self, method: str) -> None:
+        """Refuse options and formats that hiveacid tables do not support. Raises UnsupportedFeatureError."""
         for key, value in self.options.items():
             alternative = _REFUSED_OPTIONS.get(key.lower())
             if alternative is not None and str(value).lower() not in _OFF:
                 raise UnsupportedFeatureError(
-                    f"{what}: the option {key}={value} is not supported: {alternative}"
+                    f"{method}: the option {key}={value} is not supported: {alternative}"
                 )
             if key.lower() == "partitionoverwritemode" and str(value).lower() != "dynamic":
                 raise UnsupportedFeatureError(
-                    f"{what} replaces the partitions that get rows ({key}=dynamic); all others, too: "
+                    f"{method} replaces only the partitions that get rows ({key}=dynamic): to replace all rows use "
                     "df.writeTo(name).overwrite(lit(True))"
                 )
         provider = (self.provider or "hive").lower()
         if provider not in _ANY_FORMAT and storage_format(provider) is None:
             raise UnsupportedFeatureError(
-                f"{what}: a transactional table cannot have the format {provider}: take orc, or name another table"
+                f"{method}: a transactional table cannot have the format {provider}: use orc, or another table"
             )
 
-    def require_matches(self, what: str, table: TableDefinition) -> None:
-        """Refuse a writer that describes an existing table otherwise than it is. Raises SchemaMismatchError."""
-        self.require_possible(what)
-        found = [c.name for c in table.partition_columns]
-        wanted = self.statement(TableRef(None, table.name.name))
-        if self.partition_columns is not None and [c.name for c in wanted.partition_columns] != found:
-            asked = ", ".join(self.partition_columns)
+    def require_matches(self, method: str, table: TableDefinition) -> None:
+        """Refuse a writer whose settings contradict the existing table. Raises SchemaMismatchError."""
+        self.require_possible(method)
+        existing = [c.name for c in table.partition_columns]
+        statement = self.statement(TableRef(None, table.name.name))
+        if self.partition_columns is not None and [c.name for c in statement.partition_columns] != existing:
+            names = ", ".join(self.partition_columns)
             raise SchemaMismatchError(
-                f"{what}: {table.name} is partitioned by {', '.join(found) or 'nothing'}, not by {asked}: leave out partitionBy"
+                f"{method}: {table.name} is partitioned by {', '.join(existing) or 'nothing'}, not by {names}: leave out partitionBy"
             )
         if self.bucketing is not None and self.bucketing != table.bucketing:
             raise SchemaMismatchError(
-                f"{what}: {table.name} has other buckets: leave out bucketBy and sortBy"
+                f"{method}: the buckets of {table.name} are different: leave out bucketBy and sortBy"
             )
-        if wanted.storage is not None and wanted.storage.input_format != table.storage.input_format:
+        if statement.storage is not None and statement.storage.input_format != table.storage.input_format:
             raise SchemaMismatchError(
-                f"{what}: the files of {table.name} are not {self.provider}: leave out the format"
+                f"{method}: the files of {table.name} are not {self.provider}: leave out the format"
             )
         have = {key.lower(): value for key, value in table.properties}
-        for key, value in wanted.properties:
+        for key, value in statement.properties:
             if have.get(key.lower(), "").lower() != str(value).lower():
                 raise UnsupportedFeatureError(
-                    f"{what}: {key}={value} has no effect on {table.name}, which exists: leave it out, or "
+                    f"{method}: {key}={value} has no effect on the existing table {table.name}: leave it out, or use "
                     "ALTER TABLE ... SET TBLPROPERTIES"
                 )
 
 
 @dataclass(frozen=True)
 class Target:
-    """A name that a writer writes to. ``table``: None if hiveacid's catalog has no table of this name."""
+    """Target of a writer. ``table``: None if hiveacid's catalog has no table of this name."""
 
     session: NativeConnection
     ref: TableRef
@@ -141,63 +141,65 @@ class Target:
             raise NoSuchTableError(f"table {self.ref.resolve(self.session.context.database)} does not exist")
         return self.session.context.require(self.table)
 
-    def can_create(self, wanted: Wanted) -> bool:
+    def can_create(self, spec: TableSpec) -> bool:
         """Tell whether a writer that creates a table creates a hiveacid table."""
-        return makes_own_table(self.session.context, wanted.statement(self.ref))
+        return makes_own_table(self.session.context, spec.statement(self.ref))
 
-    def insert(self, what: str, frame: DataFrame, options: InsertOptions) -> WriteReport:
+    def insert(self, method: str, frame: DataFrame, options: InsertOptions) -> WriteReport:
         """Insert rows into the existing table."""
         table = self.require_table()
 
         def run(execution: ExecutionContext) -> WriteReport:
             return insert(execution.context, table.name, frame, options, execution.joined)
 
-        return self.run(what, run)
+        return self.run(method, run)
 
-    def create(self, what: str, frame: DataFrame, wanted: Wanted) -> WriteReport:
+    def create(self, method: str, frame: DataFrame, spec: TableSpec) -> WriteReport:
         """Create the table with the rows of a frame. Raises AlreadyExistsError."""
         if self.table is not None:
             raise AlreadyExistsError(f"table {self.table} exists already")
-        wanted.require_possible(what)
+        spec.require_possible(method)
         ensure_database(self.session, self.ref)
 
         def run(execution: ExecutionContext) -> WriteReport:
             if execution.joined is not None:
                 raise TransactionStateError(
-                    f"{what} cannot be part of a transaction: COMMIT or ROLLBACK first"
+                    f"{method} cannot be part of a transaction: COMMIT or ROLLBACK first"
                 )
-            return create_from(execution, wanted.statement(self.ref), frame)
+            return create_from(execution, spec.statement(self.ref), frame)
 
-        return self.run(what, run)
+        return self.run(method, run)
 
-    def replace(self, what: str, frame: DataFrame, wanted: Wanted) -> WriteReport:
+    def replace(self, method: str, frame: DataFrame, spec: TableSpec) -> WriteReport:
         """Replace all rows of the existing table, which must have the columns that a new one would have."""
         table = self.require_table()
-        wanted.require_matches(what, table)
-        names = [c.name for c in table.partition_columns]  # kept if the writer says nothing about them
-        asked = dataclasses.replace(wanted, partition_columns=names).statement(self.ref)
-        asked = asked.with_columns(hive_columns_of(frame))
-        if (_types(asked.columns), _types(asked.partition_columns)) != (
+        spec.require_matches(method, table)
+        names = [c.name for c in table.partition_columns]  # kept if the writer sets none
+        statement = dataclasses.replace(spec, partition_columns=names).statement(self.ref)
+        statement = statement.with_columns(hive_columns_of(frame))
+        if (_types(statement.columns), _types(statement.partition_columns)) != (
             _types(table.columns),
             _types(table.partition_columns),
         ):
             raise UnsupportedFeatureError(
-                f"{what} would change the columns or partitions of {table.name}: ALTER TABLE first, or DROP TABLE and create it; "
+                f"{method} would change the columns or partitions of {table.name}: ALTER TABLE first, or DROP TABLE and create it; "
                 "df.write.mode('overwrite').saveAsTable keeps its columns and replaces its rows"
             )
-        return self.insert(what, frame, InsertOptions(by_name=True, overwrite=True, whole=True, named=what))
+        return self.insert(
+            method, frame, InsertOptions(by_name=True, overwrite=True, whole=True, named=method)
+        )
 
-    def run(self, what: str, write: Callable[[ExecutionContext], WriteReport]) -> WriteReport:
-        """Run a write as one statement of the session. ``what``: its text in the table's history."""
-        with self._statement(what) as execution:
-            execution.require_no_snapshot(what)
+    def run(self, method: str, write: Callable[[ExecutionContext], WriteReport]) -> WriteReport:
+        """Run a write as one statement of the session. ``method``: its text in the table's history."""
+        with self._statement(method) as execution:
+            execution.require_no_snapshot(method)
             return write(execution)
 
     @contextmanager
-    def _statement(self, what: str) -> Iterator[ExecutionContext]:
+    def _statement(self, method: str) -> Iterator[ExecutionContext]:
         session = self.session
-        with session.statement(what):
-            before, session.context.statement = session.context.statement, what
+        with session.statement(method):
+            before, session.context.statement = session.context.statement, method
             try:
                 yield session.execution()
             finally:
@@ -226,9 +228,9 @@ def _types(columns: Sequence[Column]) -> list[tuple[str, str]]:
 
 
 def find_target(session: NativeConnection, parts: Sequence[str]) -> Target | None:
-    """Return the target that a name's parts mean; None for names of other catalogs, and of Spark's temporary views.
+    """Return the target of a name; None for names in other catalogs, and for Spark's temporary views.
 
-    Raises CatalogError for a view of hiveacid's catalog, and for a temporary view that hides a table of hiveacid's.
+    Raises CatalogError for a view of hiveacid's catalog, and for a temporary view that hides a hiveacid table.
     """
     session.follow()
     context = session.context
@@ -240,7 +242,9 @@ def find_target(session: NativeConnection, parts: Sequence[str]) -> Target | Non
         hidden = ref.resolve(context.database)
         if context.catalog.get_table(hidden) is None:
             return None
-        raise CatalogError(f"{ref.name} is a temporary view here: to write to the table, name it as {hidden}")
+        raise CatalogError(
+            f"{ref.name} is a temporary view in this session: to write to the table, name it {hidden}"
+        )
     view = find_hiveacid_view(context, ref)
     if view is not None:
         raise CatalogError(f"{view.name} is a view: write to the tables that it reads")

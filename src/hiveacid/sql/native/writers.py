@@ -12,7 +12,7 @@ from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 from hiveacid.core.model import Bucketing
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import AlreadyExistsError, UnsupportedFeatureError
-from hiveacid.sql.native.targets import Target, Wanted, WriterSession
+from hiveacid.sql.native.targets import TableSpec, Target, WriterSession
 from hiveacid.table.write.insert import InsertOptions
 from hiveacid.table.write.replace import replace_rows
 
@@ -90,16 +90,16 @@ class NativeWriter(DataFrameWriter):
             self._native.require_readable(tableName)
             super().insertInto(tableName, overwrite)
             return
-        what = "insertInto"
+        method = "insertInto"
         if self._partition_columns is not None or self._buckets is not None or self._clustered:
             raise UnsupportedFeatureError(
-                f"{what} takes the partitions and buckets of {target.table}: leave out partitionBy, bucketBy and clusterBy"
+                f"{method} takes the partitions and buckets of {target.table}: leave out partitionBy, bucketBy and clusterBy"
             )
-        self._wanted().require_matches(what, target.require_table())
+        self._table_spec().require_matches(method, target.require_table())
         replaces = (
             self._mode is not None and self._mode.lower() == "overwrite" if overwrite is None else overwrite
         )
-        target.insert(what, self._df, InsertOptions(overwrite=replaces))
+        target.insert(method, self._df, InsertOptions(overwrite=replaces))
 
     def saveAsTable(  # noqa: N802 - Spark's name
         self,
@@ -115,8 +115,8 @@ class NativeWriter(DataFrameWriter):
             self.partitionBy(partitionBy)
         if format is not None:
             self.format(format)
-        target, wanted = self._native.find_target(name), self._wanted()
-        if target is None or (target.table is None and not target.can_create(wanted)):
+        target, spec = self._native.find_target(name), self._table_spec()
+        if target is None or (target.table is None and not target.can_create(spec)):
             self._native.require_readable(name)
             super().saveAsTable(name)
             return
@@ -124,19 +124,21 @@ class NativeWriter(DataFrameWriter):
             raise UnsupportedFeatureError(
                 "saveAsTable: clusterBy is not supported: use bucketBy or partitionBy"
             )
-        chosen = (self._mode or "error").lower()  # Spark refuses other modes
+        save_mode = (self._mode or "error").lower()  # Spark refuses other modes
         if target.table is None:
-            target.create("saveAsTable", self._df, wanted)
-        elif chosen.startswith(("error", "default")):
-            raise AlreadyExistsError(f"table {target.table} exists already: mode append, overwrite or ignore")
-        elif chosen != "ignore":
-            wanted.require_matches("saveAsTable", target.require_table())
-            replaces = chosen == "overwrite"
+            target.create("saveAsTable", self._df, spec)
+        elif save_mode.startswith(("error", "default")):
+            raise AlreadyExistsError(
+                f"table {target.table} exists already: use the mode append, overwrite or ignore"
+            )
+        elif save_mode != "ignore":
+            spec.require_matches("saveAsTable", target.require_table())
+            replaces = save_mode == "overwrite"
             target.insert(
                 "saveAsTable", self._df, InsertOptions(by_name=True, overwrite=replaces, whole=replaces)
             )
 
-    def _wanted(self) -> Wanted:
+    def _table_spec(self) -> TableSpec:
         bucketing = None
         if self._buckets is not None:
             count, columns = self._buckets
@@ -144,14 +146,14 @@ class NativeWriter(DataFrameWriter):
             bucketing = Bucketing(tuple(name.lower() for name in columns), count, lowered)
         elif self._sort_columns:
             raise UnsupportedFeatureError("sortBy needs bucketBy")
-        return Wanted(self._provider, self._options, {}, self._partition_columns, bucketing)
+        return TableSpec(self._provider, self._options, {}, self._partition_columns, bucketing)
 
 
 class NativeWriterV2(DataFrameWriterV2):
-    """``df.writeTo``. The target is looked up by the call that writes, so a table may be created in between."""
+    """``df.writeTo``. The last call (`append` …) looks up the target, so the table may be created before it."""
 
     def __init__(self, frame: DataFrame, table: str, native: WriterSession) -> None:
-        """Write ``frame`` to a table; Spark's own writer is made for a table of Spark's only."""
+        """Write ``frame`` to a table; Spark's own writer is created only for Spark's own tables."""
         self._df = frame
         self._spark = frame.sparkSession
         self._name = table
@@ -217,7 +219,7 @@ class NativeWriterV2(DataFrameWriterV2):
                 self._insert(target, "overwrite", whole)
                 return
             table = target.require_table()
-            self._wanted().require_matches("overwrite", table)
+            self._table_spec().require_matches("overwrite", table)
             target.run("overwrite", lambda e: replace_rows(e.context, table.name, self._df, column, e.joined))
 
         self._write(run, "overwrite", condition)
@@ -228,12 +230,14 @@ class NativeWriterV2(DataFrameWriterV2):
 
     def create(self) -> None:
         """Create a table with the rows."""
-        self._write(lambda target: target.create("create", self._df, self._wanted()), "create", creates=True)
+        self._write(
+            lambda target: target.create("create", self._df, self._table_spec()), "create", creates=True
+        )
 
     def replace(self) -> None:
         """Replace all rows of an existing table."""
         self._write(
-            lambda target: target.replace("replace", self._df, self._wanted()), "replace", creates=True
+            lambda target: target.replace("replace", self._df, self._table_spec()), "replace", creates=True
         )
 
     def createOrReplace(self) -> None:  # noqa: N802 - Spark's name
@@ -241,53 +245,57 @@ class NativeWriterV2(DataFrameWriterV2):
 
         def run(target: Target) -> None:
             act = target.create if target.table is None else target.replace
-            act("createOrReplace", self._df, self._wanted())
+            act("createOrReplace", self._df, self._table_spec())
 
         self._write(run, "createOrReplace", creates=True)
 
-    def _insert(self, target: Target, what: str, options: InsertOptions) -> None:
-        self._wanted().require_matches(what, target.require_table())
-        target.insert(what, self._df, options)
+    def _insert(self, target: Target, method: str, options: InsertOptions) -> None:
+        self._table_spec().require_matches(method, target.require_table())
+        target.insert(method, self._df, options)
 
     def _write(self, run: Callable[[Target], object], action: str, *args: Any, creates: bool = False) -> None:
         """Run an action on a hiveacid table, or repeat all calls on Spark's own writer."""
         target = self._native.find_target(self._name)
         if target is not None and (
-            target.table is not None or (creates and target.can_create(self._wanted()))
+            target.table is not None or (creates and target.can_create(self._table_spec()))
         ):
             run(target)
             return
         self._native.require_readable(self._name)
         writer: Any = DataFrameWriterV2(self._df, self._name)
-        for method, given, named in self._calls:
-            getattr(writer, method)(*given, **named)
+        for method, positional, named in self._calls:
+            getattr(writer, method)(*positional, **named)
         getattr(writer, action)(*args)
 
-    def _wanted(self) -> Wanted:
+    def _table_spec(self) -> TableSpec:
         if any(method == "clusterBy" for method, _, _ in self._calls):
             raise UnsupportedFeatureError(
                 "writeTo: clusterBy is not supported: CREATE TABLE ... CLUSTERED BY first"
             )
-        columns = [self._partition_column(one) for one in self._transforms] if self._transforms else None
-        return Wanted(self._provider, self._options, self._properties, columns)
+        columns = (
+            [self._partition_column(transform) for transform in self._transforms]
+            if self._transforms
+            else None
+        )
+        return TableSpec(self._provider, self._options, self._properties, columns)
 
-    def _partition_column(self, given: Any) -> str:
-        if isinstance(given, str):
-            return given
+    def _partition_column(self, transform: Any) -> str:
+        if isinstance(transform, str):
+            return transform
         for name in self._df.columns:
-            if str(given).lower() in {
+            if str(transform).lower() in {
                 str(F.col(quote_name(name))).lower(),
                 str(self._df[quote_name(name)]).lower(),
             }:
                 return name
         raise UnsupportedFeatureError(
-            f"partitionedBy: {given} is not a column: Hive's partitions are columns; add one to the DataFrame"
+            f"partitionedBy: {transform} is not a column, and Hive partitions by columns only: add it to the DataFrame as one"
         )
 
 
-def _names(given: tuple[Any, ...]) -> list[str]:
-    """Return the names of columns, given one by one or as a list."""
-    return [str(name) for item in given for name in (item if isinstance(item, list | tuple) else (item,))]
+def _names(columns: tuple[Any, ...]) -> list[str]:
+    """Return the names of columns that were passed one by one or as a list."""
+    return [str(name) for item in columns for name in (item if isinstance(item, list | tuple) else (item,))]
 
 
 def _text(value: Any) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def replace_rows(
     context: Context, name: TableName, rows: DataFrame, where: Expression, joined: Transaction | None
 ) -> WriteReport:
-    """Delete the rows that ``where`` selects and insert others, by name, whether ``where`` selects these or not.
+    """Delete the rows that ``where`` selects and insert ``rows``, by name. ``where`` does not restrict the new rows.
 
     Raises SchemaMismatchError, NoSuchTableError, InsertOnlyError, WriteConflictError.
     """
@@ -38,9 +38,9 @@ def replace_rows(
             snapshot = list_snapshot(context, table, txn, where=hint)
             old = deleted_rows(table, filter_rows(snapshot.scan(changing=True), where, table.name.name))
             fitted = fit_columns(table, rows, {}, None, by_name=True)
-            id_type = old.schema[ROW_ID].dataType.simpleString()
-            added = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {id_type}) AS {ROW_ID}"]
-            new = selected(fitted, [*added, *map(quote_name, table.column_names)])
+            row_id_type = old.schema[ROW_ID].dataType.simpleString()
+            leading = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {row_id_type}) AS {ROW_ID}"]
+            new = selected(fitted, [*leading, *map(quote_name, table.column_names)])
             changes = constrain_changes(context, table, old.union(new))
         return write_changes(context, table, txn, changes, "OVERWRITE", check_cardinality=False)
 
