@@ -12,9 +12,8 @@ import sys
 
 import hiveacid
 
-sys.path = [
-    path for path in sys.path if not path.endswith("examples")
-]  # this file has the name of the package
+# This file has the name of the package: import the package, not this file.
+sys.path = [path for path in sys.path if not path.endswith("examples")]
 
 import duckdb  # noqa: E402 - after the line above
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Three ways to send a program with format("hiveacid") to a cluster. Programs that use only acid.sql, spark.sql and
+# Three ways to submit a program that uses format("hiveacid") to a cluster. Programs that use only acid.sql, spark.sql and
 # foreachBatch need --archives and PYSPARK_PYTHON for the driver alone, and in client mode not at all.
 set -eu
 program="$1"

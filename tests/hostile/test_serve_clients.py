@@ -22,7 +22,7 @@ from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, 
 from hiveacid.serve.codec import CALL, Decoder, encode_field, encode_message, encode_struct
 from hiveacid.serve.ldap import Ldap
 from hiveacid.serve.metadata import matches
-from hiveacid.serve.server import Listening, Server
+from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Sessions
 from hiveacid.serve.wire import Limits
@@ -35,8 +35,8 @@ LIMITS = Limits(handshake=0.5, patience=0.5, message=1 << 16)
 def serving(authentication: Authentication, **more: Any) -> Iterator[Server]:
     """Serve without Spark, which no refused call reaches."""
     service = Service(Sessions(cast("Any", None), 60.0), "4")
-    listening = Listening.of("127.0.0.1", 0, authentication, http=more.pop("http", False), limits=LIMITS)
-    server = Server(service, Listening(**{**vars(listening), **more}))
+    options = ServerOptions.of("127.0.0.1", 0, authentication, http=more.pop("http", False), limits=LIMITS)
+    server = Server(service, ServerOptions(**{**vars(options), **more}))
     server.start()
     yield server
     server.stop(0.0)

@@ -16,7 +16,7 @@ import pytest
 
 from hiveacid.errors import ConfigError
 from hiveacid.serve.authentication import Anyone, Authentication
-from hiveacid.serve.server import Listening, Server
+from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Sessions
 from support.hs2_client import PATIENCE, CallError, Hs2Client
@@ -31,8 +31,8 @@ JARS = Path(pyspark.__file__).parent / "jars"
 
 @pytest.fixture
 def server(native: NativeSession) -> Iterator[Server]:
-    listening = Listening.of("127.0.0.1", 0, Authentication(Anyone()))
-    made = Server(Service(Sessions(native, 3600.0), native.version), listening)
+    options = ServerOptions.of("127.0.0.1", 0, Authentication(Anyone()))
+    made = Server(Service(Sessions(native, 3600.0), native.version), options)
     made.start()
     yield made
     made.stop(0.0)
@@ -294,7 +294,7 @@ def test_twenty_clients_at_once_with_kills_and_cancels(server: Server, native: N
 
 def test_other_addresses_need_authentication() -> None:
     with pytest.raises(ConfigError, match="authentication"):
-        Listening.of("0.0.0.0", 0, Authentication(Anyone()))  # noqa: S104
+        ServerOptions.of("0.0.0.0", 0, Authentication(Anyone()))  # noqa: S104
 
 
 def test_the_command_serves_beeline_and_ends_on_a_signal(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-{# Tables of dbt-spark as transactional ORC tables of hiveacid. #}
+{# Makes dbt-spark create transactional ORC tables of hiveacid. #}
 
 {% macro spark__file_format_clause() %}
     stored as orc
@@ -8,7 +8,7 @@
     tblproperties ('transactional' = 'true')
 {% endmacro %}
 
-{# `create or replace table` is not offered: a table is made again after a drop. #}
+{# hiveacid has no `create or replace table`: dbt drops the table and creates it again. #}
 {% macro spark__create_table_as(temporary, relation, compiled_code, language='sql') %}
     {%- if temporary -%}
         {{ create_temporary_view(relation, compiled_code) }}
@@ -17,7 +17,7 @@
     {%- endif -%}
 {% endmacro %}
 
-{# dbt looks for the words that Spark's SHOW TABLE EXTENDED would show. #}
+{# dbt finds the type of a relation by the words `Type: VIEW` and `Provider: delta`. #}
 {% macro spark__list_relations_without_caching(relation) %}
     {%- set tables = run_query('show tables in ' ~ relation.schema) -%}
     {%- set views = run_query('show views in ' ~ relation.schema).columns[1].values() -%}

@@ -19,7 +19,7 @@ _COMMANDS = {
     "check": ("hiveacid.cli.table:check", "Check a table for damage."),
     "compact": ("hiveacid.cli.table:compact", "Compact a table or partition."),
     "services": ("hiveacid.cli.services:services", "Compact and clean in the background, until stopped."),
-    "serve": ("hiveacid.cli.serve:serve", "Serve JDBC clients by the protocol of HiveServer2."),
+    "serve": ("hiveacid.cli.serve:serve", "Serve JDBC clients over the protocol of HiveServer2."),
     "completion": ("hiveacid.cli.main:completion", "Let Tab complete in bash, zsh or fish."),
     "migrate": ("hiveacid.cli.migrate:migrate", "Move tables from one store to another."),
     "doctor": ("hiveacid.cli.doctor:doctor", "Check the installation on this machine."),

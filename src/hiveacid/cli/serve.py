@@ -28,7 +28,7 @@ _SPARK = {"spark.scheduler.mode": "FAIR"}  # a long query of one client does not
 
 
 @dataclass(frozen=True)
-class _Ways:
+class _PasswordOptions:
     """Options that say how clients authenticate."""
 
     password_file: Path | None
@@ -57,7 +57,7 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
     del parameter
     if value is None:
         return
-    from hiveacid.serve.authentication import hash_line  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.serve.authentication import hash_line  # noqa: PLC0415 - --help must not import pyspark
 
     with exit_on_errors():
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
@@ -69,7 +69,7 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
               help="Address to listen on; one that other machines reach needs authentication and TLS.")  # fmt: skip
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=10000, show_default=True, help="0: a free one."
+    "--port", type=click.IntRange(0, 65535), default=10000, show_default=True, help="0: any free port."
 )
 @click.option("--http", is_flag=True, help="Speak HTTP (path /cliservice) instead of the binary transport.")
 @click.option("--host-name", "names", multiple=True, metavar="NAME",
@@ -86,7 +86,7 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
     "--private-key", type=_FILE, help="Private key of the certificate, if its file does not contain it."
 )
 @click.option("--idle-timeout", type=click.FloatRange(min=1), default=14400.0, show_default=True,
-              metavar="SECONDS", help="Close a session that is not used for so long.")  # fmt: skip
+              metavar="SECONDS", help="Close a session that is unused for this long.")  # fmt: skip
 @click.option("--services", "with_services", is_flag=True,
               help="Compact and clean in this process, as hiveacid services does.")  # fmt: skip
 @click.option("--health-port", type=click.IntRange(0, 65535),
@@ -122,13 +122,13 @@ def serve(
     style: str,
     log_level: str,
 ) -> None:
-    """Serve JDBC clients, BI tools and dbt by the protocol of HiveServer2, until SIGTERM or SIGINT.
+    """Serve JDBC clients, BI tools and dbt over the protocol of HiveServer2, until SIGTERM or SIGINT.
 
-    Each session has its own current database, settings and transaction. A session whose client closes it or hangs up
+    Each session has its own current database, settings and transaction. A session whose client closes it or disconnects
     is rolled back. Without --password-file or --ldap every local user may connect, and only the loopback address is
     possible. The log goes to standard error.
     """
-    from hiveacid.serve.server import Listening, Server  # noqa: PLC0415 - not before --help had its say
+    from hiveacid.serve.server import Server, ServerOptions  # noqa: PLC0415 - --help must not import pyspark
     from hiveacid.serve.service import Service  # noqa: PLC0415
     from hiveacid.serve.sessions import Sessions  # noqa: PLC0415
     from hiveacid.serve.wire import Limits  # noqa: PLC0415
@@ -137,16 +137,16 @@ def serve(
 
     pairs = dict(parse_settings(settings))
     log_to(sys.stderr, style, log_level)
-    ways = _Ways(password_file, ldap, ldap_user_dn, ldap_ca)
+    passwords = _PasswordOptions(password_file, ldap, ldap_user_dn, ldap_ca)
     with exit_on_errors(), ExitStack() as stack:
-        listening = Listening.of(
-            host, port, ways.authentication(), names, certificate, private_key, http=http,
+        options = ServerOptions.of(
+            host, port, passwords.authentication(), names, certificate, private_key, http=http,
             limits=Limits(idle=idle_timeout),
         )  # fmt: skip
         endpoint = None if health_port is None else stack.enter_context(Endpoint(health_port))
         spark = {"spark.master": master} if master else {}
         session = stack.enter_context(connection.native_session({**_SPARK, **spark}, pairs))
-        server = Server(Service(Sessions(session, idle_timeout), session.version), listening)
+        server = Server(Service(Sessions(session, idle_timeout), session.version), options)
         runner = _start_services(session, endpoint) if with_services else None
         if endpoint is not None:
             endpoint.add_metrics(server.metrics)
@@ -170,16 +170,16 @@ def _start_services(session: NativeSession, endpoint: object) -> Runner:
     from hiveacid.services.runner import Runner  # noqa: PLC0415
 
     own = session.newSession().acid
-    every = own.context.store.maintained_by_hiveacid()
-    made = Services(
+    is_own_store = own.context.store.maintained_by_hiveacid()
+    services = Services(
         own,
-        initiator=every,
+        initiator=is_own_store,
         workers=max(1, own.settings.get(keys.WORKER_THREADS)),
-        cleaner=every and own.settings.get(keys.CLEANER_ON),
-        housekeeper=every,
+        cleaner=is_own_store and own.settings.get(keys.CLEANER_ON),
+        housekeeper=is_own_store,
     )
-    runner = Runner(made)
+    runner = Runner(services)
     runner.start()
     if isinstance(endpoint, Endpoint):
-        endpoint.attach(made, runner)
+        endpoint.attach(services, runner)
     return runner

@@ -33,7 +33,7 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
 
 
 @dataclass(frozen=True)
-class Listening:
+class ServerOptions:
     """Address, transport and bounds of a server. ``access``: address, names and TLS."""
 
     access: Access
@@ -55,7 +55,7 @@ class Listening:
         *,
         http: bool = False,
         limits: Limits | None = None,
-    ) -> Listening:
+    ) -> ServerOptions:
         """Read the certificate. Raises ConfigError for an address that is open to others without protection."""
         access = Access(host, frozenset(name.lower() for name in names), None, server_tls(certificate, key))
         if not access.is_local and (authentication.open_to_all or access.tls is None):
@@ -82,16 +82,16 @@ class _Connection:
 class Server:
     """Serves clients until `stop`."""
 
-    def __init__(self, service: Service, listening: Listening) -> None:
+    def __init__(self, service: Service, options: ServerOptions) -> None:
         """Listen; port 0 takes a free one, which ``port`` holds. Raises ConfigError if the port is in use."""
         self._service = service
-        self._listening = listening
-        address = listening.access.address
+        self._options = options
+        address = options.access.address
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
-            self._socket = socket.create_server((address, listening.port), family=family, backlog=128)
+            self._socket = socket.create_server((address, options.port), family=family, backlog=128)
         except OSError as error:
-            raise ConfigError(f"cannot listen on port {listening.port} of {address}: {error}") from error
+            raise ConfigError(f"cannot listen on port {options.port} of {address}: {error}") from error
         self.port: int = self._socket.getsockname()[1]
         self._connections: set[_Connection] = set()
         self._lock = threading.Lock()
@@ -143,7 +143,7 @@ class Server:
             except OSError:
                 self._stopping.wait(0.1)  # too many open files, or the end
                 continue
-            wire = Wire(client, self._listening.limits)
+            wire = Wire(client, self._options.limits)
             connection = _Connection(wire, str(address[0]), next(self._numbers))
             if not self._admit(connection):
                 self._refused += 1
@@ -156,7 +156,7 @@ class Server:
     def _admit(self, connection: _Connection) -> bool:
         """Register a connection; if there are too many, close the oldest one without a session."""
         with self._lock:
-            if len(self._connections) >= self._listening.most_connections:
+            if len(self._connections) >= self._options.most_connections:
                 unused = [other for other in self._connections if not other.in_use]
                 if not unused:
                     return False
@@ -170,7 +170,7 @@ class Server:
     def _serve(self, connection: _Connection) -> None:
         try:
             self._prepare(connection.wire)
-            if self._listening.http:
+            if self._options.http:
                 self._serve_http(connection)
             else:
                 self._serve_binary(connection)
@@ -194,13 +194,13 @@ class Server:
         for name, value in _KEEPALIVE:
             if hasattr(socket, name):
                 wire.socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        if self._listening.access.tls is not None:
-            wire.socket.settimeout(self._listening.limits.handshake)
-            wire.socket = self._listening.access.tls.wrap_socket(wire.socket, server_side=True)
+        if self._options.access.tls is not None:
+            wire.socket.settimeout(self._options.limits.handshake)
+            wire.socket = self._options.access.tls.wrap_socket(wire.socket, server_side=True)
 
     def _serve_binary(self, connection: _Connection) -> None:
         wire = connection.wire
-        user = authenticate(wire, self._listening.authentication)
+        user = authenticate(wire, self._options.authentication)
         caller = Caller(user, connection.host, connection.owner, wire.gone)
         while True:
             data = wire.frame()
@@ -217,7 +217,7 @@ class Server:
             finally:
                 connection.in_use = False
 
-        serve_http(connection.wire, self._listening.access, self._listening.authentication, answer)
+        serve_http(connection.wire, self._options.access, self._options.authentication, answer)
 
     def _tidy(self) -> None:
         while not self._stopping.wait(_TIDY_INTERVAL):
