@@ -87,28 +87,28 @@ def sides_of(left: Term, right: Term) -> Sides | None:
         converted = _from_text(left, right)
         return None if converted is None else sides_of(left, converted)
     if kinds == {"date", "timestamp"}:
-        of = pa.timestamp("us")
-        return Sides(_as(left, of), _as(right, of), of)
+        data_type = pa.timestamp("us")
+        return Sides(_as(left, data_type), _as(right, data_type), data_type)
     if len(kinds) == 1 and kinds <= {"date", "timestamp", "boolean", "binary"}:
-        of = arrow_type(left.hive) if left.hive is not None else pa.scalar(left.value).type
-        return _own(left, right, of)
+        data_type = arrow_type(left.hive) if left.hive is not None else pa.scalar(left.value).type
+        return _own(left, right, data_type)
     return None
 
 
-def _own(left: Term, right: Term, of: Any) -> Sides:
-    constant = pa.scalar(right.value, of) if right.column is None else None
-    return Sides(_as(left, of), _as(right, of), of, constant=constant)
+def _own(left: Term, right: Term, data_type: Any) -> Sides:
+    constant = pa.scalar(right.value, data_type) if right.column is None else None
+    return Sides(_as(left, data_type), _as(right, data_type), data_type, constant=constant)
 
 
-def _as(term: Term, of: Any) -> Any:
+def _as(term: Term, data_type: Any) -> Any:
     """Return a term as an expression of a type."""
     if term.column is None:
         value = term.value
-        if isinstance(value, date) and not isinstance(value, datetime) and pa.types.is_timestamp(of):
+        if isinstance(value, date) and not isinstance(value, datetime) and pa.types.is_timestamp(data_type):
             value = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a wall clock
-        return pc.scalar(pa.scalar(value, of))
+        return pc.scalar(pa.scalar(value, data_type))
     own = None if term.hive is None else arrow_type(term.hive)
-    return ds.field(term.column) if own == of else ds.field(term.column).cast(of)
+    return ds.field(term.column) if own == data_type else ds.field(term.column).cast(data_type)
 
 
 def _from_text(left: Term, right: Term) -> Term | None:
@@ -125,10 +125,10 @@ def _from_text(left: Term, right: Term) -> Term | None:
 
 def _numbers(left: Term, right: Term) -> Sides:
     if {left.kind, right.kind} & {"float", "double"}:
-        of = pa.float64()
+        data_type = pa.float64()
         if left.kind == right.kind == "float" and right.column is not None:
-            of = pa.float32()
-        return Sides(_as(left, of), _as(_float(right), of), of, floating=True)
+            data_type = pa.float32()
+        return Sides(_as(left, data_type), _as(_float(right), data_type), data_type, floating=True)
     hive = left.hive
     if hive is not None and right.column is None:
         value = Decimal(right.value)
@@ -139,8 +139,8 @@ def _numbers(left: Term, right: Term) -> Sides:
         if hive.name == "decimal" and _fits(value, *hive.args):
             return _own(left, Term("decimal", right.token, value=value), arrow_type(hive))
     scale = max(_scale(left), _scale(right))
-    of = pa.decimal256(_WIDE_DIGITS, scale)
-    return Sides(_as(_decimal(left), of), _as(_decimal(right), of), of)
+    data_type = pa.decimal256(_WIDE_DIGITS, scale)
+    return Sides(_as(_decimal(left), data_type), _as(_decimal(right), data_type), data_type)
 
 
 def _float(term: Term) -> Term:
@@ -167,19 +167,21 @@ def _texts(left: Term, right: Term) -> Sides:
     lengths = [
         term.hive.args[0] for term in (left, right) if term.hive is not None and term.hive.name == "char"
     ]
-    of = pa.string()
+    data_type = pa.string()
     if right.column is None:
         value = str(right.value).ljust(lengths[0]) if lengths else right.value
         longer = bool(lengths) and len(value) > lengths[0]
-        field: Any = _as(left, of)
+        field: Any = _as(left, data_type)
         if longer:
             field = pc.utf8_rpad(field, len(value), " ")
-        constant = None if longer else pa.scalar(value, of)
-        return Sides(field, pc.scalar(pa.scalar(value, of)), None if longer else of, constant=constant)
+        constant = None if longer else pa.scalar(value, data_type)
+        return Sides(
+            field, pc.scalar(pa.scalar(value, data_type)), None if longer else data_type, constant=constant
+        )
     if len(lengths) == 2:  # noqa: PLR2004 - both are char
-        padded = [pc.utf8_rpad(_as(term, of), max(lengths), " ") for term in (left, right)]
+        padded = [pc.utf8_rpad(_as(term, data_type), max(lengths), " ") for term in (left, right)]
         return Sides(padded[0], padded[1], None)
-    return Sides(_as(left, of), _as(right, of), of)
+    return Sides(_as(left, data_type), _as(right, data_type), data_type)
 
 
 def like_regex(pattern: str, escape: str) -> str | None:

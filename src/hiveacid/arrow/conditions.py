@@ -335,15 +335,17 @@ class _Parser:
         """Return membership as one expression, if all items are values of the column's own type."""
         if left.column is None or left.hive is None or any(item.column is not None for item in items):
             return None
-        of = arrow_type(left.hive)
+        data_type = arrow_type(left.hive)
         values = []
         for item in items:
             sides = self._typed(left, item, token)
-            if sides.floating or sides.left_type != of:
+            if sides.floating or sides.left_type != data_type:
                 return None
             values.append(sides.constant)
         return (
-            ds.field(left.column).isin(pa.array([value.as_py() for value in values], of)) if values else NEVER
+            ds.field(left.column).isin(pa.array([value.as_py() for value in values], data_type))
+            if values
+            else NEVER
         )
 
     def _like(self, left: Term, token: Token) -> Atom:

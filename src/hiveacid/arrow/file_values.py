@@ -58,19 +58,19 @@ class ValueRules:
         return int(offset.total_seconds())
 
 
-def require_readable(where: str, column: str, have: HiveType, want: HiveType) -> None:
+def require_readable(where: str, column: str, stored_type: HiveType, table_type: HiveType) -> None:
     """Raise UnsupportedFeatureError, with the column's name, for stored values that `decode` cannot read as the table's."""
-    if not _is_readable(have, want):
+    if not _is_readable(stored_type, table_type):
         raise UnsupportedFeatureError(
-            f"{where}: column {column} is {want}, stored as {have}: this can't be read without Spark: read it by "
+            f"{where}: column {column} is {table_type}, stored as {stored_type}: this can't be read without Spark: read it by "
             "acid.table, or leave it out by columns="
         )
 
 
-def _is_readable(have: HiveType, want: HiveType) -> bool:
-    match have, want:
+def _is_readable(stored_type: HiveType, table_type: HiveType) -> bool:
+    match stored_type, table_type:
         case Primitive(), Primitive():
-            return _is_convertible(have, want)
+            return _is_convertible(stored_type, table_type)
         case Array(element=stored), Array(element=wanted):
             return _is_readable(stored, wanted)
         case Map(key=stored_key, value=stored), Map(key=wanted_key, value=wanted):
@@ -81,27 +81,27 @@ def _is_readable(have: HiveType, want: HiveType) -> bool:
     return False
 
 
-def _is_convertible(have: Primitive, want: Primitive) -> bool:
-    if have == want or (have.name in _TEXTS and want.name in _TEXTS):
+def _is_convertible(stored_type: Primitive, table_type: Primitive) -> bool:
+    if stored_type == table_type or (stored_type.name in _TEXTS and table_type.name in _TEXTS):
         return True
-    if have.name in _WHOLE:
-        if want.name in _WHOLE:
-            return _WHOLE.index(have.name) <= _WHOLE.index(want.name)
-        if want.name == "decimal":
-            return want.args[0] - want.args[1] >= _DIGITS[have.name]
-        return want.name in ("double", "string")
-    if have.name == want.name == "decimal":
-        whole = want.args[0] - want.args[1] >= have.args[0] - have.args[1]
-        return whole and want.args[1] >= have.args[1]
-    return (have.name, want.name) == ("float", "double")
+    if stored_type.name in _WHOLE:
+        if table_type.name in _WHOLE:
+            return _WHOLE.index(stored_type.name) <= _WHOLE.index(table_type.name)
+        if table_type.name == "decimal":
+            return table_type.args[0] - table_type.args[1] >= _DIGITS[stored_type.name]
+        return table_type.name in ("double", "string")
+    if stored_type.name == table_type.name == "decimal":
+        whole = table_type.args[0] - table_type.args[1] >= stored_type.args[0] - stored_type.args[1]
+        return whole and table_type.args[1] >= stored_type.args[1]
+    return (stored_type.name, table_type.name) == ("float", "double")
 
 
-def decode(values: Any, have: HiveType, want: HiveType, rules: ValueRules) -> Any:
-    """Return an array of stored values of type ``have`` as values of the table's type ``want``."""
-    target = arrow_type(want)
-    if have == want and not has_primitive(want, _CHANGED):
+def decode(values: Any, stored_type: HiveType, table_type: HiveType, rules: ValueRules) -> Any:
+    """Return an array of stored values of type ``stored_type`` as values of ``table_type``."""
+    target = arrow_type(table_type)
+    if stored_type == table_type and not has_primitive(table_type, _CHANGED):
         return values if values.type == target else values.cast(target)
-    match have, want:
+    match stored_type, table_type:
         case Array(element=stored), Array(element=item):
             values = without_offset(values)
             inner = decode(values.values, stored, item, rules)
@@ -114,26 +114,28 @@ def decode(values: Any, have: HiveType, want: HiveType, rules: ValueRules) -> An
             )
             return pa.MapArray.from_arrays(values.offsets, keys, items, target, mask=values.is_null())
         case Struct(), Struct():
-            return _decode_struct(without_offset(values), have, want, rules)
+            return _decode_struct(without_offset(values), stored_type, table_type, rules)
         case Primitive(), Primitive():
-            return _decode_primitive(values, have, want, rules)
-    raise UnsupportedFeatureError(f"{rules.path}: {have} can't be read as {want} without Spark")
+            return _decode_primitive(values, stored_type, table_type, rules)
+    raise UnsupportedFeatureError(f"{rules.path}: {stored_type} can't be read as {table_type} without Spark")
 
 
-def _decode_struct(values: Any, have: Struct, want: Struct, rules: ValueRules) -> Any:
-    places = {field.name.lower(): index for index, field in enumerate(have.fields)}
+def _decode_struct(values: Any, stored_type: Struct, table_type: Struct, rules: ValueRules) -> Any:
+    places = {field.name.lower(): index for index, field in enumerate(stored_type.fields)}
     members = [
-        decode(values.field(places[field.name]), have.fields[places[field.name]].type, field.type, rules)
+        decode(
+            values.field(places[field.name]), stored_type.fields[places[field.name]].type, field.type, rules
+        )
         if field.name in places
         else pa.nulls(len(values), arrow_type(field.type))
-        for field in want.fields
+        for field in table_type.fields
     ]
-    return pa.StructArray.from_arrays(members, fields=list(arrow_type(want)), mask=values.is_null())
+    return pa.StructArray.from_arrays(members, fields=list(arrow_type(table_type)), mask=values.is_null())
 
 
-def _decode_primitive(values: Any, have: Primitive, want: Primitive, rules: ValueRules) -> Any:
-    target = arrow_type(want)
-    match want.name:
+def _decode_primitive(values: Any, stored_type: Primitive, table_type: Primitive, rules: ValueRules) -> Any:
+    target = arrow_type(table_type)
+    match table_type.name:
         case "date":
             return _from_hybrid_days(values) if rules.hybrid else values
         case "timestamp":
@@ -141,9 +143,13 @@ def _decode_primitive(values: Any, have: Primitive, want: Primitive, rules: Valu
         case "timestamp with local time zone":
             return _micros(values).cast(target)
         case "char" | "varchar":
-            cut = want.name == "char" or have.name == "string" or have.args > want.args
-            return to_stored_values(values, want) if cut else values
-        case "string" if have.name in _WHOLE:
+            cut = (
+                table_type.name == "char"
+                or stored_type.name == "string"
+                or stored_type.args > table_type.args
+            )
+            return to_stored_values(values, table_type) if cut else values
+        case "string" if stored_type.name in _WHOLE:
             return values.cast(target)
     return values if values.type == target else values.cast(target)
 

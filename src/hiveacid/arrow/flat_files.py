@@ -257,18 +257,18 @@ def _text_values(file: RowFile, column: Column, texts: Any, layout: TextLayout) 
 
 
 def _parsed(texts: Any, hive: Primitive) -> Any:
-    of = arrow_type(hive)
+    data_type = arrow_type(hive)
     if hive.name in INTEGERS:
         texts = pc.replace_substring_regex(pc.replace_substring_regex(texts, r"\..*$", ""), r"^[+]", "")
         texts = pc.if_else(pc.is_in(texts, pa.array(["", "-"])), "0", texts)
     try:
-        return cast(pc.utf8_trim_whitespace(texts), of)
+        return cast(pc.utf8_trim_whitespace(texts), data_type)
     except pa.ArrowInvalid:  # some text does not fit: one by one
-        return pa.array([_parsed_one(text, of) for text in texts.to_pylist()], of)
+        return pa.array([_parsed_one(text, data_type) for text in texts.to_pylist()], data_type)
 
 
-def _parsed_one(text: str | None, of: Any) -> Any:
+def _parsed_one(text: str | None, data_type: Any) -> Any:
     try:
-        return None if text is None else cast(pa.array([text.strip()], pa.string()), of)[0].as_py()
+        return None if text is None else cast(pa.array([text.strip()], pa.string()), data_type)[0].as_py()
     except pa.ArrowInvalid:
         return None

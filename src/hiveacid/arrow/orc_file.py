@@ -49,8 +49,8 @@ class _Source:
     """A column in a file: its index among the user's columns (None: absent), its types there and in the table."""
 
     index: int | None
-    have: HiveType
-    want: HiveType
+    stored_type: HiveType
+    table_type: HiveType
     problem: str | None = None
 
 
@@ -89,17 +89,17 @@ class OrcRows:
         names = {field.name: index for index, field in enumerate(self._fields)}
         sources = {}
         for column, source in zip(self.table.columns, file_recipe.columns, strict=True):
-            want = parse_type(column.type)
+            table_type = parse_type(column.type)
             if source.problem is not None or source.name is None:
-                sources[column.name] = _Source(None, want, want, source.problem)
+                sources[column.name] = _Source(None, table_type, table_type, source.problem)
                 continue
             index = (
                 names.get(source.name)
                 if file_recipe.positional is None
                 else int(source.name.removeprefix("c"))
             )
-            have = want if index is None else self._fields[index].type
-            sources[column.name] = _Source(index, have, want)
+            stored_type = table_type if index is None else self._fields[index].type
+            sources[column.name] = _Source(index, stored_type, table_type)
         return sources
 
     def _source(self, name: str) -> _Source:
@@ -108,7 +108,7 @@ class OrcRows:
         if source.problem is not None:
             raise UnsupportedFeatureError(f"{self.file.path}: {source.problem}")
         if source.index is not None:
-            require_readable(self.file.path, name, source.have, source.want)
+            require_readable(self.file.path, name, source.stored_type, source.table_type)
         return source
 
     def unchanged(self, names: Sequence[str]) -> dict[str, tuple[int, str]]:
@@ -123,7 +123,7 @@ class OrcRows:
             if root is not None
             and (source := self._sources.get(name)) is not None
             and source.index is not None
-            and source.have == source.want
+            and source.stored_type == source.table_type
         }
 
     @property
@@ -162,10 +162,10 @@ class OrcRows:
         decoded = {}
         for name, source in sources.items():
             if name not in stored:
-                decoded[name] = pa.nulls(rows, arrow_type(source.want))
+                decoded[name] = pa.nulls(rows, arrow_type(source.table_type))
                 continue
             try:
-                decoded[name] = decode(stored[name], source.have, source.want, rules)
+                decoded[name] = decode(stored[name], source.stored_type, source.table_type, rules)
             except pa.ArrowException as error:
                 raise BadFileError(f"column {name} can't be read ({error})", path=self.file.path) from error
         return decoded
@@ -176,7 +176,7 @@ class OrcRows:
         try:
             read = self._columns(stripe, [*indexes.values()])
         except _TooFarError:
-            far = {name for name in indexes if has_primitive(sources[name].have, _TIMES)}
+            far = {name for name in indexes if has_primitive(sources[name].stored_type, _TIMES)}
             read = self._columns(stripe, [index for name, index in indexes.items() if name not in far])
             for name in far:
                 read[indexes[name]] = self._far_times(stripe, name, sources[name])
@@ -205,9 +205,9 @@ class OrcRows:
     def _far_times(self, stripe: int, name: str, source: _Source) -> Any:
         """Return a column of times beyond 1677 or 2262 in microseconds, read by pyorc."""
         path = self.file.path
-        if not isinstance(source.have, Primitive) or source.index is None:
+        if not isinstance(source.stored_type, Primitive) or source.index is None:
             raise UnsupportedFeatureError(
-                f"{path}: column {name} holds times before 1677 or after 2262 inside of {source.want}: the column can't be read "
+                f"{path}: column {name} holds times before 1677 or after 2262 inside of {source.table_type}: the column can't be read "
                 "without Spark; leave it out by columns="
             )
         try:

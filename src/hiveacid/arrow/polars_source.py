@@ -90,15 +90,15 @@ def _comparison(left: Any, operator: str, right: Any, schema: Any) -> Any:
     return None if value is None else getattr(ds.field(name), _OPERATORS[operator])(value)
 
 
-def _literal(literal: Any, of: Any) -> Any:
+def _literal(literal: Any, data_type: Any) -> Any:
     """Return a literal as a scalar of the column's type; None for other types, whose comparison may differ."""
     (kind, value), *_ = literal.items()
     if kind in ("Scalar", "Dyn"):
         (kind, value), *_ = value.items()
-    if kind in _INTEGERS and pa.types.is_integer(of):
-        return pa.scalar(int(value), of)
-    if kind in ("String", "Str") and pa.types.is_string(of):
-        return pa.scalar(value, of)
-    if kind == "Date" and pa.types.is_date(of):
-        return pa.scalar(date(1970, 1, 1) + timedelta(days=value), of)
+    if kind in _INTEGERS and pa.types.is_integer(data_type):
+        return pa.scalar(int(value), data_type)
+    if kind in ("String", "Str") and pa.types.is_string(data_type):
+        return pa.scalar(value, data_type)
+    if kind == "Date" and pa.types.is_date(data_type):
+        return pa.scalar(date(1970, 1, 1) + timedelta(days=value), data_type)
     return None

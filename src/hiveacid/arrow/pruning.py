@@ -74,19 +74,21 @@ def possible_stripes(
     return possible_fragments(guarantees, schema, predicate)
 
 
-def _guarantee(tail: OrcTail, name: str, hive: str, statistics: ColumnStatistics, of: Any, rows: int) -> Any:
+def _guarantee(
+    tail: OrcTail, name: str, hive: str, statistics: ColumnStatistics, data_type: Any, rows: int
+) -> Any:
     """Return what statistics say about a column's values; None if nothing, or nothing that is safe to use."""
     column = ds.field(name)
     if statistics.count == 0 and statistics.has_null and rows:
         return column.is_null()
-    low, high = (_bound(tail, hive, value, of) for value in (statistics.minimum, statistics.maximum))
+    low, high = (_bound(tail, hive, value, data_type) for value in (statistics.minimum, statistics.maximum))
     if low is None or high is None:
         return None
     within = (column >= low) & (column <= high)
     return within | column.is_null() if statistics.has_null else within
 
 
-def _bound(tail: OrcTail, hive: str, value: Any, of: Any) -> Any:
+def _bound(tail: OrcTail, hive: str, value: Any, data_type: Any) -> Any:
     """Return a bound as a scalar of the column's type; None where statistics and values may be ordered differently.
 
     Floating point numbers are left out, because their statistics ignore NaN. Times are left out, too: their statistics are
@@ -98,13 +100,13 @@ def _bound(tail: OrcTail, hive: str, value: Any, of: Any) -> Any:
     try:
         match value:
             case int() if kind.name in _WHOLE:
-                return pa.scalar(value, of)
+                return pa.scalar(value, data_type)
             case int() if kind.name == "date" and value >= _FIRST_GREGORIAN:
-                return pa.scalar(value, pa.int32()).cast(of)
+                return pa.scalar(value, pa.int32()).cast(data_type)
             case str() if kind.name in ("string", "varchar") and tail.writer_version >= _STRINGS_ARE_BOUNDED:
-                return pa.scalar(value, of)
+                return pa.scalar(value, data_type)
             case Decimal() if kind.name == "decimal" and math.isfinite(value):
-                return pa.scalar(value, of)
+                return pa.scalar(value, data_type)
     except (pa.ArrowException, OverflowError):
         return None
     return None

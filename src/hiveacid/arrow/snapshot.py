@@ -130,15 +130,15 @@ def partition_values(table: TableDefinition, partition: Partition | None) -> tup
 
 def _partition_value(column: Column, text: str | None) -> Any:
     hive = parse_type(column.type)
-    of = arrow_type(hive)
+    data_type = arrow_type(hive)
     if text is None or text == DEFAULT_PARTITION:
-        return pa.scalar(None, of)
+        return pa.scalar(None, data_type)
     if column.type == LOCAL_TIMESTAMP:
         raise UnsupportedFeatureError(
             f"partition column {column.name}: the text {text!r} of a {column.type} depends on a session's time zone"
         )
     try:
-        return to_stored_values(cast(pa.array([text], pa.string()), of), hive)[0]
+        return to_stored_values(cast(pa.array([text], pa.string()), data_type), hive)[0]
     except pa.ArrowException as error:
         raise UnsupportedFeatureError(
             f"partition column {column.name}: {text!r} is not a {column.type} that can be read without Spark"

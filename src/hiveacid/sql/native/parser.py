@@ -105,7 +105,7 @@ class NativeParser:
             return
         if table is not None or context.catalog.get_view(name) is not None:
             raise UnsupportedFeatureError(
-                f"{name} is a transactional table, or a view on such: read it by sql('SELECT ...') or spark.table, and "
+                f"{name} is a transactional table, or a view that reads one: read it by sql('SELECT ...') or spark.table, and "
                 "write to a table by sql('INSERT INTO ...') or spark.acid.table(...).insert(frame)"
             )
         if context.facts.hive_support:
@@ -181,10 +181,10 @@ class NativeParser:
         if not name.startswith(("parse", "split")):
             raise AttributeError(name)
 
-        def handed(*args: Any) -> Any:
+        def delegate(*args: Any) -> Any:
             return self._with_java_errors(lambda: getattr(self._parser, name)(*args))
 
-        return handed
+        return delegate
 
     class Java:
         """The Java interface that this class implements, as Py4J asks for it."""
