@@ -41,11 +41,13 @@ class Keys:
     @property
     def normal(self) -> Keys:
         """Return the keys with bucket properties of codec version 0 translated, as rows of write id 0 have them."""
-        old = (self.write_ids == 0) & (self.buckets >= 0) & (self.buckets < _FIRST_V1_PROPERTY)
-        if not old.any():
+        has_codec_0 = (self.write_ids == 0) & (self.buckets >= 0) & (self.buckets < _FIRST_V1_PROPERTY)
+        if not has_codec_0.any():
             return self
         return Keys(
-            self.write_ids, np.where(old, self.buckets << 16 | _FIRST_V1_PROPERTY, self.buckets), self.row_ids
+            self.write_ids,
+            np.where(has_codec_0, self.buckets << 16 | _FIRST_V1_PROPERTY, self.buckets),
+            self.row_ids,
         )
 
 

@@ -176,9 +176,9 @@ class OrcRows:
         try:
             read = self._columns(stripe, [*indexes.values()])
         except _TooFarError:
-            far = {name for name in indexes if has_primitive(sources[name].stored_type, _TIMES)}
-            read = self._columns(stripe, [index for name, index in indexes.items() if name not in far])
-            for name in far:
+            distant = {name for name in indexes if has_primitive(sources[name].stored_type, _TIMES)}
+            read = self._columns(stripe, [index for name, index in indexes.items() if name not in distant])
+            for name in distant:
                 read[indexes[name]] = self._far_times(stripe, name, sources[name])
         return {
             name: read[index] if keep is None else read[index].filter(keep) for name, index in indexes.items()

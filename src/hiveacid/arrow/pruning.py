@@ -77,7 +77,7 @@ def possible_stripes(
 def _guarantee(
     tail: OrcTail, name: str, hive: str, statistics: ColumnStatistics, data_type: Any, rows: int
 ) -> Any:
-    """Return what statistics say about a column's values; None if nothing, or nothing that is safe to use."""
+    """Return the guarantee that statistics give for a column's values; None if they give none that is safe to use."""
     column = ds.field(name)
     if statistics.count == 0 and statistics.has_null and rows:
         return column.is_null()

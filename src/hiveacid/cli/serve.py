@@ -37,14 +37,14 @@ class _PasswordOptions:
     ldap_ca: Path | None
 
     def authentication(self) -> Authentication:
-        """Return the authentication. Raises ConfigError for files and names that are of no use."""
+        """Return the authentication. Raises ConfigError for unusable files and names."""
         from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile  # noqa: PLC0415 - see below
         from hiveacid.serve.ldap import Ldap  # noqa: PLC0415
 
         if self.password_file is not None and self.ldap is not None:
-            raise click.UsageError("give one of --password-file and --ldap")
+            raise click.UsageError("give either --password-file or --ldap, not both")
         if (self.ldap is None) != (self.ldap_user_dn is None):
-            raise click.UsageError("--ldap and --ldap-user-dn belong together")
+            raise click.UsageError("--ldap and --ldap-user-dn must be given together")
         if self.password_file is not None:
             return Authentication(PasswordFile(self.password_file))
         if self.ldap is not None and self.ldap_user_dn is not None:

@@ -121,9 +121,9 @@ def authenticate(wire: Wire, authentication: Authentication) -> str:
         user = _plain_user(wire, response, authentication)
         _send(wire, _COMPLETE, b"")
         return user
-    offered = "PLAIN" if authentication.passwords is not None else "GSSAPI"
+    mechanism_offered = "PLAIN" if authentication.passwords is not None else "GSSAPI"
     name = mechanism[:20].decode("ascii", "replace")
-    raise _refusal(wire, f"the mechanism {name} is not offered here; this server offers {offered}")
+    raise _refusal(wire, f"the mechanism {name} is not offered here; this server offers {mechanism_offered}")
 
 
 def _plain_user(wire: Wire, response: bytes, authentication: Authentication) -> str:

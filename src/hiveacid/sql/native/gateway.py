@@ -110,8 +110,8 @@ class Gateway:
         context = replace(self.root.context, facts=SparkFacts(spark, parser=parser))
         connection = NativeConnection(context, abandoned=self._abandoned)
         with self._lock:
-            alive = [reference for reference in self._connections if reference() is not None]
-            self._connections = [*alive, weakref.ref(connection)]
+            references = [reference for reference in self._connections if reference() is not None]
+            self._connections = [*references, weakref.ref(connection)]
         return connection
 
     def keep_views(self, views: ExitStack) -> None:
@@ -123,12 +123,12 @@ class Gateway:
         """Drop views that are older than ``max_age`` seconds; abort open transactions of threads that have ended."""
         limit = time.monotonic() - max_age
         with self._lock:
-            old = [views for created, views in self._views if created <= limit]
+            expired = [views for created, views in self._views if created <= limit]
             self._views = [(created, views) for created, views in self._views if created > limit]
         while self._abandoned:
             self._abandoned.popleft().abort("its thread ended without COMMIT or ROLLBACK")
         with ExitStack() as ending:  # closes all of them, even if one raises
-            for views in old:
+            for views in expired:
                 ending.callback(views.close)
 
     def on_close(self, restore: Callable[[], None]) -> None:

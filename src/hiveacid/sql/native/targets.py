@@ -118,9 +118,9 @@ class TableSpec:
             raise SchemaMismatchError(
                 f"{method}: the files of {table.name} are not {self.provider}: leave out the format"
             )
-        have = {key.lower(): value for key, value in table.properties}
+        existing_properties = {key.lower(): value for key, value in table.properties}
         for key, value in statement.properties:
-            if have.get(key.lower(), "").lower() != str(value).lower():
+            if existing_properties.get(key.lower(), "").lower() != str(value).lower():
                 raise UnsupportedFeatureError(
                     f"{method}: {key}={value} has no effect on the existing table {table.name}: leave it out, or use "
                     "ALTER TABLE ... SET TBLPROPERTIES"

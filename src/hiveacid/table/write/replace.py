@@ -36,12 +36,12 @@ def replace_rows(
         with translate_errors():
             hint = where if isinstance(where, str) else None
             snapshot = list_snapshot(context, table, txn, where=hint)
-            old = deleted_rows(table, filter_rows(snapshot.scan(changing=True), where, table.name.name))
+            deletes = deleted_rows(table, filter_rows(snapshot.scan(changing=True), where, table.name.name))
             fitted = fit_columns(table, rows, {}, None, by_name=True)
-            row_id_type = old.schema[ROW_ID].dataType.simpleString()
+            row_id_type = deletes.schema[ROW_ID].dataType.simpleString()
             leading = [f"{int(Action.INSERT)} AS {ACTION}", f"CAST(NULL AS {row_id_type}) AS {ROW_ID}"]
-            new = selected(fitted, [*leading, *map(quote_name, table.column_names)])
-            changes = constrain_changes(context, table, old.union(new))
+            inserts = selected(fitted, [*leading, *map(quote_name, table.column_names)])
+            changes = constrain_changes(context, table, deletes.union(inserts))
         return write_changes(context, table, txn, changes, "OVERWRITE", check_cardinality=False)
 
     return run_with_retry(context, name, "OVERWRITE", joined, run)
