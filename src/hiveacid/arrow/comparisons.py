@@ -108,7 +108,10 @@ def _as(term: Term, data_type: Any) -> Any:
             value = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a wall clock
         return pc.scalar(pa.scalar(value, data_type))
     own = None if term.hive is None else arrow_type(term.hive)
-    return ds.field(term.column) if own == data_type else ds.field(term.column).cast(data_type)
+    if own == data_type:
+        return ds.field(term.column)
+    rounded = term.kind in WHOLE and pa.types.is_floating(data_type)  # as Spark's cast does
+    return ds.field(term.column).cast(data_type, safe=not rounded)
 
 
 def _from_text(left: Term, right: Term) -> Term | None:

@@ -282,7 +282,7 @@ def _condition(table: TableDefinition, where: Any) -> Condition | None:
 
 
 def _limit(limit: int | None) -> int | None:
-    if limit is not None and limit < 0:
+    if limit is not None and (not hasattr(limit, "__index__") or limit < 0):
         raise ConfigError(f"limit={limit!r}: a number of rows, not below 0, is needed")
     return limit
 

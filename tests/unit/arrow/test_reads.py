@@ -1,0 +1,86 @@
+"""Reads without Spark whose results Spark's own tests do not decide: arguments, and limits of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hiveacid.arrow.table import ArrowTable
+from hiveacid.arrow.warehouse import open_warehouse
+from hiveacid.catalog.opening import open_store
+from hiveacid.config import Settings
+from hiveacid.errors import ConfigError
+from hiveacid.stores.clock import SystemClock
+from support.directories.shelves import definition
+
+CREATE = "CREATE TABLE t (id INT, l BIGINT) PARTITIONED BY (p BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')"
+LARGE = 2**53 + 1
+ROWS = [(1, 2**63 - 1, LARGE), (2, LARGE, LARGE), (3, -(2**63), None), (4, None, 1), (5, 7, 1)]
+
+
+@pytest.fixture(scope="module")
+def t(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArrowTable]:
+    """Return a table in three partitions."""
+    root = tmp_path_factory.mktemp("warehouse")
+    open_store(str(root), None, Settings(), SystemClock())[0].close()
+    with open_warehouse(str(root)) as warehouse:
+        made = definition(CREATE, str(root / "t"))
+        Path(made.location).mkdir()
+        warehouse.context.catalog.create_table(made)
+        table = warehouse.table("t")
+        schema = pa.schema([("id", pa.int32()), ("l", pa.int64()), ("p", pa.int64())])
+        table.append(
+            pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in ROWS], schema)
+        )
+        yield table
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("l > 1e0", [1, 2, 5]),
+        ("l < 8e0", [3, 5]),
+        ("l = 9007199254740992e0", [2]),
+        ("NOT l >= 7e0", [3]),
+        ("l IN (7e0, 9.3e18)", [5]),
+        ("p > 1e0", [1, 2]),
+        ("p <= 1e0", [4, 5]),
+        ("p NOT IN (1, NULL)", []),
+        ("p <=> NULL", [3]),
+    ],
+)
+def test_whole_numbers_beyond_doubles_and_nulls_are_compared(
+    t: ArrowTable, condition: str, expected: list[int]
+) -> None:
+    assert sorted(t.to_arrow(where=condition)["id"].to_pylist()) == expected
+    assert t.count(where=condition) == len(expected)
+
+
+def test_reads_without_columns_count_the_rows(t: ArrowTable) -> None:
+    assert t.to_arrow(columns=[]).num_rows == 5
+    assert t.to_arrow(columns=[], where="p = 1", limit=1).num_rows == 1
+    assert t.to_arrow(columns=[], row_ids=True).column_names == ["ROW__ID"]
+    assert sum(batch.num_rows for batch in t.to_batches(columns=[], limit=4)) == 4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"limit": -1},
+        {"limit": 1.5},
+        {"limit": "3"},
+        {"columns": ["id", "ID"]},
+        {"as_of": True},
+        {"as_of": -1},
+    ],
+)
+def test_arguments_without_a_meaning_are_refused(t: ArrowTable, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        t.to_arrow(**arguments)
+    if "as_of" not in arguments:
+        with pytest.raises(ConfigError):
+            list(t.to_batches(**arguments))
