@@ -16,7 +16,16 @@ from pyarrow import parquet
 from hiveacid.arrow.snapshot import RowFile
 from hiveacid.core.model import Column, TableDefinition
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, has_primitive, parse_type
+from hiveacid.core.schema.types import (
+    LOCAL_TIMESTAMP,
+    Array,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    has_primitive,
+    parse_type,
+)
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
@@ -160,7 +169,11 @@ def _avro_batch(file: RowFile, columns: Sequence[Column], rows: Sequence[dict[st
     arrays = []
     for column in columns:
         hive = parse_type(column.type)
-        values = [row.get(column.name) for row in rows]
+        if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
+            raise UnsupportedFeatureError(
+                f"{file.path}: column {column.name} is {column.type}: times inside of it can't be read without Spark"
+            )
+        values = [_lower_names(row.get(column.name), hive) for row in rows]
         try:
             if column.type == "timestamp":
                 instants = pa.array(values, pa.timestamp("us", "UTC"))
@@ -172,6 +185,21 @@ def _avro_batch(file: RowFile, columns: Sequence[Column], rows: Sequence[dict[st
                 f"{file.path}: column {column.name} is {column.type}: its values can't be read without Spark ({error})"
             ) from error
     return _rows(columns, arrays, len(rows))
+
+
+def _lower_names(value: Any, hive: HiveType) -> Any:
+    """Return a value of Avro with the names of structs as the table spells them, in lower case."""
+    if value is None or isinstance(hive, Primitive):
+        return value
+    match hive:
+        case Struct(fields):
+            members = {str(name).lower(): member for name, member in value.items()}
+            return {field.name: _lower_names(members.get(field.name), field.type) for field in fields}
+        case Array(element):
+            return [_lower_names(item, element) for item in value]
+        case Map(_, item_type):
+            return [(key, _lower_names(item, item_type)) for key, item in value.items()]
+    return value
 
 
 # text ----------------------------------------------------------------------------------------------

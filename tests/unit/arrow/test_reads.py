@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 
 from hiveacid.arrow.table import ArrowTable
-from hiveacid.arrow.warehouse import open_warehouse
+from hiveacid.arrow.warehouse import ArrowWarehouse, open_warehouse
 from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
-from hiveacid.errors import ConfigError
+from hiveacid.errors import ConfigError, UnsupportedFeatureError
 from hiveacid.stores.clock import SystemClock
 from support.directories.shelves import definition
 
@@ -23,20 +24,28 @@ ROWS = [(1, 2**63 - 1, LARGE), (2, LARGE, LARGE), (3, -(2**63), None), (4, None,
 
 
 @pytest.fixture(scope="module")
-def t(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArrowTable]:
-    """Return a table in three partitions."""
+def wh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArrowWarehouse]:
     root = tmp_path_factory.mktemp("warehouse")
     open_store(str(root), None, Settings(), SystemClock())[0].close()
     with open_warehouse(str(root)) as warehouse:
-        made = definition(CREATE, str(root / "t"))
-        Path(made.location).mkdir()
-        warehouse.context.catalog.create_table(made)
-        table = warehouse.table("t")
-        schema = pa.schema([("id", pa.int32()), ("l", pa.int64()), ("p", pa.int64())])
-        table.append(
-            pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in ROWS], schema)
-        )
-        yield table
+        yield warehouse
+
+
+def create(wh: ArrowWarehouse, sql: str) -> ArrowTable:
+    name = sql.split()[2]
+    made = definition(sql, str(Path(wh.context.warehouse, name)))
+    Path(made.location).mkdir()
+    wh.context.catalog.create_table(made)
+    return wh.table(name)
+
+
+@pytest.fixture(scope="module")
+def t(wh: ArrowWarehouse) -> ArrowTable:
+    """Return a table in three partitions."""
+    table = create(wh, CREATE)
+    schema = pa.schema([("id", pa.int32()), ("l", pa.int64()), ("p", pa.int64())])
+    table.append(pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in ROWS], schema))
+    return table
 
 
 @pytest.mark.parametrize(
@@ -84,3 +93,41 @@ def test_arguments_without_a_meaning_are_refused(t: ArrowTable, arguments: dict[
     if "as_of" not in arguments:
         with pytest.raises(ConfigError):
             list(t.to_batches(**arguments))
+
+
+AVRO = "STORED AS AVRO TBLPROPERTIES ('transactional'='true','transactional_properties'='insert_only')"
+INNER = {
+    "type": "record",
+    "name": "inner",
+    "fields": [{"name": "A", "type": "int"}, {"name": "c", "type": "string"}],
+}
+MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
+NULLABLE = [
+    {"name": "Id", "type": ["null", "int"]},
+    {"name": "z", "type": ["null", INNER]},
+    {"name": "m", "type": ["null", {"type": "map", "values": {"type": "array", "items": "inner"}}]},
+    {"name": "q", "type": ["null", {"type": "array", "items": MOMENT}]},
+]
+
+
+def test_avro_records_have_names_in_any_case(wh: ArrowWarehouse) -> None:
+    """Values whose name is not found would silently be NULL."""
+    table = create(
+        wh,
+        "CREATE TABLE avro (id INT, z STRUCT<a:INT,c:CHAR(2)>, m MAP<STRING,ARRAY<STRUCT<a:INT,c:CHAR(2)>>>, "
+        f"q ARRAY<TIMESTAMP>) {AVRO}",
+    )
+    txn = wh.context.transactions.begin(wh.context.settings)
+    write_id = txn.write_id(table.name)
+    directory = Path(table.definition.location, f"delta_{write_id:07d}_{write_id:07d}_0000")
+    directory.mkdir()
+    one = {"A": 5, "c": "x"}
+    rows = [{"Id": 1, "z": one, "m": {"k": [one]}}, {"Id": 2}]
+    with (directory / "000000_0").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": NULLABLE}, rows)
+    txn.commit()
+    inner = {"a": 5, "c": "x "}
+    read = table.to_arrow(columns=["id", "z", "m"]).to_pylist()
+    assert read == [{"id": 1, "z": inner, "m": [("k", [inner])]}, {"id": 2, "z": None, "m": None}]
+    with pytest.raises(UnsupportedFeatureError, match="column q"):
+        table.to_arrow()
