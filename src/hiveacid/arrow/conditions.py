@@ -11,6 +11,7 @@ other numbers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -34,12 +35,14 @@ from hiveacid.arrow.comparisons import (
 )
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, parse_type
-from hiveacid.errors import NoSuchColumnError, ParseError
+from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.spark.parser.lexer import Token, TokenKind, string_value, tokenize
 
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_BY_NUMBER = "FieldPath("  # in the text of an expression
+_QUOTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SPELLINGS = {"==": "=", "!=": "<>"}
 _MOST_DEPTH = 100
 _DIGITS = 38
@@ -70,8 +73,11 @@ def parse_condition(text: str, table: TableDefinition) -> Condition:
 def condition_of(expression: Any, schema: Any) -> Condition:
     """Return a pyarrow expression with its columns, found by binding it to schemas that lack one column each.
 
-    Raises NoSuchColumnError if it cannot be bound to the whole schema.
+Raises NoSuchColumnError if it cannot be bound to the whole schema. Raises ConfigError for a column given by its
+    number: a read has only some of the columns, in an order of its own.
     """
+    if _BY_NUMBER in _QUOTED_TEXT.sub("", str(expression)):
+        raise ConfigError("where: the expression names a column by its number: pyarrow.compute.field('name')")
     empty = schema.empty_table()
     try:
         empty.filter(expression)
@@ -339,7 +345,7 @@ class _Parser:
         values = []
         for item in items:
             sides = self._typed(left, item, token)
-            if sides.floating or sides.left_type != data_type:
+            if sides.floating or sides.constant is None or sides.left_type != data_type:
                 return None
             values.append(sides.constant)
         return (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from hiveacid.arrow.conditions import parse_condition
+from hiveacid.arrow.conditions import condition_of, parse_condition
 from hiveacid.core.model import Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import ORC
-from hiveacid.errors import NoSuchColumnError, ParseError
+from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
 
 TYPES = {"i": "int", "s": "string", "d": "date", "t": "timestamp", "b": "boolean", "z": "struct<a:int>"}
 TABLE = TableDefinition(
@@ -34,3 +36,18 @@ def test_thousands_of_comparisons_are_no_problem() -> None:
 def test_deep_parentheses_are_refused() -> None:
     with pytest.raises(ParseError):
         parse_condition("(" * 400 + "i = 1" + ")" * 400, TABLE)
+
+
+def test_days_are_members_of_a_list_of_times() -> None:
+    times = pa.table({"t": pa.array([0, 1, None], pa.timestamp("us"))})
+    for text, rows in (("t IN (DATE '1970-01-01', NULL)", 1), ("t NOT IN (DATE '1970-01-01')", 1)):
+        assert times.filter(parse_condition(text, TABLE).predicate).num_rows == rows
+
+
+def test_columns_by_number_are_refused_because_a_read_has_others() -> None:
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", pa.string())])
+    for expression in (pc.field(0) == 7, (pc.field("a") == 1) & pc.field(1).is_valid()):
+        with pytest.raises(ConfigError, match="number"):
+            condition_of(expression, schema)
+    for text in ("FieldPath(0)", 'x"FieldPath(0)', "\\"):
+        assert condition_of(pc.field("s") == text, schema).columns == ("s",)
