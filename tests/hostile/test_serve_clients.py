@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import socket
 import struct
@@ -16,16 +17,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.errors import ClientProtocolError, ConfigError
+from hiveacid.errors import ClientProtocolError, ConfigError, StoreUnavailableError
 from hiveacid.serve import messages
 from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile, hash_line
 from hiveacid.serve.codec import CALL, Decoder, encode_field, encode_message, encode_struct
 from hiveacid.serve.ldap import Ldap
 from hiveacid.serve.metadata import matches
+from hiveacid.serve.operations import Operation
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
-from hiveacid.serve.sessions import Sessions
-from hiveacid.serve.wire import Limits
+from hiveacid.serve.sessions import Caller, ClientSession, Sessions
+from hiveacid.serve.wire import Limits, Wire
+from hiveacid.sql.cancellation import Running
 from support.hs2_client import CallError, Hs2Client
 
 ENOUGH = 60.0  # seconds until a test gives up
@@ -160,6 +163,7 @@ CALLED = b"POST /cliservice HTTP/1.1\r\nHost: localhost\r\nContent-Type: applica
         (CALLED + b"Content-Length: 99999999999\r\n\r\n", b"413"),
         (CALLED + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nab", b"400"),
         (CALLED + b"Content-Length: 3\r\n\r\nabc", b"400"),
+        (CALLED + b"Authorization: Basic " + base64.b64encode(b"ann\nERROR:x") + b"\r\n\r\n", b"401"),
         (b"\x80\x01\x00\x01\r\n\r\n", b"400"),
         (b"A" * (17 << 10), b"431"),
     ],
@@ -247,3 +251,97 @@ def test_many_clients_that_log_in_wrongly_do_not_stop_a_right_one(guarded: Serve
     assert logs_in(guarded, "ann", "tea")
     for thread in threads:
         thread.join()
+
+
+def test_a_changed_password_file_counts_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text(f"{hash_line('ann', 'tea')}\n{hash_line('bob', 'jam')}\n")
+    path.chmod(0o600)
+    authentication = Authentication(PasswordFile(path))
+    assert authentication.accepts("ann", "tea")
+    path.write_text(f"{hash_line('bob', 'jam')}\n")
+    assert not authentication.accepts("ann", "tea")
+    path.write_text(f"{hash_line('ann', 'oil')}\n")
+    assert not authentication.accepts("ann", "tea")
+    assert authentication.accepts("ann", "oil")
+
+
+def test_the_name_of_a_mechanism_cannot_forge_lines_of_the_log(guarded: Server) -> None:
+    with pytest.raises(CallError, match=r"EVIL\?\?ERROR is not offered"):
+        raw_client(guarded).negotiate(b"EVIL\r\nERROR", b"")
+
+
+def test_an_ldap_answer_without_a_result_is_no_success() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as directory:
+
+        def answer() -> None:
+            client, _ = directory.accept()
+            with client:
+                client.recv(4096)
+                client.sendall(bytes((0x30, 7, 2, 1, 1, 0x61, 2, 10, 0)))
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        ldap = Ldap.of(f"ldap://127.0.0.1:{directory.getsockname()[1]}", "uid={user}")
+        with pytest.raises(StoreUnavailableError, match="answer"):
+            ldap.accepts("ann", "wrong")
+        thread.join()
+
+
+def test_a_machine_without_threads_refuses_one_client_and_serves_the_next(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = threading.Thread.start
+
+    def none_left(thread: threading.Thread) -> None:
+        if thread.name.startswith("hiveacid-connection"):
+            raise RuntimeError("can't start new thread")
+        started(thread)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none_left)
+        with socket.create_connection(("127.0.0.1", server.port), ENOUGH) as client:
+            assert closes(client)
+    assert logs_in(server)
+
+
+def test_a_connection_that_the_server_closed_is_gone() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        wire = Wire(ours, LIMITS)
+        assert not wire.gone()
+        wire.close()
+        assert wire.gone()
+
+
+class Queue:
+    """Thread of a session whose statements end when the test says so."""
+
+    def submit(self, work: object) -> Running[Any]:
+        del work
+        return Running("", "")
+
+
+def test_a_time_limit_does_not_count_for_the_fetches_after_the_statement() -> None:
+    operation = Operation(cast("Any", Queue()), lambda: None, 0)
+    running = operation.start(1e9)
+    timer = operation._timer
+    assert timer is not None
+    assert timer.is_alive()
+    running.future.set_result(None)
+    timer.join(ENOUGH)
+    assert not timer.is_alive()
+
+
+def test_a_session_is_not_idle_right_after_a_long_statement() -> None:
+    sessions = Sessions(cast("Any", None), 60.0)
+    session = ClientSession(Caller("ann", "", "", lambda: False), *cast("Any", (None, Queue())))
+    operation = Operation(session.thread, lambda: None, 0)
+    session.operations[b""] = operation
+    running = operation.start()
+    sessions._sessions[session.guid] = session
+    session.used -= 3600
+    sessions.tidy()
+    running.future.set_result(None)
+    sessions.tidy()
+    assert len(sessions) == 1

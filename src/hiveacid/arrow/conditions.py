@@ -73,7 +73,7 @@ def parse_condition(text: str, table: TableDefinition) -> Condition:
 def condition_of(expression: Any, schema: Any) -> Condition:
     """Return a pyarrow expression with its columns, found by binding it to schemas that lack one column each.
 
-Raises NoSuchColumnError if it cannot be bound to the whole schema. Raises ConfigError for a column given by its
+    Raises NoSuchColumnError if it cannot be bound to the whole schema. Raises ConfigError for a column given by its
     number: a read has only some of the columns, in an order of its own.
     """
     if _BY_NUMBER in _QUOTED_TEXT.sub("", str(expression)):

@@ -34,6 +34,9 @@ class Passwords(Protocol):
     def accepts(self, user: str, password: str) -> bool:
         """Tell whether the password is the user's. Raises HiveAcidError if the check is impossible now."""
 
+    def version(self, user: str) -> str:
+        """Return a text that is another one after the user's password was changed here. Raises HiveAcidError."""
+
 
 class Anyone:
     """Accepts every user with every password, as Hive's ``NONE``; for loopback addresses only."""
@@ -42,6 +45,11 @@ class Anyone:
         """Accept."""
         del user, password
         return True
+
+    def version(self, user: str) -> str:
+        """Return always the same."""
+        del user
+        return ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,11 @@ class PasswordFile:
         with self._slots:
             is_right = (entry or self._decoy).matches(password)
         return is_right and entry is not None
+
+    def version(self, user: str) -> str:
+        """Return the hash in the file, empty if the user is not there."""
+        entry = self._users().get(user)
+        return "" if entry is None else entry.digest.hex()
 
     def _users(self) -> dict[str, _Hash]:
         try:
@@ -138,7 +151,7 @@ def _parse_hash(text: str, where: str) -> _Hash:
 
 @dataclass
 class Authentication:
-    """Checks names and passwords, and remembers correct ones for five minutes.
+    """Checks names and passwords, and remembers correct ones for five minutes or until the password file changes them.
 
     ``kerberos``: principal of the server (``hive/host@REALM``) if clients may authenticate with tickets.
     """
@@ -160,7 +173,8 @@ class Authentication:
             return False
         if self.open_to_all:
             return True
-        key = hmac.digest(self._key, f"{user}\0{password}".encode(), "sha256")
+        version = self.passwords.version(user)
+        key = hmac.digest(self._key, f"{user}\0{version}\0{password}".encode(), "sha256")
         now = time.monotonic()
         with self._lock:
             if self._remembered.get(key, 0.0) > now:

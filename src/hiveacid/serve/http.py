@@ -120,7 +120,7 @@ def _authenticated_user(request: Request, access: Access, authentication: Authen
     if scheme.lower() != "basic":
         user = password = ""
     if authentication.open_to_all:
-        return user or "anonymous"
+        user = user or "anonymous"
     try:
         accepted = authentication.accepts(user, password)
     except HiveAcidError as error:

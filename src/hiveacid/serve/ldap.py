@@ -70,6 +70,11 @@ class Ldap:
             )
         return code == _SUCCESS
 
+    def version(self, user: str) -> str:
+        """Return always the same: the server tells of no changes."""
+        del user
+        return ""
+
 
 def _escaped(user: str) -> str:
     """Escape a name inside of a distinguished name (RFC 4514)."""
@@ -107,7 +112,7 @@ def _result_code(client: socket.socket) -> int:
         kind, code, _ = _parse(response)
     except IndexError:
         raise ValueError("the answer is not LDAP") from None
-    if tag != 0x61 or kind != 10:  # noqa: PLR2004 - a bind response, an enumeration
+    if tag != 0x61 or kind != 10 or not code:  # noqa: PLR2004 - a bind response, an enumeration
         raise ValueError("the answer is not a bind response")
     return int.from_bytes(code, "big")
 

@@ -46,12 +46,13 @@ class Operation:
         )
 
     def start(self, timeout: float = 0.0) -> Running[Any]:
-        """Begin; after ``timeout`` seconds, if not 0, the operation is cancelled."""
+        """Begin; after ``timeout`` seconds, if not 0, the operation is cancelled unless it has ended."""
         self._running = self.thread.submit(self._run)
         if timeout > 0:
-            self._timer = threading.Timer(timeout, self.cancel)
-            self._timer.daemon = True
-            self._timer.start()
+            timer = self._timer = threading.Timer(min(timeout, threading.TIMEOUT_MAX), self.cancel)
+            timer.daemon = True
+            timer.start()
+            self._running.future.add_done_callback(lambda _: timer.cancel())  # a fetch has no limit
         return self._running
 
     def _run(self) -> None:

@@ -149,9 +149,12 @@ class Server:
                 self._refused += 1
                 wire.close()
                 continue
-            threading.Thread(
-                target=self._serve, args=(connection,), name=f"hiveacid-{connection.owner}", daemon=True
-            ).start()
+            try:
+                threading.Thread(
+                    target=self._serve, args=(connection,), name=f"hiveacid-{connection.owner}", daemon=True
+                ).start()
+            except RuntimeError:  # the machine has no thread for it now
+                self._give_up(connection)
 
     def _admit(self, connection: _Connection) -> bool:
         """Register a connection; if there are too many, close the oldest one without a session."""
@@ -166,6 +169,12 @@ class Server:
                 oldest.wire.close()
             self._connections.add(connection)
             return True
+
+    def _give_up(self, connection: _Connection) -> None:
+        with self._lock:
+            self._connections.discard(connection)
+        self._refused += 1
+        connection.wire.close()
 
     def _serve(self, connection: _Connection) -> None:
         try:

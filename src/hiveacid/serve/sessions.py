@@ -208,7 +208,9 @@ class Sessions:
         """Close idle sessions; release snapshots of results that were closed."""
         now = time.monotonic()
         for session in tuple(self._sessions.values()):
-            if now - session.used > self._idle and not any(op.busy for op in session.operations.values()):
+            if any(op.busy for op in tuple(session.operations.values())):
+                session.used = now
+            elif now - session.used > self._idle:
                 logger.info("a session of %s was idle for %.0f s: closed", session.caller.user, self._idle)
                 self.close(session)
         if self._ended and now - self._swept >= _SWEEP_INTERVAL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import struct
@@ -98,9 +99,12 @@ class Wire:
         self.send(_LENGTH.pack(len(data)) + data)
 
     def gone(self) -> bool:
-        """Tell whether the client has closed its side of the connection."""
+        """Tell whether the client has closed its side of the connection, or this server its own."""
         poll = select.poll()
-        poll.register(self.socket, _GONE)
+        try:
+            poll.register(self.socket, _GONE)
+        except ValueError:  # the socket has no number any more
+            return True
         return bool(poll.poll(0))
 
     def close(self) -> None:
@@ -122,7 +126,7 @@ def authenticate(wire: Wire, authentication: Authentication) -> str:
         _send(wire, _COMPLETE, b"")
         return user
     mechanism_offered = "PLAIN" if authentication.passwords is not None else "GSSAPI"
-    name = mechanism[:20].decode("ascii", "replace")
+    name = re.sub(rb"[^\w-]", b"?", mechanism[:20]).decode()  # the log gets it, too
     raise _refusal(wire, f"the mechanism {name} is not offered here; this server offers {mechanism_offered}")
 
 
