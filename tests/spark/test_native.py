@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -347,6 +348,29 @@ def test_closing_the_session_ends_all_connections(spark: SparkSession, tmp_path:
     with hiveacid.connect(spark, str(tmp_path / "wh")) as acid:
         assert rows(acid.sql("SELECT * FROM t")) == []
         assert acid.context.store.txn_state(txn.txn_id) == "aborted"
+
+
+def test_sessions_are_known_as_long_as_they_live(spark: SparkSession, tmp_path: Path) -> None:
+    older = spark.newSession()
+    older.sql("SELECT 1").collect()
+    native = hiveacid.configure(spark.builder, native=True, warehouse=str(tmp_path / "wh")).getOrCreate()
+    try:
+        native.sql(f"CREATE TABLE t (id INT) {ACID}")
+        parsers, jvm = native._sql_gateway._parsers, native.sparkContext._jvm
+        for _ in range(5):
+            native.newSession().sql("SELECT count(*) FROM t").collect()
+        end = time.monotonic() + 120
+        while len(parsers) > 3:  # its own, that of the last call, and one that waits for its finalizer
+            assert time.monotonic() < end, f"{len(parsers)} sessions stay"
+            gc.collect()
+            jvm.java.lang.System.gc()
+            time.sleep(0.05)
+        assert native._jsparkSession.hashCode() in parsers
+        for session in (older, SparkSession(native.sparkContext, native._jsparkSession)):
+            session.range(1).selectExpr("CAST(id AS INT) AS id").write.insertInto("t")
+        assert rows(native.sql("SELECT * FROM t")) == [(0,), (0,)]
+    finally:
+        native.close()
 
 
 def test_one_application_one_warehouse(native: NativeSession, tmp_path: Path) -> None:

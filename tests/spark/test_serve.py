@@ -223,6 +223,13 @@ def test_metadata_lists_our_tables(server: Server) -> None:
         assert [row[0] for row in client.metadata("GetTableTypes")] == ["TABLE", "VIEW"]
         assert "DECIMAL" in [row[0] for row in client.metadata("GetTypeInfo")]
         assert client.metadata("GetCatalogs") == client.metadata("GetPrimaryKeys") == []
+        client.run("CREATE VIEW shop.of_spark AS SELECT a FROM shop.plain")
+        client.run("DROP TABLE shop.plain")  # a view that cannot be read hides the columns of no other table
+        client.run("ALTER TABLE shop.sales RENAME TO shop.sold")
+        columns = client.metadata("GetColumns", schemaName="shop")
+        assert [row[2:4] for row in columns] == [
+            ("cheap", "id"), ("sold", "id"), ("sold", "price"), ("sold", "dt"),
+        ]  # fmt: skip
         client.run("DROP DATABASE shop CASCADE")
 
 

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
+
 from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.types import quote_name
+from hiveacid.errors import HiveAcidError
 from hiveacid.serve.results import RowsResult
 from hiveacid.spark.session.classic_session import spark_catalog_tables
 
@@ -214,10 +217,15 @@ class Metadata:
 
     def _columns_of(self, name: TableName) -> Iterable[Column]:
         catalog = self.spark.acid.context.catalog
-        table = catalog.get_table(name)
+        table, view = catalog.get_table(name), catalog.get_view(name)
         if table is not None:
             return (*table.columns, *table.partition_columns)
-        frame = self.spark.table(f"{quote_name(name.database)}.{quote_name(name.name)}")
+        if view is not None:
+            return view.columns
+        try:
+            frame = self.spark.table(f"{quote_name(name.database)}.{quote_name(name.name)}")
+        except (PySparkException, HiveAcidError):  # one broken view must not hide the columns of all others
+            return ()
         return [Column(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -50,15 +51,15 @@ def inject_parser(spark: SparkSession, build: Callable[[Any, Any], Any]) -> None
     # Spark's own errors must leave our parser unchanged, not as text in a Py4JException.
     gateway.python_parameters.propagate_java_exceptions = True
     inner: Any = spark._jsparkSession  # noqa: SLF001
-    built: list[Any] = []
+    called = threading.Event()
 
     def first(session: Any, parser: Any) -> Any:
-        built.append(build(session, parser))
-        return built[-1]
+        called.set()  # the parser itself must not stay here: it ends with its session
+        return build(session, parser)
 
     inner.extensions().injectParser(_ParserBuilder(first))
     state = inner.sessionState()
-    if not built:  # the session had its parser already
+    if not called.is_set():  # the session had its parser already
         held = state.getClass().getDeclaredField("sqlParser")
         held.setAccessible(True)
         held.set(state, build(inner, held.get(state)))

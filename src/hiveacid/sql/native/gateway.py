@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hiveacid.spark.parser.catalyst import parser_of
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from hiveacid.table.acid_table import AcidTable
     from hiveacid.transactions.transaction import Transaction
 
-# Spark creates many sessions (each stream clones one); only recently created ones are looked up.
-_MOST_PARSERS = 100
 # Seconds for which views stay, because Spark analyses the plan that reads them after the parser has returned.
 _VIEW_SECONDS = 60.0
 _SHOW_TABLES_COLUMNS = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
@@ -84,6 +82,16 @@ class NativeConnection(AcidSession):
             self.abandoned.append(self.joined)
 
 
+class SessionParser(Protocol):
+    """The parser inside of a JVM session (`NativeParser`), which Py4J keeps until the session is collected.
+
+    ``own_parser``: Spark's, which it replaced. ``session_number``: the session's ``hashCode``.
+    """
+
+    own_parser: Any
+    session_number: int
+
+
 @dataclass
 class Gateway:
     """Shared connection, Spark's parsers, views of running plans, and texts whose owner is already decided.
@@ -93,7 +101,9 @@ class Gateway:
 
     root: AcidSession
     open: bool = True
-    _parsers: list[tuple[Any, Any]] = field(default_factory=list)
+    _parsers: weakref.WeakValueDictionary[int, SessionParser] = field(
+        default_factory=weakref.WeakValueDictionary
+    )
     _passing: Counter[tuple[int, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _connections: list[weakref.ref[NativeConnection]] = field(default_factory=list)
@@ -148,18 +158,18 @@ class Gateway:
                     ending.callback(connection.close)
             ending.callback(self.sweep, 0.0)
 
-    def remember(self, session: Any, parser: Any) -> None:
-        """Remember the parser that a JVM session had before `NativeParser` replaced it."""
+    def remember(self, parser: SessionParser) -> None:
+        """Remember the parser inside of a JVM session, as long as that session exists."""
         with self._lock:
-            self._parsers = [*self._parsers[-_MOST_PARSERS:], (session, parser)]
+            self._parsers[parser.session_number] = parser
 
     def parser_of(self, session: Any) -> Any:
-        """Return the parser that a JVM session had before `NativeParser` replaced it."""
-        session.sessionState()  # makes both if they are not there yet
+        """Return Spark's own parser of a JVM session, even if `NativeParser` replaced it."""
+        state = session.sessionState()  # creates both parsers at the first call
         with self._lock:
-            return next(
-                parser for known_session, parser in reversed(self._parsers) if known_session.equals(session)
-            )
+            replacing = self._parsers.get(session.hashCode())
+        # a session that is older than the native session has no other parser than Spark's
+        return state.sqlParser() if replacing is None else replacing.own_parser
 
     @contextmanager
     def passing(self, session: Any, text: str) -> Iterator[None]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import scala_items
@@ -27,10 +29,6 @@ from hiveacid.sql.native.gateway import Gateway, NativeConnection, add_hiveacid_
 from hiveacid.sql.statements import administration, queries
 from hiveacid.sql.statements.values import Slice, table_ref
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
 _SUBQUERIES = frozenset({"SELECT", "TABLE"})
 
 
@@ -42,39 +40,49 @@ class NativeParser:
     """
 
     def __init__(self, gateway: Gateway, spark: SparkSession, parser: Any) -> None:
-        """Serve one JVM session; ``spark``: a plain Python session around it."""
+        """Serve one JVM session; ``spark``: a plain Python session around it.
+
+        The JVM session owns this object, which refers to it weakly: otherwise neither would ever be collected.
+        """
         self._sql_gateway = gateway
-        self._spark = spark
-        self._parser = parser
+        self._spark_context = spark.sparkContext
+        jvm: Any = spark._jvm  # noqa: SLF001
+        self._weak_session = jvm.java.lang.ref.WeakReference(spark._jsparkSession)  # noqa: SLF001
+        self.own_parser = parser
         self._local = threading.local()
         self._returned = LastReturned()
         self._catalog_parser_is_set = False
-        self._session = spark._jsparkSession.hashCode()  # noqa: SLF001
+        self.session_number = int(spark._jsparkSession.hashCode())  # noqa: SLF001
+
+    @property
+    def _spark(self) -> SparkSession:
+        """A plain Python session; the JVM session exists while it calls its parser."""
+        return SparkSession(self._spark_context, self._weak_session.get())
 
     def parsePlan(self, text: str) -> Any:  # noqa: N802 - Spark's name
         """Return the plan of a statement; a statement of hiveacid is carried out here."""
-        return self._plan_by_owner(text, self._parser.parsePlan)
+        return self._plan_by_owner(text, self.own_parser.parsePlan)
 
     def parseQuery(self, text: str) -> Any:  # noqa: N802
         """Return the plan of a query."""
-        return self._plan_by_owner(text, self._parser.parseQuery)
+        return self._plan_by_owner(text, self.own_parser.parseQuery)
 
     def parsePlanWithParameters(self, text: str, parameters: Any) -> Any:  # noqa: N802
         """Return the plan of a statement with parameters (Spark 4.1 and later)."""
         return self._plan_by_owner(
-            text, lambda bound: self._parser.parsePlanWithParameters(bound, parameters)
+            text, lambda bound: self.own_parser.parsePlanWithParameters(bound, parameters)
         )
 
     def parseExpression(self, text: str) -> Any:  # noqa: N802
         """Return an expression; its subqueries may read hiveacid tables."""
 
         def parse() -> Any:
-            parsed = self._parser.parseExpression(
+            parsed = self.own_parser.parseExpression(
                 text
             )  # raises errors in the text, which may include an alias
-            if self._sql_gateway.passes(self._session, text) or not _has_subquery(text):
+            if self._sql_gateway.passes(self.session_number, text) or not _has_subquery(text):
                 return parsed
-            return self._parser.parseExpression(
+            return self.own_parser.parseExpression(
                 self._bound(Slice(f"{EXPRESSION}{text}"), QUERY).removeprefix(EXPRESSION)
             )
 
@@ -84,8 +92,8 @@ class NativeParser:
         """Return a name's parts; refuse the name of a hiveacid table, because Spark would look for its own."""
 
         def parse() -> Any:
-            parts = self._parser.parseMultipartIdentifier(text)
-            if not self._sql_gateway.passes(self._session, text):
+            parts = self.own_parser.parseMultipartIdentifier(text)
+            if not self._sql_gateway.passes(self.session_number, text):
                 self._refuse_hiveacid_table([str(part).lower() for part in scala_items(parts)])
             return parts
 
@@ -113,7 +121,7 @@ class NativeParser:
 
     def _plan_by_owner(self, text: str, parse: Callable[[str], Any]) -> Any:
         def plan() -> Any:
-            if self._sql_gateway.passes(self._session, text):
+            if self._sql_gateway.passes(self.session_number, text):
                 return parse(text)
             session = self._connection()
             source = Slice(text)
@@ -158,7 +166,7 @@ class NativeParser:
 
     def _connection(self) -> NativeConnection:
         if not hasattr(self._local, "connection"):
-            self._local.connection = self._sql_gateway.connection(self._spark, self._parser)
+            self._local.connection = self._sql_gateway.connection(self._spark, self.own_parser)
         connection: NativeConnection = self._local.connection
         return connection
 
@@ -168,7 +176,7 @@ class NativeParser:
             not self._catalog_parser_is_set
         ):  # views and functions of Spark's catalog refer to Spark's tables, whatever the current database is
             self._catalog_parser_is_set = True
-            set_catalog_parser(self._spark._jsparkSession, self._parser)  # noqa: SLF001
+            set_catalog_parser(self._spark._jsparkSession, self.own_parser)  # noqa: SLF001
         try:
             return self._returned.keep(parse())
         except HiveAcidError as error:
@@ -182,7 +190,7 @@ class NativeParser:
             raise AttributeError(name)
 
         def delegate(*args: Any) -> Any:
-            return self._with_java_errors(lambda: getattr(self._parser, name)(*args))
+            return self._with_java_errors(lambda: getattr(self.own_parser, name)(*args))
 
         return delegate
 

@@ -277,5 +277,6 @@ def _native_session(native: NativeSession, session: SparkSession) -> NativeSessi
 def _parser(gateway: Gateway, spark: SparkSession, session: Any, parser: Any) -> Any:
     if not gateway.open:
         return parser
-    gateway.remember(session, parser)
-    return NativeParser(gateway, SparkSession(spark.sparkContext, session), parser)
+    native_parser = NativeParser(gateway, SparkSession(spark.sparkContext, session), parser)
+    gateway.remember(native_parser)
+    return native_parser
