@@ -142,7 +142,9 @@ def test_major_applies_deletes_and_keeps_ids(acid: AcidSession) -> None:
         for path in (location(acid, "c2") / base).glob("bucket_*")
     ]
     assert sum(tail.number_of_rows for tail in tails) == 3
-    ids = [tail.column_statistics[tail.column_id("row", "id") or 0] for tail in tails]
+    row_columns = [tail.types[tail.types[0].children[-1]] for tail in tails]
+    assert all(tuple(row.names) == ("id", "v") for row in row_columns)
+    ids = [tail.column_statistics[row.children[0]] for tail, row in zip(tails, row_columns, strict=True)]
     assert (min(one.minimum for one in ids), max(one.maximum for one in ids)) == (2, 4)  # type: ignore[type-var]
     for kind in ("minor", "major"):
         with pytest.raises(CompactionRefusedError, match=NOT_ENOUGH):

@@ -219,6 +219,8 @@ def test_transactions_and_snapshots(native: NativeSession, table: str) -> None:
     native.sql("START TRANSACTION")
     frame_of(native, (8, "t", 7)).writeTo(table).append()
     frame_of(native, (9, "t", 1)).writeTo(table).overwrite(F.col("id") == 1)
+    locks = {row["lock_type"] for row in native.sql("SHOW LOCKS").collect()}
+    assert "EXCL_WRITE" in locks, "two overwrites that match no row would both keep their rows"
     native.sql("COMMIT")
     assert rows(native.table(table)) == [(2, "b", 1), (3, "c", 2), (8, "t", 7), (9, "t", 1)]
     with native.acid.snapshot(), pytest.raises(TransactionStateError, match="only reads"):

@@ -227,7 +227,9 @@ class OrcRows:
             converters=converters,
         )
         rows = [*reader.read_stripe(stripe)]
-        values = pa.array([row[0][0] if self.file.acid else row[0] for row in rows], pa.int64())
+        if self.file.acid:  # the ``row`` of a delete event is NULL
+            rows = [(None,) if row[0] is None else row[0] for row in rows]
+        values = pa.array([row[0] for row in rows], pa.int64())
         return hybrid_micros(values) if self._is_hybrid else values
 
     def _zone(self, stripe: int) -> str:

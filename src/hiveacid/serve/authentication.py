@@ -22,6 +22,7 @@ _LONGEST_PASSWORD = 1024
 _N, _R, _P = 1 << 14, 8, 1  # 16 MB and some 50 ms for each attempt
 _MOST_CHECKS = 4  # at a time: each takes 16 MB
 _MOST_WORK = 1 << 24  # n · r · p of a line
+_MOST_MEMORY = 1 << 27  # bytes of one check; scrypt needs 128 · n · r
 _REMEMBERED = (
     300.0  # seconds for which a correct password is not checked again: HTTP sends it with each request
 )
@@ -65,13 +66,15 @@ class _Hash:
 
 
 def _scrypt(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
-    return hashlib.scrypt(password.encode(), salt=salt, n=n, r=r, p=p, maxmem=1 << 27, dklen=32)
+    return hashlib.scrypt(password.encode(), salt=salt, n=n, r=r, p=p, maxmem=_MOST_MEMORY, dklen=32)
 
 
 def hash_line(user: str, password: str) -> str:
     """Return the line of a password file: ``user:scrypt$n$r$p$salt$digest``. Raises ConfigError."""
-    if not _USER.fullmatch(user):
-        raise ConfigError("a user's name has 1 to 256 characters, and no space, colon or slash")
+    if not _USER.fullmatch(user) or user.startswith("#"):
+        raise ConfigError(
+            "a user's name has 1 to 256 characters, and no space, colon or slash; it does not begin with #"
+        )
     if not 0 < len(password) <= _LONGEST_PASSWORD:
         raise ConfigError(f"a password has 1 to {_LONGEST_PASSWORD} characters")
     salt = os.urandom(16)
@@ -144,6 +147,7 @@ def _parse_hash(text: str, where: str) -> _Hash:
     except (ValueError, binascii.Error) as error:
         raise ConfigError(f"{where} is not of the form user:scrypt$n$r$p$salt$digest") from error
     is_sound = parsed.n > 1 and parsed.r > 0 and parsed.p > 0 and parsed.n * parsed.r * parsed.p <= _MOST_WORK
+    is_sound = is_sound and parsed.n & (parsed.n - 1) == 0 and parsed.n * parsed.r * 128 < _MOST_MEMORY
     if scheme != "scrypt" or not is_sound or len(parsed.digest) != 32 or len(parsed.salt) < 8:  # noqa: PLR2004 - bytes
         raise ConfigError(f"{where} has no usable scrypt hash")
     return parsed

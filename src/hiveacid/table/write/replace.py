@@ -29,6 +29,8 @@ def replace_rows(
 ) -> WriteReport:
     """Delete the rows that ``where`` selects and insert ``rows``, by name. ``where`` does not restrict the new rows.
 
+    It waits for other writers: two of them whose conditions select no row would both keep their new rows.
+
     Raises SchemaMismatchError, NoSuchTableError, InsertOnlyError, WriteConflictError.
     """
 
@@ -44,4 +46,4 @@ def replace_rows(
             changes = constrain_changes(context, table, deletes.union(inserts))
         return write_changes(context, table, txn, changes, "OVERWRITE", check_cardinality=False)
 
-    return run_with_retry(context, name, "OVERWRITE", joined, run)
+    return run_with_retry(context, name, "OVERWRITE", joined, run, exclusive=True)
