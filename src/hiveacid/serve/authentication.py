@@ -155,13 +155,9 @@ def _parse_hash(text: str, where: str) -> _Hash:
 
 @dataclass
 class Authentication:
-    """Checks names and passwords, and remembers correct ones for five minutes or until the password file changes them.
-
-    ``kerberos``: principal of the server (``hive/host@REALM``) if clients may authenticate with tickets.
-    """
+    """Checks names and passwords, and remembers correct ones for five minutes or until the password file changes them."""
 
     passwords: Passwords | None
-    kerberos: str | None = None
     _remembered: dict[bytes, float] = field(default_factory=dict, repr=False)
     _key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
