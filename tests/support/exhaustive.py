@@ -238,9 +238,12 @@ def left_out(names: Iterable[str]) -> set[str]:
     """Return the tests, of those given by ids relative to ``tests``, that this run leaves out."""
     named = list(names)
     left = set() if ON_CLUSTER else {name for name in named if name.startswith(tuple(CLUSTER))}
-    if ALL:
-        return left
-    left.update(name for name in named if name.startswith(tuple(EXHAUSTIVE)))
+    return left if ALL else left | _left_to_all(named)
+
+
+def _left_to_all(named: Sequence[str]) -> set[str]:
+    """Return the tests that ``make test`` leaves to ``make test-all``."""
+    left = {name for name in named if name.startswith(tuple(EXHAUSTIVE))}
     for prefix, (cases_for_one, _) in SAMPLED.items():
         cases = sorted(name for name in named if name.startswith(prefix))
         # Every worker has to draw the same ones, so that there is a seed without the variable, too.

@@ -14,12 +14,27 @@ def test_every_entry_has_a_reason() -> None:
     assert [name for name, (share, reason) in SAMPLED.items() if share < 2 or not reason] == []
 
 
+@pytest.fixture(autouse=True)
+def _as_make_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exhaustive, "ALL", False)
+
+
 def test_each_script_runs_by_one_of_both_interfaces() -> None:
     names = {name.partition("[")[2]: name for name in EXHAUSTIVE if name.startswith("sql/")}
     scripts = {f"{name}]" for name in exhaustive._SCRIPTS}
     assert names.keys() == scripts
     other = "sql/test_scripts.py::test_there_are_many_statements_for_each_door"
     assert left_out([*names.values(), other]) == set(names.values())
+
+
+def test_test_all_leaves_out_what_a_cluster_has_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [next(iter(exhaustive.CLUSTER)), next(iter(EXHAUSTIVE)), "unit/test_other.py::test_other"]
+    monkeypatch.setattr(exhaustive, "ON_CLUSTER", False)
+    assert left_out(names) == set(names[:2])
+    monkeypatch.setattr(exhaustive, "ALL", True)
+    assert left_out(names) == set(names[:1])
+    monkeypatch.setattr(exhaustive, "ON_CLUSTER", True)
+    assert left_out(names) == set()
 
 
 def test_of_many_cases_some_stay_and_others_with_another_seed(monkeypatch: pytest.MonkeyPatch) -> None:
