@@ -30,8 +30,8 @@ demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real fli
 # What only `make test-all` runs, and the smaller test that stays for each: tests/support/exhaustive.py
 test-all smoke test-connect interop-corpus interop-hive: export HIVEACID_TEST_ALL ?= 1
 .PHONY: test test-all
-test: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## a test of every behaviour, 14 minutes (TESTS=path ARGS="pytest options" narrow it)
-test-all: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project  ## all tests, as CI runs them (35 minutes)
+test: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project $(STAMPS)/classes  ## a test of every behaviour, 14 minutes (TESTS=path ARGS="pytest options" narrow it)
+test-all: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project $(STAMPS)/classes  ## all tests, as CI runs them (35 minutes)
 test test-all:
 	@$(BIN)/python tests/support/servers/hadoop_jars.py
 	@echo "== pytest $(TESTS) $(ARGS)$(if $(HIVEACID_TEST_ALL), (all tests))"
@@ -41,7 +41,7 @@ test test-all:
 .PHONY: cluster
 cluster: export HIVEACID_TEST_ALL ?= 1
 cluster: export HIVEACID_TEST_CLUSTER ?= 1
-cluster: java $(STAMPS)/test $(STAMPS)/project  ## all tests on a standalone Spark cluster of two workers, and the outage drill
+cluster: java $(STAMPS)/test $(STAMPS)/project $(STAMPS)/classes  ## all tests on a standalone Spark cluster of two workers, and the outage drill
 	@tools/servers.sh
 	@$(BIN)/python tests/support/servers/hadoop_jars.py
 	@$(BIN)/python -m pytest --durations=20 tests/cluster $(ARGS)
@@ -161,6 +161,12 @@ $(STAMPS)/build: requirements/build.txt tools/python.sh
 $(STAMPS)/%: requirements/%.txt $(STAMPS)/build
 	@echo "== packages of requirements/$*.txt (a minute or two the first time)"
 	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements/$*.txt
+	@touch $@
+
+# What the JVMs of the tests start with; they also start without it.
+$(STAMPS)/classes: $(STAMPS)/test $(STAMPS)/project tests/support/servers/class_archive.py
+	@echo "== archive of Spark's classes for tests"
+	@$(BIN)/python tests/support/servers/class_archive.py 2>/dev/null || echo "== tests start without it"
 	@touch $@
 
 .venv-bench/stamp: requirements/bench.txt requirements/build.txt

@@ -16,6 +16,7 @@ from support.corpus.golden_tables import Golden, unpack
 from support.exhaustive import examples, left_out
 from support.file_order import places
 from support.servers.absent import separate, skip_without
+from support.servers.class_archive import java_options
 from support.servers.hadoop_jars import s3a_jars
 from support.spark_leftovers import drop_leftovers, drop_own_tables, settings_of
 
@@ -43,10 +44,13 @@ TESTS = Path(__file__).parent
 
 
 def pytest_configure() -> None:
-    """Let the processes that tests start import `support`, too."""
+    """Let the processes that tests start import `support`, too, and their JVMs use the archive of classes."""
     path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     if path[0] not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(path)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
+    # s3a:// for those who use it; nothing of it is loaded for the others. In front it would not fit the archive.
+    os.environ.setdefault("SPARK_DIST_CLASSPATH", os.pathsep.join(map(str, s3a_jars())))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -144,22 +148,17 @@ def _classic_session(scratch: Path) -> Iterator[SparkSession]:
 
     import hiveacid  # noqa: PLC0415
 
-    jars = s3a_jars()
     builder = hiveacid.configure(SparkSession.builder.master("local[2]").appName("hiveacid tests"))
     for key, value in {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.driver.memory": "2g",
-        # Short queries on little data: most of a JVM's time would go into optimising what runs once.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
-        # s3a:// for those who use it; nothing of it is loaded for the others
-        **({"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))} if jars else {}),
     }.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

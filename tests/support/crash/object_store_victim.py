@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 
 import hiveacid
 from support.crash.object_store_statements import kind_of, run
-from support.servers.hadoop_jars import s3a_jars
 
 TIMEOUT = {"hive.txn.timeout": "10s"}
 
@@ -34,7 +33,6 @@ def main(warehouse: str, seed: int, settings: dict[str, str]) -> None:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, s3a_jars())),
         "spark.sql.shuffle.partitions": "1",
         **{f"spark.hadoop.{name}": value for name, value in settings.items()},
     }.items():

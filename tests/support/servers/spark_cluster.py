@@ -22,9 +22,10 @@ from pathlib import Path
 
 import pyspark
 
+from support.servers.class_archive import java_options
+
 ZONE = "America/New_York"
 """Of the workers' machines: executors inherit it."""
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # they live too short for more
 _PATIENCE = 120.0  # seconds until a daemon must have started
 _GUARD = '"$@" & read -r _; kill -KILL 0'
 _PRIVATE = 'mount -t tmpfs none "$0" && exec "$@"'
@@ -124,8 +125,4 @@ def environment() -> dict[str, str]:
         if not key.startswith(("SPARK_", "PYSPARK_", "PYTHONPATH"))
     }
     own = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "192m", "PYSPARK_PYTHON": "python3"}
-    return (
-        kept
-        | own
-        | dict.fromkeys(("SPARK_DAEMON_JAVA_OPTS", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"), _JAVA)
-    )
+    return kept | own | dict.fromkeys(("SPARK_DAEMON_JAVA_OPTS", "SPARK_SUBMIT_OPTS"), java_options())
