@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
 from hiveacid.core.schema.constraints import Constraint, ConstraintKind
@@ -22,6 +24,8 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.sql.execute.small_results import small_frame
+from hiveacid.sql.native.session import open_native_session
+from hiveacid.table.write import insert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -179,6 +183,42 @@ def test_insert_only_tables_are_overwritten_as_a_whole(native: NativeSession) ->
     assert rows(native.table("flat")) == [(3, "c", 2)]
     with pytest.raises(InsertOnlyError):
         frame_of(native, (4, "d", 2)).writeTo("flat").overwrite(F.col("id") == 3)
+
+
+def test_a_whole_overwrite_is_seen_completely_or_not_at_all(
+    native: NativeSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, seen = rows(native.table(table)), []
+    publish = insert.empty_partitions
+
+    def die(*arguments: Any) -> None:
+        publish(*arguments)  # all files are in their places; the commit is missing
+        seen.append(rows(native.newSession().table(table)))
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(insert, "empty_partitions", die)
+        with pytest.raises(ZeroDivisionError):
+            frame_of(native, (9, "z", 3)).write.mode("overwrite").saveAsTable(table)
+    assert seen == [before]
+    assert rows(native.table(table)) == before
+    frame_of(native, (9, "z", 3)).write.mode("overwrite").saveAsTable(table)
+    assert rows(native.table(table)) == [(9, "z", 3)]
+
+
+def test_a_session_that_is_closed_leaves_the_writers_of_a_later_one(
+    native: NativeSession, spark: SparkSession, tmp_path: Path
+) -> None:
+    later = open_native_session(spark, str(tmp_path / "later"), None, None)
+    try:
+        later.sql(f"CREATE TABLE t (id INT, v STRING, p INT) {ACID}")
+        native.close()
+        frame_of(later, (1, "a", 1)).writeTo("t").append()
+        assert rows(later.table("t")) == [(1, "a", 1)]
+        assert SparkSession.builder.getOrCreate() is later
+    finally:
+        later.close()
+    assert type(spark.range(1).write) is DataFrameWriter
 
 
 def test_a_source_that_reads_its_target(native: NativeSession, table: str) -> None:

@@ -15,11 +15,13 @@ import pyspark
 import pytest
 
 from hiveacid.errors import ConfigError
+from hiveacid.serve import messages, sessions
 from hiveacid.serve.authentication import Anyone, Authentication
+from hiveacid.serve.codec import CALL, encode_field, encode_message, encode_struct
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
-from hiveacid.serve.sessions import Sessions
-from support.hs2_client import PATIENCE, CallError, Hs2Client
+from hiveacid.serve.sessions import Caller, Sessions
+from support.hs2_client import PATIENCE, CallError, Hs2Client, HttpClient
 
 if TYPE_CHECKING:
     from hiveacid.sql.native.session import NativeSession
@@ -33,6 +35,15 @@ JARS = Path(pyspark.__file__).parent / "jars"
 def server(native: NativeSession) -> Iterator[Server]:
     options = ServerOptions.of("127.0.0.1", 0, Authentication(Anyone()))
     made = Server(Service(Sessions(native, 3600.0), native.version), options)
+    made.start()
+    yield made
+    made.stop(0.0)
+
+
+@pytest.fixture
+def web(native: NativeSession) -> Iterator[Server]:
+    options = ServerOptions.of("127.0.0.1", 0, Authentication(Anyone()), http=True)
+    made = Server(Service(Sessions(native, 3600.0, 600.0), native.version), options)
     made.start()
     yield made
     made.stop(0.0)
@@ -135,6 +146,98 @@ def test_a_session_that_ends_is_rolled_back(server: Server, native: NativeSessio
                 client.run("SELECT 1")
             assert caught.value.status.statusCode == 4
             client.close()
+
+
+def test_a_session_over_http_ends_soon_unless_it_holds_a_transaction(web: Server) -> None:
+    ann, bob = HttpClient(web.port, "ann"), HttpClient(web.port, "bob")
+    bob.run("START TRANSACTION")
+    for session in web._service.sessions._sessions.values():
+        session.used -= 1000
+    web._service.sessions.tidy()
+    with pytest.raises(CallError) as caught:
+        ann.run("SELECT 1")
+    assert caught.value.status.statusCode == 4
+    assert bob.run("SELECT 1") == [(1,)]
+    bob.run("ROLLBACK")
+
+
+def test_a_session_whose_handle_no_client_gets_is_closed(web: Server) -> None:
+    service = web._service
+    body = encode_field(1, 12, encode_struct(messages.OpenSessionReq(client_protocol=9)))
+    call = encode_message("OpenSession", CALL, 1, body)
+
+    def fail(data: bytes) -> None:
+        assert data
+        assert len(service.sessions) == 1
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        service.answer(call, Caller("ann", "", "user ann", lambda: False), fail)
+    with pytest.raises(EOFError):
+        service.answer(call, Caller("ann", "", "user ann", lambda: True), fail)
+    assert not len(service.sessions)
+    until(lambda: not service.sessions._users, "a session has not ended")
+
+
+def test_one_user_cannot_take_all_sessions(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MOST_OF_USER", 2)
+    refused: list[CallError] = []
+    clients: list[Hs2Client] = []
+
+    def connect() -> None:
+        try:
+            clients.append(Hs2Client(server.port))
+        except CallError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=connect) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(clients), len(refused)) == (2, 4)
+    assert "limit" in refused[0].status.errorMessage
+    with Hs2Client(server.port, "bob") as bob:
+        assert bob.run("SELECT 1") == [(1,)]
+    clients[0].call("CloseSession")
+    until(lambda: server._service.sessions._users == ["ann"], "a session has not ended")
+    with Hs2Client(server.port) as again:
+        assert again.run("SELECT 1") == [(1,)]
+
+
+def test_a_statement_for_a_session_that_ends_is_refused(server: Server, native: NativeSession) -> None:
+    with Hs2Client(server.port) as client:
+        client.run(TABLE)
+        ((guid, session),) = server._service.sessions._sessions.items()
+        running, queued = client.start(SLOW), client.start("INSERT INTO t VALUES (1, 'a')")
+        statements = [session.operations[handle.operationId.guid] for handle in (running, queued)]
+        session.end()
+        assert [statement.state for statement in statements] == [messages.CANCELED] * 2
+        server._service.sessions._sessions[guid] = session  # found just before it ended
+        with pytest.raises(CallError, match="closed") as caught:
+            client.run("INSERT INTO t VALUES (2, 'b')")
+        assert caught.value.status.sqlState == "HY008"
+        assert native.sql("SELECT * FROM t").count() == 0
+
+
+def test_a_session_ends_even_if_the_machine_has_no_more_threads(
+    server: Server, native: NativeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = threading.Thread.start
+
+    def none_left(thread: threading.Thread) -> None:
+        if thread.name == "hiveacid-session-end":
+            raise RuntimeError("can't start new thread")
+        started(thread)
+
+    with Hs2Client(server.port) as client:
+        client.run(TABLE)
+        client.run("START TRANSACTION")
+        client.run("INSERT INTO t VALUES (1, 'a')")
+        monkeypatch.setattr(threading.Thread, "start", none_left)
+        client.call("CloseSession")
+        assert not open_txns(native)
+        assert not server._service.sessions._users
 
 
 def test_handles_of_another_client_are_of_no_use(server: Server) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import socket
 import struct
 from typing import Any, Self
@@ -151,6 +153,33 @@ class Hs2Client:
     def __exit__(self, *_: object) -> None:
         """Hang up."""
         self.close()
+
+
+class HttpClient(Hs2Client):
+    """A client over HTTP; every call is a request of its own connection."""
+
+    def __init__(self, port: int, user: str = "ann") -> None:
+        """Open a session."""
+        token = base64.b64encode(f"{user}:x".encode()).decode()
+        self._headers = {"Authorization": f"Basic {token}", "Content-Type": "application/x-thrift"}
+        self._port = port
+        self.session = None
+        self.session = self.call("OpenSession", client_protocol=9).sessionHandle
+
+    def send(self, data: bytes) -> None:
+        """Send a request."""
+        self.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
+        self.connection.request("POST", "/cliservice", data, self._headers)
+
+    def frame(self) -> bytes:
+        """Read the answer."""
+        try:
+            return self.connection.getresponse().read()
+        finally:
+            self.connection.close()
+
+    def close(self) -> None:
+        """Do nothing: there is no connection between two calls."""
 
 
 def _rows(columns: list[Any]) -> list[tuple[Any, ...]]:

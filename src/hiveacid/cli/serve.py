@@ -87,6 +87,8 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
 )
 @click.option("--idle-timeout", type=click.FloatRange(min=1), default=14400.0, show_default=True,
               metavar="SECONDS", help="Close a session that is unused for this long.")  # fmt: skip
+@click.option("--http-idle-timeout", type=click.FloatRange(min=1), default=1800.0, show_default=True, metavar="SECONDS",
+              help="With --http: the same for a session without a transaction, whose client may have died.")  # fmt: skip
 @click.option("--services", "with_services", is_flag=True,
               help="Compact and clean in this process, as hiveacid services does.")  # fmt: skip
 @click.option("--health-port", type=click.IntRange(0, 65535),
@@ -115,6 +117,7 @@ def serve(
     certificate: Path | None,
     private_key: Path | None,
     idle_timeout: float,
+    http_idle_timeout: float,
     with_services: bool,
     health_port: int | None,
     grace: float,
@@ -146,7 +149,8 @@ def serve(
         endpoint = None if health_port is None else stack.enter_context(Endpoint(health_port))
         spark = {"spark.master": master} if master else {}
         session = stack.enter_context(connection.native_session({**_SPARK, **spark}, pairs))
-        server = Server(Service(Sessions(session, idle_timeout), session.version), options)
+        sessions = Sessions(session, idle_timeout, http_idle_timeout)
+        server = Server(Service(sessions, session.version), options)
         runner = _start_services(session, endpoint) if with_services else None
         if endpoint is not None:
             endpoint.add_metrics(server.metrics)

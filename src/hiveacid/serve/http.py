@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -52,26 +53,25 @@ def serve_http(
     wire: Wire,
     access: Access,
     authentication: Authentication,
-    answer: Callable[[str, bytes], bytes],
+    answer: Callable[[str, bytes, Callable[[bytes], None]], None],
 ) -> None:
-    """Answer the requests of a connection; ``answer`` gets the user's name and the message."""
-    while True:
+    """Answer the requests of a connection; ``answer`` gets the user's name, the message, and what sends the answer."""
+    keep = True
+    while keep:
         try:
             request = _read_head(wire)
             if request is None:
                 return
             user, size = _authenticated_user(request, access, authentication), _body_size(request, wire)
-            body = answer(user, wire.exactly(size))
+            keep = request.header("connection").lower() != "close"
+            send = partial(_send, wire, HTTPStatus.OK, kind=_KIND, keep=keep)
+            answer(user, wire.exactly(size), send)
         except RefusedRequestError as refused:
             _send(wire, refused.status, str(refused).encode(), "text/plain", keep=False)
             return
         except ClientProtocolError as error:
             _send(wire, HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain", keep=False)
             raise
-        keep = request.header("connection").lower() != "close"
-        _send(wire, HTTPStatus.OK, body, _KIND, keep=keep)
-        if not keep:
-            return
 
 
 def _read_head(wire: Wire) -> Request | None:

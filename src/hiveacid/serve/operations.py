@@ -134,13 +134,13 @@ class Operation:
 
     def cancel(self) -> None:
         """Cancel in the background."""
-        threading.Thread(target=self.cancel_until_done, name="hiveacid-cancel", daemon=True).start()
+        threading.Thread(target=self._cancel_until_done, name="hiveacid-cancel", daemon=True).start()
 
-    def cancel_until_done(self, *, all_transactions: bool = False) -> None:
+    def _cancel_until_done(self) -> None:
         """Cancel the operation, and a fetch of its rows; return when both have ended."""
         for running in (self._running, self._fetching):
             if running is not None and not running.future.done():
-                self.thread.cancel_until_done(running, all_transactions=all_transactions)
+                self.thread.cancel_until_done(running)
 
     def close(self) -> None:
         """Release the result."""

@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -214,15 +214,15 @@ class Server:
         while True:
             data = wire.frame()
             connection.in_use = True
-            wire.send_frame(self._service.answer(data, caller))
+            self._service.answer(data, caller, wire.send_frame)
             connection.in_use = self._service.sessions.has_owner(connection.owner)
 
     def _serve_http(self, connection: _Connection) -> None:
-        def answer(user: str, data: bytes) -> bytes:
+        def answer(user: str, data: bytes, send: Callable[[bytes], None]) -> None:
             connection.in_use = True
             try:
-                caller = Caller(user, connection.host, f"user {user}", connection.wire.gone)
-                return self._service.answer(data, caller)
+                caller = Caller(user, connection.host, f"user {user}", connection.wire.gone, over_http=True)
+                self._service.answer(data, caller, send)
             finally:
                 connection.in_use = False
 

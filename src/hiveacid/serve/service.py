@@ -29,6 +29,7 @@ from hiveacid.serve.sessions import (
     ClientSession,
     InvalidHandleError,
     Sessions,
+    require_present,
     wait_for,
 )
 from hiveacid.serve.status import INVALID_HANDLE, SUCCESS, error_status
@@ -85,15 +86,19 @@ class Service:
             "GetQueryId": self._query_id,
         }
 
-    def answer(self, data: bytes, caller: Caller) -> bytes:
-        """Return the answer to a message. Raises ClientProtocolError for bytes that are not a call, EOFError."""
+    def answer(self, data: bytes, caller: Caller, send: Callable[[bytes], None]) -> None:
+        """Answer a message by ``send``, whose errors are raised; a session whose handle cannot be sent is closed.
+
+        Raises ClientProtocolError for bytes that are not a call, EOFError.
+        """
         message = Decoder(data).message()
         call = messages.CALLS.get(message.method)
         if message.kind != CALL:
             raise ClientProtocolError("a message that is not a call")
         if call is None:
             body = encode_exception(f"the method {message.method} is not offered", _UNKNOWN_METHOD)
-            return encode_message(message.method, EXCEPTION, message.number, body)
+            send(encode_message(message.method, EXCEPTION, message.number, body))
+            return
         request = message.body.arguments(call.request)
         self.calls += 1
         try:
@@ -108,9 +113,16 @@ class Service:
         except Exception as error:  # noqa: BLE001 - every error becomes an answer, and unexpected ones are logged
             answer = _failed(call.answer, error_status(error))
         self.failures += _is_failure(answer)
-        return encode_message(
-            message.method, REPLY, message.number, encode_field(0, _STRUCT, encode_struct(answer))
-        )
+        body = encode_field(0, _STRUCT, encode_struct(answer))
+        opened = getattr(answer, "sessionHandle", None)
+        try:
+            if opened is not None:
+                require_present(caller)
+            send(encode_message(message.method, REPLY, message.number, body))
+        except (EOFError, OSError):
+            if opened is not None:
+                self.sessions.close(self.sessions.find(opened, caller))
+            raise
 
     def _open_session(self, request: Any, caller: Caller) -> Any:
         protocol = request.client_protocol if request.client_protocol is not None else -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import math
 import os
 import re
 import threading
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_SESSIONS = 200
+MOST_OF_USER = 100
+"""Most sessions of one user, so that others can connect, too."""
 MOST_OPERATIONS = 200
 """Most open operations of a session."""
 _MOST_SETTINGS = 200
@@ -46,13 +49,14 @@ class InvalidHandleError(ClientProtocolError):
 class Caller:
     """Client of a call. ``owner``: the connection, or over HTTP the user, to which its sessions belong.
 
-    ``gone``: tells whether the client has disconnected.
+    ``gone``: tells whether the client has disconnected. ``over_http``: its sessions outlive its connections.
     """
 
     user: str
     host: str
     owner: str
     gone: Callable[[], bool]
+    over_http: bool = False
 
 
 @dataclass(eq=False)
@@ -95,35 +99,39 @@ class ClientSession:
 
     def end(self) -> None:
         """Cancel running statements, roll back the transaction, and release all results."""
-        operations, self.operations = list(self.operations.values()), {}
-        for operation in operations:
-            operation.cancel_until_done(all_transactions=True)
-        closing = self.thread.submit(self.spark.acid.close)
-        self.thread.close(wait_for_last=False)
-        for operation in operations:
-            operation.close()
         try:
-            closing.future.result()
+            self.thread.end(self.spark.acid.close)
         except HiveAcidError:  # the store is unreachable: the transaction times out
             logger.warning("the transaction of a session could not be rolled back", exc_info=True)
+        for operation in tuple(self.operations.values()):
+            operation.close()
 
 
 def wait_for(running: Running[Any], caller: Caller) -> None:
     """Wait for the end of a call's work. Raises EOFError if the client disconnects meanwhile."""
     while not running.done_within(_POLL):
-        if caller.gone():
-            raise EOFError("the client disconnected")
+        require_present(caller)
+
+
+def require_present(caller: Caller) -> None:
+    """Raise EOFError if the client has disconnected."""
+    if caller.gone():
+        raise EOFError("the client disconnected")
 
 
 class Sessions:
     """All sessions of a server."""
 
-    def __init__(self, server: NativeSession, idle: float) -> None:
-        """``server``: the session of which those of clients are copies. ``idle``: seconds until an unused one ends."""
+    def __init__(self, server: NativeSession, idle: float, http_idle: float = math.inf) -> None:
+        """``server``: the session of which those of clients are copies. ``idle``: seconds until an unused one ends.
+
+        ``http_idle``: the same for a session over HTTP without a transaction, of which nothing tells that its client died.
+        """
         self._server = server
-        self._idle = idle
+        self._idle, self._http_idle = idle, min(idle, http_idle)
         self._lock = threading.Lock()
         self._sessions: dict[bytes, ClientSession] = {}
+        self._users: list[str] = []  # of all sessions, also of those that open or end
         self._swept = time.monotonic()
         self._ended = False  # a result or session has ended since the last sweep
         self.opened = 0
@@ -135,10 +143,18 @@ class Sessions:
 
     def open(self, caller: Caller, configuration: Mapping[str, str]) -> ClientSession:
         """Open a session. Raises ConfigError if there are too many, and the errors of its configuration."""
-        if self.closing or len(self._sessions) >= MOST_SESSIONS:
-            raise ConfigError(f"the server has {MOST_SESSIONS} sessions, or is stopping: try again later")
-        spark = self._server.for_client(Client(caller.user, caller.host, "hiveacid serve"))
-        thread = StatementThread(spark.acid, "hiveacid-session", "cancelled by its client")
+        with self._lock:
+            if self.closing or len(self._users) >= MOST_SESSIONS:
+                raise ConfigError(f"the server has {MOST_SESSIONS} sessions, or is stopping: try again later")
+            if self._users.count(caller.user) >= MOST_OF_USER:
+                raise ConfigError(f"the user has {MOST_OF_USER} sessions, which is the limit: close some")
+            self._users.append(caller.user)
+        try:
+            spark = self._server.for_client(Client(caller.user, caller.host, "hiveacid serve"))
+            thread = StatementThread(spark.acid, "hiveacid-session", "cancelled by its client")
+        except BaseException:
+            self._forget(caller.user)
+            raise
         session = ClientSession(caller, spark, thread)
         try:
             running = thread.submit(lambda: session.configure(configuration))
@@ -147,10 +163,21 @@ class Sessions:
         except BaseException:
             self._end(session)
             raise
-        with self._lock:
-            self._sessions[session.guid] = session
-            self.opened += 1
+        if not self._register(session):
+            self._end(session)
+            raise ConfigError("the server is stopping: try again later")
         return session
+
+    def _register(self, session: ClientSession) -> bool:
+        with self._lock:
+            if not self.closing:
+                self._sessions[session.guid] = session
+                self.opened += 1
+            return not self.closing
+
+    def _forget(self, user: str) -> None:
+        with self._lock:
+            self._users.remove(user)
 
     def find(self, handle: Any, caller: Caller) -> ClientSession:
         """Return the session of a handle. Raises InvalidHandleError; the secret is compared in constant time."""
@@ -189,9 +216,18 @@ class Sessions:
         self._end(session)
 
     def _end(self, session: ClientSession) -> threading.Thread:
-        self._ended = True
-        thread = threading.Thread(target=session.end, name="hiveacid-session-end", daemon=True)
-        thread.start()
+        def end() -> None:
+            try:
+                session.end()
+            finally:
+                self._ended = True
+                self._forget(session.caller.user)
+
+        thread = threading.Thread(target=end, name="hiveacid-session-end", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the machine has no thread for it now
+            end()
         return thread
 
     def has_owner(self, owner: str) -> bool:
@@ -210,17 +246,24 @@ class Sessions:
         for session in tuple(self._sessions.values()):
             if any(op.busy for op in tuple(session.operations.values())):
                 session.used = now
-            elif now - session.used > self._idle:
-                logger.info("a session of %s was idle for %.0f s: closed", session.caller.user, self._idle)
+            elif now - session.used > self._idle_limit(session):
+                logger.info(
+                    "a session of %s was idle for %.0f s: closed", session.caller.user, now - session.used
+                )
                 self.close(session)
         if self._ended and now - self._swept >= _SWEEP_INTERVAL:
             self._ended, self._swept = False, now
             context = self._server.acid.context
             release_unused_plans(context.facts, context.read_leases.sweep)
 
+    def _idle_limit(self, session: ClientSession) -> float:
+        is_free = session.caller.over_http and session.spark.acid.joined is None
+        return self._http_idle if is_free else self._idle
+
     def close_all(self, grace: float) -> None:
         """Let running statements end within ``grace`` seconds, then close all sessions."""
-        self.closing = True
+        with self._lock:
+            self.closing = True
         deadline = time.monotonic() + grace
         sessions = tuple(self._sessions.values())
         while any(op.busy for session in sessions for op in tuple(session.operations.values())):
@@ -228,7 +271,9 @@ class Sessions:
                 break
             time.sleep(0.05)
         with self._lock:
+            sessions = tuple(self._sessions.values())  # clients have closed some meanwhile
             self._sessions.clear()
         threads = [self._end(session) for session in sessions]
         for thread in threads:
-            thread.join(timeout=max(5.0, grace))
+            if thread.ident is not None:
+                thread.join(timeout=max(5.0, grace))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from hiveacid.core.model import TxnId
     from hiveacid.sql.session import AcidSession
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 POLL_INTERVAL = 0.1
 """Seconds between two attempts to cancel a statement."""
+_LONGEST_PAUSE = 5.0  # seconds between them, if a statement does not end
 
 
 class CancellableClock(SystemClock):
@@ -57,7 +61,8 @@ class Running(Generic[T]):
 
     def done_within(self, seconds: float) -> bool:
         """Wait until the statement has ended; False if it has not after ``seconds``."""
-        return bool(wait((self.future,), timeout=seconds).done)
+        # `wait` counts a statement that was cancelled in the queue only when the thread comes to it
+        return self.future.done() or bool(wait((self.future,), timeout=seconds).done)
 
 
 class StatementThread:
@@ -77,6 +82,8 @@ class StatementThread:
         self._numbers: Iterator[int] = count()
         self._lock = threading.Lock()
         self._current: Running[Any] | None = None
+        self._unfinished: set[Running[Any]] = set()
+        self._ended = False
         context = session.context
         context.clock = self.clock
         context.transactions = replace(context.transactions, clock=self.clock)
@@ -85,10 +92,16 @@ class StatementThread:
         """Run ``work`` after the statements before it.
 
         The future raises the errors of ``work``. It raises StatementCancelledError if the statement was cancelled
-        before it ended; a transaction begun by START TRANSACTION is then rolled back.
+        before it ended; a transaction begun by START TRANSACTION is then rolled back. Raises StatementCancelledError after
+        `end`.
         """
         running: Running[T] = Running(f"{self._name}-{id(self):x}-{next(self._numbers)}", self._reason)
-        running.future = self._pool.submit(self._run, running, work)
+        with self._lock:
+            if self._ended:
+                raise StatementCancelledError("the session was closed, and the statement did not run")
+            running.future = self._pool.submit(self._run, running, work)
+            self._unfinished.add(running)
+        running.future.add_done_callback(lambda _: self._unfinished.discard(running))
         return running
 
     def cancel(self, running: Running[T], *, all_transactions: bool = False) -> None:
@@ -115,15 +128,34 @@ class StatementThread:
             running.done_within(POLL_INTERVAL)
 
     def cancel_until_done(self, running: Running[T], *, all_transactions: bool = False) -> None:
-        """Cancel a statement again and again until it has ended."""
+        """Cancel a statement again and again, but more and more rarely, until it has ended."""
+        pause = POLL_INTERVAL
         while True:
             self.cancel(running, all_transactions=all_transactions)
-            if running.done_within(POLL_INTERVAL):
+            if running.done_within(pause):
                 return
+            if pause < _LONGEST_PAUSE <= pause * 2:
+                logger.warning("%s does not end; it is cancelled every %g s", running.tag, _LONGEST_PAUSE)
+            pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def close(self, *, wait_for_last: bool = True) -> None:
+    def close(self) -> None:
         """End the thread after its last statement."""
-        self._pool.shutdown(wait=wait_for_last)
+        self._pool.shutdown()
+
+    def end(self, last: Callable[[], None]) -> None:
+        """Refuse further statements, cancel all others, then run ``last`` and end the thread. Raises the errors of ``last``."""
+        with self._lock:
+            self._ended = True
+            unfinished = tuple(self._unfinished)
+        for running in unfinished:
+            self.cancel_until_done(running, all_transactions=True)
+        try:
+            closing = self._pool.submit(last)
+        except RuntimeError:  # the machine had no thread for the first statement, and has none now
+            last()
+        else:
+            closing.result()
+        self._pool.shutdown(wait=False)
 
     def _run(self, running: Running[T], work: Callable[[], T]) -> T:
         self.clock.thread = threading.get_ident()

@@ -32,7 +32,8 @@ def replace_writers(
 ) -> Callable[[], None]:
     """Replace the writers of a DataFrame class; return the function that restores them.
 
-    ``native_session``: the native session for a DataFrame's session, None for Spark's own writers.
+    ``native_session``: the native session for a DataFrame's session, None for Spark's own writers. A session that was made
+    later replaces the members again, and stays in effect if this one is closed first.
     """
     own = {name: frame_class.__dict__[name] for name in _MEMBERS if name in frame_class.__dict__}
 
@@ -66,7 +67,15 @@ def replace_writers(
         setattr(frame_class, name, members[name])
 
     def restore() -> None:
+        nonlocal native_session
+        native_session = _no_session  # the members of a later session still call these
         for name, member in own.items():
-            setattr(frame_class, name, member)
+            if frame_class.__dict__[name] is members[name]:
+                setattr(frame_class, name, member)
 
     return restore
+
+
+def _no_session(session: SparkSession) -> None:
+    """Return None: Spark's own writers."""
+    del session

@@ -198,7 +198,9 @@ class NativeSession(SparkSession):
     def close(self) -> None:
         """Restore Spark's own SQL, close all connections and roll back their transactions; Spark keeps running."""
         self._sql_gateway.close()
-        SparkSession._instantiatedSession = SparkSession(self.sparkContext, self._jsparkSession)  # noqa: SLF001
+        current = SparkSession._instantiatedSession  # noqa: SLF001
+        if isinstance(current, NativeSession) and current._sql_gateway is self._sql_gateway:  # noqa: SLF001
+            SparkSession._instantiatedSession = SparkSession(self.sparkContext, self._jsparkSession)  # noqa: SLF001
 
     def stop(self) -> None:
         """Close the connections and stop Spark."""
