@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import logging
 import threading
 import time
+from contextlib import suppress
 from decimal import Decimal
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +24,7 @@ from pyspark.sql import SparkSession
 import hiveacid
 from hiveacid.errors import (
     ConfigError,
+    HiveAcidError,
     NoSuchColumnError,
     ParseError,
     StatementError,
@@ -170,6 +174,36 @@ def test_errors_are_of_whom_the_statement_is(native: NativeSession) -> None:
     native.sql("REFRESH TABLE t")
     native.catalog.refreshTable("t")
     assert rows(native.table("t")) == []
+
+
+def test_pysparks_log_lines_accompany_only_its_own_errors(native: NativeSession) -> None:
+    native.sql(f"CREATE TABLE t (id INT) {ACID}")
+    native.sql("INSERT INTO t VALUES (1)")
+    with suppress(AnalysisException):  # PySpark makes its logger
+        native.sql("SELECT nothing")
+    logger, printed = logging.getLogger("SQLQueryContextLogger"), StringIO()
+    logger.addHandler(handler := logging.StreamHandler(printed))
+    try:
+        for statement in (
+            "SELECT nothing FROM t",
+            "INSERT INTO t SELECT nothing FROM t",
+            "DELETE FROM t WHERE nothing = 1",
+            "UPDATE t SET id = 1 / 0",
+            "UPDATE t SET id = (",
+        ):
+            for run in (native.sql, native.acid.sql):
+                with pytest.raises(HiveAcidError):
+                    run(statement)
+        with pytest.raises(HiveAcidError):
+            native.acid.table("t").update({"id": "nothing"})
+        assert printed.getvalue() == ""
+        with pytest.raises(AnalysisException):
+            native.sql("SELECT nothing FROM range(1)")
+        if native.version >= "4":
+            assert printed.getvalue().count("UNRESOLVED_COLUMN") >= 1
+            assert printed.getvalue().count("\n") == 1
+    finally:
+        logger.removeHandler(handler)
 
 
 def test_sessions_that_know_nothing_of_us(native: NativeSession) -> None:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+import hiveacid
 from hiveacid.errors import HiveAcidError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
     from hiveacid import AcidSession
 
 
@@ -42,9 +48,48 @@ def test_objects_are_short_and_errors_suggest(acid: AcidSession) -> None:
         ("DESCRIBE stock dayy", "day"),
         ("SET hiveacid.auto_compct=true", "hiveacid.auto_compact"),
         ("UPDTE stock SET qty = 1", "UPDATE"),
+        ("INSERT INTO stock (sku, qtty, day) VALUES ('a', 1, DATE'2026-01-01')", "qty"),
+        ("INSERT INTO stock PARTITION (dayy = '2026-01-01') VALUES ('a', 1)", "day"),
+        ("ALTER TABLE stock DROP PARTITION (dayy > '2026-01-01')", "day"),
+        ("CREATE TABLE t PARTITIONED BY (qtty) AS SELECT 1 AS qty", "qty"),
+        ("ALTER TABLE stock COMPACT 'rebalance' ORDER BY qtty", "qty"),
+        (
+            "ALTER TABLE stock SET TBLPROPERTIES ('hiveacid.history.retntion'='7d')",
+            r"hiveacid\.history\.retention",
+        ),
+        ("CREATE TABLE t (a INT) TBLPROPERTIES ('hiveacid.layout.levl'='4')", r"hiveacid\.layout\.level"),
+        ("ALTER TABLE stock UNSET TBLPROPERTIES ('transactionl')", "transactional"),
     ):
         with pytest.raises(HiveAcidError, match=f"did you mean {meant}") as caught:
             acid.sql(statement)
         assert len(str(caught.value)) < 1000
     acid.sql("DROP TABLE stock")
     assert table._repr_html_().startswith("<table>")
+
+
+def test_python_interfaces_suggest_too(acid: AcidSession, spark: SparkSession) -> None:
+    acid.sql("CREATE TABLE stock (sku STRING, qty INT) TBLPROPERTIES ('transactional'='true')")
+    with hiveacid.open(acid.context.warehouse) as warehouse:
+        table = warehouse.table("stock")
+        wrong: list[Callable[[], object]] = [
+            lambda: acid.table("stock").insert(spark.createDataFrame([("a", 1)], "sku STRING, qtty INT")),
+            lambda: acid.table("stock").changes(after=0, key=["qtty"]).to_df(),
+            lambda: table.to_arrow(["qtty"]),
+            lambda: table.to_arrow(where="qtty > 1"),
+            lambda: table.append(pa.table({"sku": ["a"], "qtty": [1]})),
+        ]
+        for call in wrong:
+            with pytest.raises(HiveAcidError, match="did you mean qty"):
+                call()
+        with pytest.raises(HiveAcidError, match="did you mean default"):
+            warehouse.tables("defalt")
+
+
+def test_a_misspelt_property_is_kept_with_a_warning(
+    acid: AcidSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    acid.sql("CREATE TABLE stock (sku STRING) TBLPROPERTIES ('transactionl'='true', 'owner'='ann')")
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        "default.stock: the property transactionl means nothing to hiveacid; it is kept; did you mean transactional?"
+    ]
+    assert dict(acid.sql("SHOW TBLPROPERTIES stock").collect())["transactionl"] == "true"

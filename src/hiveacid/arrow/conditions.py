@@ -33,6 +33,7 @@ from hiveacid.arrow.comparisons import (
     parse_moment,
     sides_of,
 )
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, Primitive, parse_type
 from hiveacid.errors import ConfigError, NoSuchColumnError, ParseError
@@ -271,9 +272,10 @@ class _Parser:
             self.fail("functions are not supported", token)
         name = parts[-1] if len(parts) > 1 and tuple(parts[:-1]) in qualifiers else parts[0]
         if name not in self._types:
-            columns = ", ".join(self._types)
+            columns, near = ", ".join(self._types), did_you_mean(name, self._types)
             raise NoSuchColumnError(
-                f"{self._table.name} has no column {name} (line {token.line}, column {token.column}); it has {columns}"
+                f"{self._table.name} has no column {name} (line {token.line}, column {token.column}); "
+                f"it has {columns}{near}"
             )
         if len(parts) > 1 and tuple(parts[:-1]) not in qualifiers:
             self.fail("fields of structs are not supported", token)

@@ -16,6 +16,7 @@ from hiveacid.arrow.conditions import Condition, condition_of, parse_condition
 from hiveacid.arrow.dataset import Read, TableDataset
 from hiveacid.arrow.scan import BATCH_ROWS, ROW_ID, Selection, output_schema, read_batches
 from hiveacid.arrow.snapshot import Snapshot, require_supported, take_snapshot
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchColumnError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
@@ -260,8 +261,9 @@ def _columns(table: TableDefinition, columns: Sequence[str] | None) -> tuple[str
     lowered = []
     for name in names:
         if str(name).lower() not in table.column_names:
+            near = did_you_mean(str(name), table.column_names)
             raise NoSuchColumnError(
-                f"{table.name} has no column {name}; it has {', '.join(table.column_names)}"
+                f"{table.name} has no column {name}; it has {', '.join(table.column_names)}{near}"
             )
         lowered.append(str(name).lower())
     if len(set(lowered)) < len(lowered):

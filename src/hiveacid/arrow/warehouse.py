@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from hiveacid.catalog.opening import open_store, settings_of_store
 from hiveacid.config import Settings
+from hiveacid.core.display import did_you_mean
 from hiveacid.errors import ConfigError, NoSuchDatabaseError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.storage.paths import absolute, is_local
 from hiveacid.storage.routing import AnyFileSystem
@@ -99,8 +100,10 @@ class ArrowWarehouse:
         """Return the names of a database's tables. Raises NoSuchDatabaseError."""
         self._require_open()
         if self.context.catalog.get_database(database.lower()) is None:
+            names = self.databases()
+            near = did_you_mean(database, names)
             raise NoSuchDatabaseError(
-                f"database {database} does not exist; the warehouse has {', '.join(self.databases())}"
+                f"database {database} does not exist; the warehouse has {', '.join(names)}{near}"
             )
         return sorted(self.context.catalog.list_tables(database.lower()))
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from hiveacid.config.table_properties import BUCKETING_VERSION, RESERVED_PROPERTIES
+from hiveacid.config.overrides import PREFIXES
+from hiveacid.config.table_properties import BUCKETING_VERSION, RESERVED_PROPERTIES, TABLE_PROPERTIES
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.locations import lies_in, overlap
-from hiveacid.errors import CatalogError
+from hiveacid.errors import CatalogError, ConfigError
 from hiveacid.storage.paths import real_path
 from hiveacid.table.context import STORE_DIRECTORY, all_tables
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
 
+logger = logging.getLogger(__name__)
+
 _NOT_IN_NAMES = frozenset("/\\.:`\x7f")
 _FIRST_PRINTABLE = 0x20
+_MISSPELT = 0.85  # similarity of a key to one of table_properties.py
 _LONGEST_DIRECTORY = 240  # bytes; file systems allow 255, and a renamed table's directory gets a suffix
 
 
@@ -97,3 +103,23 @@ def refuse_reserved(name: TableName, properties: Iterable[str]) -> None:
     for key in properties:
         if key.lower() in RESERVED_PROPERTIES:
             raise CatalogError(f"{name}: the property {key} is kept by hiveacid itself; leave it out")
+
+
+def check_keys(name: TableName, properties: Iterable[str]) -> None:
+    """Raise ConfigError for an unknown key that begins with ``hiveacid.``; warn of a key that looks misspelt.
+
+    All other unknown keys are kept, as in Hive.
+    """
+    known = {one.lower() for one in TABLE_PROPERTIES}
+    for key in properties:
+        lower = key.lower()
+        if lower in known or lower.startswith(PREFIXES):
+            continue
+        if lower.startswith("hiveacid."):
+            near = did_you_mean(key, known)
+            raise ConfigError(
+                f"{name}: {key} is not a table property; they are listed in docs/table-properties.md{near}"
+            )
+        near = did_you_mean(key, known, similarity=_MISSPELT)
+        if near:
+            logger.warning("%s: the property %s means nothing to hiveacid; it is kept%s", name, key, near)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hiveacid.catalog.checks import (
     check_bucket_count,
     check_database_location,
+    check_keys,
     check_location,
     check_name,
     check_properties,
@@ -25,6 +26,7 @@ from hiveacid.config.table_properties import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import BaseName
 from hiveacid.core.model import (
     LAST_SEED,
@@ -141,6 +143,7 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     where = table.location or default_location(context, table.name)
     check_location(absolute(where), context, table.name)
     refuse_reserved(table.name, [key for key, _ in table.properties])
+    check_keys(table.name, [key for key, _ in table.properties])
     seconds = context.clock.now() // 1000
     properties = {BUCKETING_VERSION.name: "2", LAST_DDL_TIME.name: str(seconds)} | dict(table.properties)
     if table.kind is TableKind.FULL_ACID:
@@ -220,6 +223,7 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
     """Set table properties; 'transactional' converts the table (`convert`) and cannot be set back."""
     table = context.require(name)
     check_properties(table, changes)
+    check_keys(name, changes)
     asked = any(key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name) for key in changes)
     if asked and target_kind(table, changes) is not TableKind.PLAIN:
         convert(context, name, changes)
@@ -240,7 +244,8 @@ def unset_properties(
     def edit(table: TableDefinition) -> TableDefinition:
         for key in names:
             if table.property(key) is None and not if_exists:
-                raise CatalogError(f"{name} has no property {key}")
+                near = did_you_mean(key, dict(table.properties))
+                raise CatalogError(f"{name} has no property {key}{near}")
         if any(
             key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name, BUCKETING_VERSION.name)
             for key in names

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
 from hiveacid.datasource.options import (
@@ -103,7 +104,7 @@ def _check_key(table: TableDefinition, key: tuple[str, ...]) -> None:
     kinds = {column.name: parse_type(column.type) for column in (*table.columns, *table.partition_columns)}
     for name in key:
         if name not in kinds:
-            raise ConfigError(f"key: {table.name} has no column {name}")
+            raise ConfigError(f"key: {table.name} has no column {name}{did_you_mean(name, kinds)}")
         if not isinstance(kinds[name], Primitive):
             raise ConfigError(f"key: column {name} of {table.name} is no simple value")
 

@@ -31,6 +31,7 @@ from hiveacid.services.runner import Runner
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.callback_server import use_secret_ids
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.query_log import spark_errors_logged
 from hiveacid.sql.binding.bind import Binder
 from hiveacid.sql.binding.parameters import Arguments, with_arguments
 from hiveacid.sql.execute.context import ExecutionContext
@@ -154,7 +155,8 @@ class AcidSession(WarehouseConnection):
         if txn is not None and txn.failed and not _is_rollback(text):
             raise FailedTransactionError(txn.txn_id, txn.failed)
         try:
-            yield
+            with spark_errors_logged():
+                yield
         except BaseException as error:
             if (
                 self.by_statement

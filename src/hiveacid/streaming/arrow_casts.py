@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hiveacid.core.display import did_you_mean_any
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import ConfigError, SchemaMismatchError
@@ -28,7 +29,7 @@ def cast_columns(given: Any, columns: tuple[Column, ...]) -> Any:
         extra = [name for name in names if name not in wanted or names.count(name) > 1]
         raise SchemaMismatchError(
             f"the records' columns are not the table's: missing {', '.join(missing) or 'none'}, "
-            f"unknown or double {', '.join(dict.fromkeys(extra)) or 'none'}"
+            f"unknown or double {', '.join(dict.fromkeys(extra)) or 'none'}{did_you_mean_any(extra, missing)}"
         )
     batch = single_batch(given) if isinstance(given, pa.Table) else given
     schema = arrow_schema(columns)

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, nested_types, parse_type
 from hiveacid.errors import BadRecordError, ConfigError, SchemaMismatchError, UnsupportedFeatureError
@@ -291,7 +292,8 @@ class JsonWriter(_LineWriter):
             record = _object(line)
             unknown = [name for name in record if name not in types_by_name]
             if unknown and self.unknown == "error":
-                raise ValueError(f"unexpected field {unknown[0]}")
+                near = did_you_mean(str(unknown[0]), types_by_name)
+                raise ValueError(f"unexpected field {unknown[0]}{near}")
             rows.append({name: _json_value(record.get(name), of) for name, of in types_by_name.items()})
         return rows
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hiveacid.config.table_properties import ADOPTED_TXN
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import BaseName, is_hidden, parse_bucket_file, parse_directory
 from hiveacid.core.model import Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.partitions import format_partition, is_canonical
@@ -119,9 +120,11 @@ class StreamTarget:
 def _static(table: TableDefinition, partition: Mapping[str, object]) -> Values:
     columns = table.partition_columns
     given = {name.lower(): value for name, value in partition.items()}
-    unknown = [name for name in given if name not in {column.name for column in columns}]
+    names = [column.name for column in columns]
+    unknown = [name for name in given if name not in names]
     if unknown:
-        raise NoSuchColumnError(f"{table.name} has no partition column {unknown[0]}")
+        near = did_you_mean(unknown[0], names)
+        raise NoSuchColumnError(f"{table.name} has no partition column {unknown[0]}{near}")
     named = [column for column in columns if column.name in given]
     if named != list(columns[: len(named)]):
         raise ConfigError("static partition columns come before the dynamic ones (Hive's rule)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import is_hidden
 from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.schema.partitions import format_partition, parse_partition_values
@@ -78,6 +79,7 @@ def static_values(
     if unknown:
         raise NoSuchColumnError(
             f"{table.name} has no partition column {unknown[0]}; it has {', '.join(columns) or 'none'}"
+            f"{did_you_mean(unknown[0], columns)}"
         )
     static = {key: value for key, value in given.items() if value is not ...}
     dynamic_seen = False

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import NoSuchColumnError, StatementError
 
@@ -70,5 +71,6 @@ def sort_columns(text: str | None, names: Collection[str]) -> tuple[SortColumn, 
     columns = () if text is None else parse_sort_order(text)
     for column in columns:
         if column.name not in names:
-            raise NoSuchColumnError(f"ORDER BY of a compaction: the table has no column {column.name}")
+            near = did_you_mean(column.name, names)
+            raise NoSuchColumnError(f"ORDER BY of a compaction: the table has no column {column.name}{near}")
     return columns

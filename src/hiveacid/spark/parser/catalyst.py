@@ -21,6 +21,7 @@ from hiveacid.errors import (
     StatementError,
 )
 from hiveacid.spark.session.error_translation import is_stack_overflow, stack_overflow_error
+from hiveacid.spark.session.query_log import spark_errors_logged
 
 if TYPE_CHECKING:
     from hiveacid.spark.session.capabilities import SparkFacts
@@ -76,37 +77,18 @@ def common_tables(
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """Raise ParseError, NoSuchColumnError, SchemaMismatchError or StatementError for Spark's errors in a block.
-
-    PySpark 4 prints every such error to stderr, as JSON with its stack trace. The block suppresses that output, because
-    the raised error has all details.
-    """
-    try:
-        with _without_query_log():
+    """Raise ParseError, NoSuchColumnError, SchemaMismatchError or StatementError for Spark's errors in a block."""
+    with spark_errors_logged():
+        try:
             yield
-    except ParseException as error:
-        raise parse_error(str(error)) from error
-    except AnalysisException as error:
-        raise _analysis_error(error) from error
-    except Py4JError as error:
-        if is_stack_overflow(error):
-            raise stack_overflow_error() from error
-        raise
-
-
-@contextmanager
-def _without_query_log() -> Iterator[None]:
-    try:
-        from pyspark.logger import PySparkLogger  # noqa: PLC0415 - not there in Spark 3.5
-    except ImportError:
-        yield
-        return
-    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
+        except ParseException as error:
+            raise parse_error(str(error)) from error
+        except AnalysisException as error:
+            raise _analysis_error(error) from error
+        except Py4JError as error:
+            if is_stack_overflow(error):
+                raise stack_overflow_error() from error
+            raise
 
 
 def parse_error(text: str) -> ParseError:

@@ -23,6 +23,7 @@ from hiveacid.errors import (
     StatementTooLargeError,
     StorageError,
 )
+from hiveacid.spark.session.query_log import spark_errors_logged
 
 _MARKED = re.compile(r"\[HIVEACID_(DATA|CARDINALITY|CONSTRAINT|FORMAT)\] ([^\n]*)")
 _FILE = re.compile(r"(?:while reading file|Could not read footer for file:?|Malformed ORC file)\s+([^\s,]+)")
@@ -50,13 +51,14 @@ _DATA_CONDITIONS = (
 @contextmanager
 def translate_errors() -> Iterator[None]:
     """Raise this project's errors for Spark's, with the original as the cause; other errors pass unchanged."""
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        translated = translate(error)
-        if translated is None:
-            raise
-        raise translated from error
+    with spark_errors_logged():
+        try:
+            yield
+        except (PySparkException, Py4JError) as error:
+            translated = translate(error)
+            if translated is None:
+                raise
+            raise translated from error
 
 
 def is_spark_error(error: BaseException) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.errors import ConfigError
 from hiveacid.spark.session.capabilities import configure
+from hiveacid.spark.session.query_log import disable_query_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ def local_session(settings: Mapping[str, str], *, chatter: bool = False) -> Iter
 def _start(settings: Mapping[str, str], scratch: Path, log: Path) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
 
-    logging.getLogger("SQLQueryContextLogger").disabled = True
+    disable_query_log()
     builder = configure(SparkSession.builder.appName("hiveacid"))
     cores = str(os.cpu_count() or 1)
     own = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": cores} | _SETTINGS

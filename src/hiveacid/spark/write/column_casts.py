@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from hiveacid.core.display import did_you_mean, did_you_mean_any
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
@@ -106,8 +107,9 @@ def _given_names(
         names = [name.lower() for name in columns]
         unknown = [name for name in names if name not in wanted]
         if unknown:
+            near = did_you_mean(unknown[0], wanted)
             raise NoSuchColumnError(
-                f"{table.name} has no column {unknown[0]} to insert into; it has {', '.join(wanted)}"
+                f"{table.name} has no column {unknown[0]} to insert into; it has {', '.join(wanted)}{near}"
             )
         if len(set(names)) != len(names):
             raise SchemaMismatchError(f"a column is named twice: {', '.join(names)}")
@@ -120,6 +122,7 @@ def _given_names(
             raise SchemaMismatchError(
                 f"the rows' columns are not those of {table.name}: "
                 f"missing {', '.join(missing) or 'none'}, unknown or double {', '.join(extra) or 'none'}"
+                f"{did_you_mean_any(extra, missing)}"
             )
     else:
         names = list(wanted)

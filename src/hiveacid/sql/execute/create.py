@@ -13,6 +13,7 @@ from hiveacid.config.table_properties import (
     TRANSACTIONAL,
     TRANSACTIONAL_PROPERTIES,
 )
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column, StorageFormat, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.locations import overlap
 from hiveacid.core.schema.storage_formats import ORC, storage_format
@@ -132,7 +133,10 @@ def _with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> 
     names = {column.name for column in columns}
     missing = [column.name for column in statement.partition_columns if column.name not in names]
     if missing:
-        raise NoSuchColumnError(f"the query has no column {missing[0]} to partition {statement.table} by")
+        near = did_you_mean(missing[0], names)
+        raise NoSuchColumnError(
+            f"the query has no column {missing[0]} to partition {statement.table} by{near}"
+        )
     if len(names) < len(columns):
         double = next(c.name for c in columns if sum(o.name == c.name for o in columns) > 1)
         raise StatementError(

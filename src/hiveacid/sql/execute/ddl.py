@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.catalog import ddl
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import NoSuchColumnError, StatementError, UnsupportedFeatureError
@@ -125,8 +126,8 @@ def _condition(
     names = [c.name for c in table.partition_columns]
     if item.column not in names:
         raise NoSuchColumnError(
-            f"{table.name} has no partition column {item.column}; it has {', '.join(names) or 'none'} "
-            f"(line {item.line}, column {item.at_column})"
+            f"{table.name} has no partition column {item.column}; it has {', '.join(names) or 'none'}"
+            f"{did_you_mean(item.column, names)} (line {item.line}, column {item.at_column})"
         )
     index = names.index(item.column)
     column = table.partition_columns[index]

@@ -20,6 +20,7 @@ from hiveacid.spark.session.classic_session import (
     set_catalog_parser,
     to_java_exception,
 )
+from hiveacid.spark.session.query_log import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
 from hiveacid.sql.binding.ownership import Owner, Ownership, refuse_transactional
@@ -178,7 +179,8 @@ class NativeParser:
             self._catalog_parser_is_set = True
             set_catalog_parser(self._spark._jsparkSession, self.own_parser)  # noqa: SLF001
         try:
-            return self._returned.keep(parse())
+            with spark_errors_logged(unless=Exception):  # the caller's thread logs the Java exception
+                return self._returned.keep(parse())
         except HiveAcidError as error:
             raise self._returned.keep_thrown(to_java_exception(self._spark, error)) from error
         except Exception as error:

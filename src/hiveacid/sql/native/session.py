@@ -19,6 +19,7 @@ from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import inject_parser
+from hiveacid.spark.session.query_log import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import find_hiveacid_relation
 from hiveacid.sql.binding.ownership import Owner, refuse_transactional
@@ -148,10 +149,13 @@ class NativeSession(SparkSession):
 
     def _parts(self, name: str) -> list[str] | None:
         self.acid.follow()
-        try:
-            return [str(part).lower() for part in scala_items(self._parser.parseMultipartIdentifier(name))]
-        except PySparkException:  # the caller's own call to Spark will report the error
-            return None
+        with spark_errors_logged():
+            try:
+                return [
+                    str(part).lower() for part in scala_items(self._parser.parseMultipartIdentifier(name))
+                ]
+            except PySparkException:  # the caller's own call to Spark will report the error
+                return None
 
     def find_target(self, name: str) -> Target | None:
         """Return the target of a writer, None if the name can only be Spark's; see `targets.find_target`."""

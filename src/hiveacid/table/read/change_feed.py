@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hiveacid.config.table_properties import HISTORY_FROM
-from hiveacid.core.display import Displayed
+from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.types import quote_name
@@ -109,7 +109,8 @@ def _check(table: TableDefinition, request: Changes) -> None:
         )
     unknown = [name for name in request.key if name.lower() not in names]
     if unknown:
-        raise ConfigError(f"changes of {table.name}: key names no column: {', '.join(unknown)}")
+        near = did_you_mean(unknown[0], names)
+        raise ConfigError(f"changes of {table.name}: key names no column: {', '.join(unknown)}{near}")
 
 
 def read_changes(context: Context, table: TableDefinition, txn: Transaction, request: Changes) -> DataFrame:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from hiveacid.config import keys
+from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.stream_progress import (
@@ -91,8 +92,9 @@ class StreamWriter:
             )
         unknown = [key for key in options.merge_on if key not in table.column_names]
         if unknown:
+            near = did_you_mean(unknown[0], table.column_names)
             raise NoSuchColumnError(
-                f"{self.table} has no column {unknown[0]} to merge on; it has {', '.join(table.column_names)}"
+                f"{self.table} has no column {unknown[0]} to merge on; it has {', '.join(table.column_names)}{near}"
             )
         self.context.store.stream_progress(
             self.stream
