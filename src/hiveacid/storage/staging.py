@@ -5,6 +5,7 @@ Nothing depends on atomic directory renames, and nothing published is visible be
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable
@@ -13,6 +14,10 @@ from hiveacid.core.format.names import parse_number
 from hiveacid.core.format.owned_entries import OWN_PREFIX
 from hiveacid.core.model import TxnId
 from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.errors import StorageError
+from hiveacid.ports.file_system import FileSystem
+
+logger = logging.getLogger(__name__)
 
 WRITE_PREFIX = f"{OWN_PREFIX}write-"
 """Staging prefix of ``df.write.format("hiveacid")``, before a transaction begins: one directory per job."""
@@ -25,6 +30,17 @@ _NAME = re.compile(re.escape(_PREFIX) + r"([0-9]+)-[0-9a-f]+")
 def new_staging_directory(location: str, txn_id: TxnId) -> str:
     """Return the path of a new staging directory of a transaction below a table's location (not created)."""
     return f"{location.rstrip('/')}/{staging_name(txn_id, secrets.token_hex(6))}"
+
+
+def delete_staging(fs: FileSystem, directory: str) -> None:
+    """Delete a staging directory, or leave it to the cleaner if the file system cannot be reached.
+
+    Its files are published by then, or of no use, and an error of the statement must not be replaced by this one.
+    """
+    try:
+        fs.delete_tree(directory)
+    except StorageError:
+        logger.warning("staging directory %s is left to the cleaner", directory, exc_info=True)
 
 
 def staging_name(txn_id: TxnId, token: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,11 +21,22 @@ WHY_NOT = (
 
 @dataclass(frozen=True)
 class Hdfs:
-    """A running HDFS: its URI, and a JVM and settings to reach it with."""
+    """A running HDFS: its URI, a JVM and settings to reach it with, and Hadoop's MiniDFSCluster."""
 
     uri: str
     jvm: Any
     conf: Any
+    mini: Any
+    gateway: Any
+
+    def stop_name_node(self) -> None:
+        """Stop the name node; connections to it are refused."""
+        self.mini.shutdownNameNode(0)
+
+    def start_name_node(self) -> None:
+        """Start it again at the same port, and wait until files can be written."""
+        no_words = self.gateway.new_array(self.jvm.java.lang.String, 0)
+        self.mini.restartNameNode(0, True, no_words)
 
 
 @contextmanager
@@ -50,10 +62,12 @@ def hdfs_server(home: Path) -> Iterator[Hdfs]:
         conf = jvm.org.apache.hadoop.hdfs.HdfsConfiguration()
         conf.set("hdfs.minidfs.basedir", str(home))
         conf.set("dfs.permissions.enabled", "false")
+        for what in ("hosts", "groups"):  # Hive's server acts for its users
+            conf.set(f"hadoop.proxyuser.{getpass.getuser()}.{what}", "*")
         builder = getattr(jvm.org.apache.hadoop.hdfs, "MiniDFSCluster$Builder")(conf)
         cluster = builder.numDataNodes(1).build()
         cluster.waitClusterUp()
-        yield Hdfs(f"hdfs://127.0.0.1:{cluster.getNameNodePort()}", jvm, conf)
+        yield Hdfs(f"hdfs://127.0.0.1:{cluster.getNameNodePort()}", jvm, conf, cluster, gateway)
     finally:
         gateway.shutdown()
         process.kill()

@@ -8,10 +8,15 @@ from hiveacid.core.format.names import is_hidden
 from hiveacid.core.format.owned_entries import is_own_staging
 from hiveacid.core.model import TxnId
 from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.errors import StorageError
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.paths import StorageUri
+from hiveacid.storage.routing import AnyFileSystem
 from hiveacid.storage.staging import (
     STREAM_PREFIX,
     WRITE_PREFIX,
     abandoned_staging,
+    delete_staging,
     expired_staging,
     new_staging_directory,
     staging_name,
@@ -68,3 +73,13 @@ def test_forgotten_is_what_jobs_staged_long_ago() -> None:
         FileEntry("delta_0000001_0000001_0000", is_dir=True, modified=10),
     ]
     assert expired_staging(entries, 31) == (".hiveacid-write-old", ".hiveacid-stream-0123")
+
+
+def test_what_cannot_be_deleted_is_left_to_the_cleaner(caplog: pytest.LogCaptureFixture) -> None:
+    """The statement goes on, or keeps its own error."""
+
+    def away(place: StorageUri) -> FileSystem:
+        raise StorageError(f"cannot open {place}")
+
+    delete_staging(AnyFileSystem(away), "hdfs://away:1/t/.hiveacid-staging-1-aa")
+    assert "hdfs://away:1/t/.hiveacid-staging-1-aa is left to the cleaner" in caplog.text

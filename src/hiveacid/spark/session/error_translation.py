@@ -30,6 +30,10 @@ _FILE = re.compile(r"(?:while reading file|Could not read footer for file:?|Malf
 _MISSING = re.compile(
     r"(?:File|Path does not exist:?|FileNotFoundException:?)\s+(\S*(?:bucket_|0000|/)\S*)\s*"
 )
+_UNREACHABLE = re.compile(
+    r"(?:java\.[\w.]+Exception: [^\n]*wiki\.apache\.org/hadoop/|org\.apache\.hadoop\.fs\.s3a\.AWS\w*Exception: )[^\n]*"
+)
+"""Hadoop's sentence about a name node or an object store that does not answer (``NetUtils``, ``S3AUtils``)."""
 _STORAGE_SIGNS = (
     "Permission denied",
     "Read-only file system",
@@ -95,6 +99,9 @@ def translate(error: Exception) -> HiveAcidError | None:
         return _marked_error(kind, message.partition(" SQLSTATE")[0].strip().strip("'\""))
     if isinstance(error, AnalysisException):
         return _analysis_error(error, text)
+    unreachable = _UNREACHABLE.search(text)
+    if unreachable:
+        return StorageError(f"a file system could not be reached: {unreachable.group()[:500]}")
     if (
         "FAILED_READ_FILE" in text
         or "Malformed ORC" in text

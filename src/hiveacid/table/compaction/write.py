@@ -42,7 +42,7 @@ from hiveacid.spark.write.publish import (
     publish_flat,
 )
 from hiveacid.spark.write.rebalance import bucket_count, renumber_rows, stage_runs
-from hiveacid.storage.staging import staging_name
+from hiveacid.storage.staging import delete_staging, staging_name
 from hiveacid.table.compaction.presorted import stage_in_order
 from hiveacid.table.compaction.report import DataVolume
 from hiveacid.table.read.footers import read_footers
@@ -170,7 +170,7 @@ def rewrite(
         else:
             _put_in_place(job, scratch, list(made))
     finally:
-        fs.delete_tree(scratch)
+        delete_staging(fs, scratch)
     rows = sum(published.total(StagedKind.INSERTED) for published in made.values())
     events = sum(published.total(StagedKind.DELETE) for published in made.values())
     counted = writing.counts and footers_have_row_counts(job.table)

@@ -16,7 +16,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.ports.catalog import NewPartition
 from hiveacid.ports.transactions import Operation, Written
 from hiveacid.spark.write.acid_events import StagedKind
-from hiveacid.storage.staging import new_staging_directory
+from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.table.partitions import PartitionValues, partition_name, partitions_of
 from hiveacid.table.write.conflict_checks import require_not_overtaken
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def staging(context: Context, table: TableDefinition, txn: Transaction) -> Iterator[str]:
-    """Yield the path of a new hidden directory below the table, and always delete it at the end."""
+    """Yield the path of a new hidden directory below the table, and delete it at the end."""
     directory = new_staging_directory(table.location, txn.txn_id)
     try:
         yield directory
     finally:
-        context.fs.delete_tree(directory)
+        delete_staging(context.fs, directory)
 
 
 def known_partitions(

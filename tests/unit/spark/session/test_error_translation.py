@@ -1,0 +1,27 @@
+"""Spark's errors about a file system that does not answer are errors of this project."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+
+from hiveacid.errors import StorageError
+from hiveacid.spark.session.error_translation import translate
+
+_TASK = (
+    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times: "
+)
+_READ = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file hdfs://n:1/t/bucket_00000. SQLSTATE: KD001\n"
+_CALL = "java.net.ConnectException: Call From vm/127.0.0.1 to n:1 failed on connection exception: java.net."
+_CALL += "ConnectException: Connection refused; For more details see:  http://wiki.apache.org/hadoop/ConnectionRefused"
+_END = 'java.io.EOFException: End of File Exception between local host is: "vm/127.0.0.1"; destination host is: "n":1; : '
+_END += "java.io.EOFException; For more details see:  http://wiki.apache.org/hadoop/EOFException"
+_S3A = "org.apache.hadoop.fs.s3a.AWSClientIOException: getFileStatus on s3a://b/t: Unable to execute HTTP request"
+
+
+@pytest.mark.parametrize("said", [_CALL, _END, _S3A])
+@pytest.mark.parametrize("before", [_TASK, f"{_READ}Caused by: "])
+def test_a_server_that_does_not_answer_is_no_damaged_file(before: str, said: str) -> None:
+    error = translate(PySparkException(message=f"{before}{said}\n\tat org.apache.hadoop.ipc.Client.call"))
+    assert isinstance(error, StorageError)
+    assert str(error).endswith(f"a file system could not be reached: {said}")
