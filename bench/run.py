@@ -1,5 +1,7 @@
 """Measure reading, writing, fixed costs, growth and use cases against plain Spark, Delta Lake and Iceberg.
 
+Reading without Spark is measured against pyarrow and other packages of Python.
+
 make bench                                        everything: 10 million rows, most of an hour on two cores
 make bench-quick                                  1 million rows, a few minutes
 make bench ARGS="--rows 3000000 --sections read"  part of it
@@ -20,6 +22,7 @@ import fixed
 import growth
 import peers
 import reading
+import without_spark
 import writing
 from measure import Meter
 from results import Result, chart, save, show
@@ -27,7 +30,7 @@ from rich.console import Console
 
 import hiveacid
 
-SECTIONS = ("read", "write", "fixed", "growth", "cases")
+SECTIONS = ("read", "write", "fixed", "growth", "cases", "arrow")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -42,6 +45,8 @@ def measured(scene: reading.Reading, section: str, scratch: Path, *, quick: bool
             yield from fixed.measured(scene, scratch)
         case "growth":
             yield from growth.measured(scene, quick=quick)
+        case "arrow":
+            yield from without_spark.measured(scene)
         case _:
             yield from cases.measured(scene)
 

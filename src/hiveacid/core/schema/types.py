@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NoReturn, TypeAlias
 
 from hiveacid.errors import ParseError
@@ -147,6 +148,7 @@ _STRING = re.compile(r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")+", re.DOTALL)
 _PLAIN_NAME = re.compile(r"\w+\Z")
 
 
+@lru_cache(maxsize=1000)
 def parse_type(text: str) -> HiveType:
     """Parse one type. Raises ParseError, with line and column, for a text that is not a type that Hive can store."""
     found, end = parse_type_at(text, 0)
