@@ -30,8 +30,8 @@ demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real fli
 # What only `make test-all` runs, and the smaller test that stays for each: tests/support/exhaustive.py
 test-all smoke test-connect interop-corpus interop-hive: export HIVEACID_TEST_ALL ?= 1
 .PHONY: test test-all
-test: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project $(STAMPS)/classes  ## a test of every behaviour, 14 minutes (TESTS=path ARGS="pytest options" narrow it)
-test-all: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project $(STAMPS)/classes  ## all tests, as CI runs them (35 minutes)
+test: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project $(STAMPS)/classes  ## a test of every behaviour (TESTS=path ARGS="pytest options" narrow it)
+test-all: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project $(STAMPS)/classes  ## all tests (HIVEACID_TEST_ALL=once: as CI runs them)
 test test-all:
 	@$(BIN)/python tests/support/servers/hadoop_jars.py
 	@echo "== pytest $(TESTS) $(ARGS)$(if $(HIVEACID_TEST_ALL), (all tests))"
@@ -67,12 +67,10 @@ lint: $(STAMPS)/lint $(STAMPS)/test $(STAMPS)/project  ## ruff, mypy, import-lin
 	@echo "== ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@echo "== mypy"
-	@$(BIN)/mypy
 	@echo "== import-linter"
 	@$(BIN)/lint-imports --no-cache
-	@echo "== style rules"
-	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/tidy
+	@echo "== mypy and the style rules, side by side"
+	@printf '%s\n' mypy 'python -m pytest -q -p no:cacheprovider tests/tidy' | xargs -P 2 -I{} sh -c '$(BIN)/{}'
 
 .PHONY: format
 format: $(STAMPS)/lint  ## let ruff format the code and fix what it can

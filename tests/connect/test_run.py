@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from support.exhaustive import ALL
 
 TESTS = Path(__file__).parents[1]
 CONNECT = "connect/test_connect.py"
@@ -18,7 +18,7 @@ ESSENTIALS = [
 ]
 MORE = [
     CONNECT,
-    "spark/test_data_source.py",
+    "spark/test_data_source.py::test_append_overwrite_and_read",
     "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[false]",
     "sql/test_scripts.py::test_script[change]",
     "sql/test_scripts.py::test_script[merge]",
@@ -26,12 +26,9 @@ MORE = [
 ]
 
 
-@pytest.mark.parametrize("part", ["essentials", "more"])
-def test_a_chosen_part_on_a_connect_server(tmp_path: Path, part: str) -> None:
-    """The essentials in `make test` and `make test-all`; the rest, which has other tests, in `make test-all` only."""
-    chosen = [str(TESTS / one) for one in (ESSENTIALS if part == "essentials" else MORE)]
-    if part == "more":
-        chosen += [f"--deselect={TESTS / one}" for one in ESSENTIALS]
+def test_a_chosen_part_on_a_connect_server(tmp_path: Path) -> None:
+    """The essentials in `make test`, other interfaces and a few scripts, too, in `make test-all`."""
+    chosen = [str(TESTS / one) for one in (MORE if ALL else ESSENTIALS)]
     options = ["-q", "-p", "no:cacheprovider", "-n", "0", f"--basetemp={tmp_path / 'run'}"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *chosen],

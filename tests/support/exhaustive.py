@@ -2,13 +2,14 @@
 
 ``make test`` leaves them out and says how many there are. A test that the command line names by its id always runs.
 Of tests with many cases ``make test`` takes a few, drawn by HIVEACID_TEST_SEED: whole tests by ``SAMPLED``, cases
-within a test by :func:`sample`.
+within a test by :func:`sample`. CI runs all tests but those of ``REPEATED``, and samples of many cases.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
 from math import ceil
 from pathlib import Path
 from random import Random, SystemRandom
@@ -19,10 +20,15 @@ T = TypeVar("T")
 ALL = bool(os.environ.get("HIVEACID_TEST_ALL"))
 """Whether every test runs; set by ``make test-all`` and the targets for other Sparks and engines."""
 
+ONCE = os.environ.get("HIVEACID_TEST_ALL") == "once"
+"""Whether every test but repetitions of others runs; set by CI."""
+
 ON_CLUSTER = bool(os.environ.get("HIVEACID_TEST_CLUSTER"))
 """Whether the long tests of a cluster run, too; set by ``make cluster``."""
 
 _SCRIPTS = [path.stem for path in sorted((Path(__file__).parents[1] / "sql").glob("*.test"))]
+# Spark 4.0 runs a script by the interface that Spark 3.5 and 4.3 do not, so that CI has every script by both.
+_TURN = int(version("pyspark").split(".")[1]) % 2
 _GOLDEN = (
     "spark/test_corpus.py::test_tables_read_as_their_engine_reads_them",
     "spark/test_arrow_corpus.py::test_tables_read_without_spark_as_with_it",
@@ -41,6 +47,10 @@ _CHANGES = "changes of statements and across compactions stay, and stream_source
 _PLANS = "speed only; the rows are compared by other tests"
 _SCRIPT = "the SQL scripts have the statements"
 _LEASES = "leases of frames, derived frames and views stay"
+_STRESS = "test_services.py kills one of two processes at work, and make stress runs this for longer"
+
+# Reasons that say that a test repeats another one with other values: not for CI, but for `make test-all`.
+REPEATED = frozenset({_OTHER_CASE, _OTHER_GOLDEN, _OTHER_INTERFACE, _LAYOUTS, _STRESS})
 
 # Prefixes of test ids, relative to `tests`, that only `make cluster` runs, and the smaller tests of `make test-all`.
 CLUSTER = {
@@ -51,9 +61,8 @@ CLUSTER = {
 
 # Prefixes of test ids, relative to `tests`.
 EXHAUSTIVE = {
-    **{f"sql/test_scripts.py::test_script[{name}]": _OTHER_INTERFACE for name in _SCRIPTS[1::2]},
-    **{f"sql/test_scripts.py::test_script_by_spark_sql[{name}]": _OTHER_INTERFACE for name in _SCRIPTS[::2]},
-    "connect/test_run.py::test_a_chosen_part_on_a_connect_server[more]": "the essentials on the same server stay",
+    **{f"sql/test_scripts.py::test_script[{name}]": _OTHER_INTERFACE for name in _SCRIPTS[_TURN::2]},
+    **{f"sql/test_scripts.py::test_script_by_spark_sql[{name}]": _OTHER_INTERFACE for name in _SCRIPTS[1 - _TURN :: 2]},
     "cluster/test_cluster.py::test_an_executor_that_dies_costs_no_row_and_adds_none[killed]": "deaths in a MERGE stay",
     "cluster/test_cluster.py::test_output_that": "smoke/test_smoke.py loses staged rows without a cluster",
     "cluster/test_python_workers.py::test_a_worker": "unit/datasource/test_workers.py lacks a package without a cluster",
@@ -75,7 +84,7 @@ EXHAUSTIVE = {
     "crash/test_kill.py::test_what_a_killed_driver_leaves[not_committed]": _DRIVER,
     "crash/test_services.py::test_a_service_process_works": "two processes and one turn stay; unit/services has the watch",
     "spark/test_large_writes.py": "INSERTs of fewer tasks stay; thousands of tasks take a minute",
-    "crash/test_soak.py": "test_services.py kills one of two processes at work",
+    "crash/test_soak.py": _STRESS,
     "crash/test_stream_crash.py::test_a_batch_that_died_is_written_once[merge": _OTHER_CASE,
     "crash/test_stream_crash.py::test_a_query_that_is_killed": "batches that died stay; unit/streaming kills writers",
     "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql": "the other SQL interface stays",
@@ -179,8 +188,9 @@ EXHAUSTIVE = {
     },
     **{
         f"spark/test_random_history.py::test_random_histories[{name}": _LAYOUTS
-        for name in ("bucketed_", "insert_only", "partitioned]", "plain")
+        for name in ("bucketed_", "partitioned]", "plain")
     },
+    "spark/test_random_history.py::test_random_histories[insert_only": "SQL scripts write to insert-only tables",
     "spark/test_server_stores.py::test_two_sessions_in_each_others_way[mariadb": _POSTGRES,
     "spark/test_server_stores.py::test_two_sessions_insert_update_merge_and_compact[postgres": _MARIADB,
     "spark/test_shell.py::test_a_person": "unit/cli/test_shell_parts.py has its parts; shells on a pipe stay",
@@ -237,13 +247,23 @@ SAMPLED = {
 def left_out(names: Iterable[str]) -> set[str]:
     """Return the tests, of those given by ids relative to ``tests``, that this run leaves out."""
     named = list(names)
-    left = set() if ON_CLUSTER else {name for name in named if name.startswith(tuple(CLUSTER))}
-    return left if ALL else left | _left_to_all(named)
+    left = set() if ON_CLUSTER else _matching(named, CLUSTER)
+    if not ALL:
+        return left | _matching(named, EXHAUSTIVE) | _not_drawn(named)
+    if ONCE:
+        repeated = [prefix for prefix, reason in EXHAUSTIVE.items() if reason in REPEATED]
+        return left | _matching(named, repeated) | _not_drawn(named)
+    return left
 
 
-def _left_to_all(named: Sequence[str]) -> set[str]:
-    """Return the tests that ``make test`` leaves to ``make test-all``."""
-    left = {name for name in named if name.startswith(tuple(EXHAUSTIVE))}
+def _matching(named: Sequence[str], prefixes: Iterable[str]) -> set[str]:
+    begins = tuple(prefixes)
+    return {name for name in named if name.startswith(begins)}
+
+
+def _not_drawn(named: Sequence[str]) -> set[str]:
+    """Return the cases of ``SAMPLED`` that this run leaves out."""
+    left: set[str] = set()
     for prefix, (cases_for_one, _) in SAMPLED.items():
         cases = sorted(name for name in named if name.startswith(prefix))
         # Every worker has to draw the same ones, so that there is a seed without the variable, too.

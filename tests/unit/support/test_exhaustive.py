@@ -17,6 +17,17 @@ def test_every_entry_has_a_reason() -> None:
 @pytest.fixture(autouse=True)
 def _as_make_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exhaustive, "ALL", False)
+    monkeypatch.setattr(exhaustive, "ONCE", False)
+
+
+def test_ci_leaves_out_what_repeats_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exhaustive, "ALL", True)
+    monkeypatch.setattr(exhaustive, "ONCE", True)
+    repeated = {name for name, reason in EXHAUSTIVE.items() if reason in exhaustive.REPEATED}
+    assert 0 < len(repeated) < len(EXHAUSTIVE)
+    assert left_out(EXHAUSTIVE) >= repeated
+    cases = [f"{next(iter(SAMPLED))}[{number}]" for number in range(8)]
+    assert 0 < len(left_out(cases)) < len(cases)
 
 
 def test_each_script_runs_by_one_of_both_interfaces() -> None:
