@@ -1,4 +1,4 @@
-"""Measure reading, writing, fixed costs, growth and use cases against plain Spark, Delta Lake and Iceberg.
+"""Measure reading, writing, fixed costs, growth, planning and use cases against plain Spark, Delta Lake and Iceberg.
 
 Reading without Spark is measured against pyarrow and other packages of Python.
 
@@ -21,6 +21,7 @@ import cases
 import fixed
 import growth
 import peers
+import planning
 import reading
 import without_spark
 import writing
@@ -30,7 +31,7 @@ from rich.console import Console
 
 import hiveacid
 
-SECTIONS = ("read", "write", "fixed", "growth", "cases", "arrow")
+SECTIONS = ("read", "write", "fixed", "growth", "planning", "cases", "arrow")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -47,6 +48,8 @@ def measured(scene: reading.Reading, section: str, scratch: Path, *, quick: bool
             yield from growth.measured(scene, quick=quick)
         case "arrow":
             yield from without_spark.measured(scene)
+        case "planning":
+            yield from planning.measured(scene, scratch, quick=quick)
         case _:
             yield from cases.measured(scene)
 

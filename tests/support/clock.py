@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hiveacid.stores.clock import SystemClock
+
 
 class ManualClock:
     """Milliseconds since the epoch, starting at ``start``; sleeping moves it on at once."""
@@ -20,3 +22,11 @@ class ManualClock:
     def advance(self, seconds: float) -> None:
         """Let the time pass."""
         self._now += int(seconds * 1000)
+
+
+class LaterClock(SystemClock):
+    """A clock ten seconds ahead, to which no directory has changed just now: listings are kept at once."""
+
+    def now(self) -> int:
+        """Return the time in ten seconds, in milliseconds since the epoch."""
+        return super().now() + 10_000

@@ -171,6 +171,13 @@ BROADCAST_DELETE_EVENTS = count(
     "none: Hive has no such join",
     minimum=0,
 )
+KEEP_LISTINGS = flag(
+    "hiveacid.read.keep.listings",
+    "true",
+    "Keep the listings of directories on local disks. Before one is used again, the times of its directories are "
+    "compared. false: every query lists all directories that it reads.",
+    "none",
+)
 SNAPSHOT_LEASE = duration(
     "hiveacid.snapshot.lease",
     "1h",

@@ -48,6 +48,10 @@ class LocalFileSystem:
         Entries that disappear meanwhile (a cleaner may be running) are left out. Raises MissingDirectoryError if ``root``
         is not a directory, StorageError if symbolic links reach one directory by too many paths.
         """
+        return self.list_with_links(root)[0]
+
+    def list_with_links(self, root: str) -> tuple[tuple[FileEntry, ...], bool]:
+        """Return what `list_tree` returns, and whether a symbolic link was seen. Raises as it does."""
         top = local_path(root)
         entries: list[FileEntry] = []
         todo = [""]
@@ -61,7 +65,7 @@ class LocalFileSystem:
                     if not prefix:
                         raise MissingDirectoryError("the directory is not there", path=root) from error
         entries.sort(key=lambda entry: entry.path)
-        return tuple(entries)
+        return tuple(entries), links.seen_any
 
     def list_directory(self, root: str) -> tuple[FileEntry, ...]:
         """List one directory, sorted by path. Raises MissingDirectoryError if ``root`` is not a directory."""
@@ -79,6 +83,7 @@ class LocalFileSystem:
         with os.scandir(f"{top}/{prefix}") as found:
             for item in found:
                 path = prefix + item.name
+                links.seen_any = links.seen_any or item.is_symlink()
                 try:
                     is_dir, status = item.is_dir(), item.stat()
                 except OSError as error:
@@ -297,6 +302,7 @@ class _LinkedDirectories:
     root: str
     behind: set[str] = field(default_factory=set)
     seen: dict[tuple[int, int], int] = field(default_factory=dict)
+    seen_any: bool = False
 
     def count(self, prefix: str, path: str, status: os.stat_result, *, is_link: bool) -> None:
         """Count a path to a directory that is a link or lies behind one; ``prefix``: the parent directory."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hiveacid.config.table_properties import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, TableProperty
 from hiveacid.core.format.names import DeltaName, is_hidden, parse_directory, parse_number
@@ -38,6 +38,39 @@ class Location:
     root: str
     state: AcidState
     partition: Partition | None = None
+
+
+class PlanMemo:
+    """Results that follow from the files of a snapshot alone, by key."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._known: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the result of a key; ``make`` is called if it is not known."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
+
+
+class ListedLocations(tuple[Location, ...]):  # noqa: SLOT001 - a tuple's slots must be empty
+    """Locations of a snapshot whose listings were kept, with what was computed from them."""
+
+    memo: PlanMemo
+
+    @classmethod
+    def of(cls, locations: Iterable[Location]) -> ListedLocations:
+        """Return locations without any results."""
+        found = cls(locations)
+        found.memo = PlanMemo()
+        return found
+
+
+def memo_of(locations: Sequence[Location]) -> PlanMemo:
+    """Return the memo of locations; a new one if their listings were not kept."""
+    return locations.memo if isinstance(locations, ListedLocations) else PlanMemo()
 
 
 def list_locations(
@@ -101,7 +134,24 @@ def read_location(
     history_kept: bool = False,
 ) -> Location:
     """List one directory and select what the snapshot reads of it. Errors name the whole path."""
-    entries = list_adopted(fs, table, root)
+    return select_location(
+        fs, table, root, partition, fs.list_tree(root), write_ids, txns, history_kept=history_kept
+    )
+
+
+def select_location(
+    fs: FileSystem,
+    table: TableDefinition,
+    root: str,
+    partition: Partition | None,
+    listed: Sequence[FileEntry],
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList | None,
+    *,
+    history_kept: bool = False,
+) -> Location:
+    """Select what the snapshot reads of a directory that was listed. Errors name the whole path."""
+    entries = _without_uncommitted(table, listed)
     if table.kind is TableKind.PLAIN:
         return Location(root, AcidState(None, (), (), tuple(plain_files(entries, table))), partition)
     try:
@@ -142,10 +192,13 @@ def without_linked_originals(table: TableDefinition, state: AcidState) -> AcidSt
 
 def list_adopted(fs: FileSystem, table: TableDefinition, root: str) -> tuple[FileEntry, ...]:
     """List a location without the directories of compactions that were uncommitted when the table was adopted."""
-    entries = fs.list_tree(root)
+    return _without_uncommitted(table, fs.list_tree(root))
+
+
+def _without_uncommitted(table: TableDefinition, entries: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
     invalid = uncommitted_txn_ids(table)
     if not invalid:
-        return entries
+        return tuple(entries)
     return tuple(entry for entry in entries if path_visibility_txn_id(entry.path) not in invalid)
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hiveacid.ports.store import TransactionStore
     from hiveacid.spark.read.delete_bitmap import BitmapLookup
     from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.storage.locations import ListedLocations
     from hiveacid.transactions.read_leases import ReadLeases
     from hiveacid.transactions.transaction import Transactions
 
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 STORE_DIRECTORY = ".hiveacid"
 """Directory of the connection's own files, inside the warehouse."""
 _MOST_EVENTS, _MOST_FILES = 2_000_000, 20_000
+_MOST_LISTED = 300_000
+"""Files of kept listings, which take about 1 KB each."""
 _MOST_BYTES, _MOST_SNAPSHOTS = 1 << 26, 100
 
 
@@ -63,6 +66,14 @@ class DeleteEventCache:
     )
 
 
+@dataclass
+class ListingCache:
+    """Kept listings of one connection: those of single locations, and those of whole snapshots; bounded by files."""
+
+    locations: LruCache[Any] = field(default_factory=lambda: LruCache(_MOST_LISTED, _MOST_LISTED))
+    snapshots: LruCache[ListedLocations] = field(default_factory=lambda: LruCache(_MOST_LISTED, 16))
+
+
 @dataclass(kw_only=True)
 class StoreContext:
     """One connection without an engine: storage, store, catalog, and the session's changeable settings."""
@@ -75,6 +86,7 @@ class StoreContext:
     clock: Clock
     warehouse: str
     settings: Settings
+    listings: ListingCache = field(default_factory=ListingCache)
     database: str = "default"
     closed: bool = False
     shares_store: bool = False  # settings must not change the store, which clients of a server share

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import hiveacid
+from support.clock import LaterClock
 from support.corpus.sort_merge_reader import read_table
 from support.random_history.feed import Feed
 from support.random_history.model import NUMBERS, PLACES, TEXTS, Model, Row, literal
@@ -75,6 +76,7 @@ class HistoryTable:
     def __post_init__(self) -> None:
         """Make the table."""
         self.acid = hiveacid.connect(self.spark, warehouse=self.warehouse)
+        self.acid.context.clock = LaterClock()
         shared = {"hive.txn.xlock.write": "false"}  # updates exclude each other at commit only
         self.rival = hiveacid.connect(self.spark, warehouse=self.warehouse, settings=shared)
         self.acid.sql(self.layout.create)

@@ -11,7 +11,7 @@ ORC's Java reader recognises ACID files by their six root columns, and resolves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -78,10 +78,21 @@ def all_rows(
 
 
 def acid_rows(
-    source: ScanSource, locations: Sequence[Location], files_of: FilesOf, key: KeyColumns | None
+    source: ScanSource,
+    locations: Sequence[Location],
+    files_of: FilesOf,
+    key: KeyColumns | None,
+    part: Hashable = None,
 ) -> Iterable[tuple[DataFrame, FileGroup]]:
-    """Yield all rows of ACID files, as `all_rows` does."""
-    for group in group_files(source.fs, source.table, locations, files_of):
+    """Yield all rows of ACID files, as `all_rows` does.
+
+    ``part``: tells these files from others of the source, so that their groups are kept; None: they are not.
+    """
+
+    def grouped() -> list[FileGroup]:
+        return group_files(source.fs, source.table, locations, files_of)
+
+    for group in grouped() if part is None else source.memo.get(("groups", part), grouped):
         frame = read_acid_files(source, group, INSERTS, values=True)
         partition = partition_lookup(source.facts, source.table, group, frame)
         more = key(partition, statement_id_from_path(group.depth)) if key else ()
@@ -111,7 +122,7 @@ def read_acid_files(
     options = {**STRICT_READ, **PROLEPTIC_CALENDAR, **recipes.options(recipe)}
     if values:
         options |= source.arguments(recipe)
-    frame = load_orc(source.facts, root_type(row), options, group)
+    frame = load_orc(source.facts, root_type(row), options, group, source.memo)
     condition = f"{_KEEP_WHOLE_ROW if by_position else _KEEP_COLUMNS} {operations}"
     if group.options.check:
         valid = (

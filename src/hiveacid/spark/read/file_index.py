@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
     from hiveacid.spark.session.capabilities import SparkFacts
+    from hiveacid.storage.locations import PlanMemo
 
 MIN_FILES = 100
 """Files from which the index costs less than Spark's own listing."""
@@ -41,11 +42,14 @@ _LINE = '{"path":"%s","size":%d,"isDir":false,"modificationTime":%d,"blockReplic
 
 
 def load_orc(
-    facts: SparkFacts, schema: T.StructType, options: Mapping[str, str], group: FileGroup
+    facts: SparkFacts, schema: T.StructType, options: Mapping[str, str], group: FileGroup, memo: PlanMemo
 ) -> DataFrame:
-    """Return the scan of a group of ORC files; ``schema``: the columns to request; ``options``: of the reader."""
+    """Return the scan of a group of ORC files.
+
+    ``schema``: the columns to request. ``options``: of the reader. ``memo``: of the scan; it keeps the index.
+    """
     if is_indexed(facts, group):
-        index = _file_index(facts, group)
+        index = memo.get(("index", group.files), lambda: _file_index(facts, group))
         if index is not None:
             return _scan(facts, index, schema, options)
     return facts.spark.read.schema(schema).options(**options).format(ORC).load(escape_globs(group.files))

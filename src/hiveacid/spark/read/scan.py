@@ -75,11 +75,16 @@ def scan(
     if source.table.kind is not TableKind.FULL_ACID:
         return _flat_scan(source, locations)
     originals = originals or {}
-    with_v1_events, with_deletes, without_deletes = _split_by_events(source, locations)
+    with_v1_events, with_deletes, without_deletes = source.memo.get(
+        "split", lambda: _split_by_events(source, locations)
+    )
     free_files: Collection[str] = ()
     if bounds is not None and not current:  # a compaction must not split the rows that one task is to read
         min_rows = 0 if counted else SEPARATE_SCAN_ROWS
-        free_files = _files_without_deletes(source, with_deletes, bounds, min_rows=min_rows)
+        free_files = source.memo.get(
+            ("free", min_rows),
+            lambda: _files_without_deletes(source, with_deletes, bounds, min_rows=min_rows),
+        )
     roots = {location.root for location in without_deletes}
     plain_files = filter_files(
         data_files(source),
@@ -92,7 +97,9 @@ def scan(
         frames = _count_from_footers(source, [*without_deletes, *with_deletes], files_of, deleted or 0)
         with_deletes = with_deletes if deleted is None or frames is None else []
     if frames is None:
-        plain_rows = acid_rows(source, [*without_deletes, *with_deletes], plain_files, None)
+        plain_rows = acid_rows(
+            source, [*without_deletes, *with_deletes], plain_files, None, ("plain", current, counted)
+        )
         frames = [frame for frame, _ in plain_rows]
     frames += [frame for frame, _ in original_rows(source, without_deletes, originals, None)]
     if bounds is not None and with_deletes:

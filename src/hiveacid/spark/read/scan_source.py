@@ -13,6 +13,7 @@ from hiveacid.core.format.write_id_lists import RangeResponse
 from hiveacid.core.model import TableKind
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.path_groups import ReadOptions
+from hiveacid.storage.locations import PlanMemo
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +51,7 @@ class ScanSource:
 
     ``files``: footers of ORC files by absolute path. ``arguments``: returns ORC search-argument options for files of
     a recipe. ``delete_bitmap``: returns the delete bitmap of locations, None where a delete join is needed.
+    ``memo``: results that follow from the locations of the scan and ``files`` alone.
     """
 
     facts: SparkFacts
@@ -59,6 +61,7 @@ class ScanSource:
     files: Mapping[str, FileFooter] = field(default_factory=dict)
     arguments: Callable[[Recipe], Mapping[str, str]] = lambda _: {}
     delete_bitmap: Callable[[Sequence[Location]], BitmapLookup | None] = lambda _: None
+    memo: PlanMemo = field(default_factory=PlanMemo, compare=False, repr=False)
 
 
 def filter_files(files_of: FilesOf, condition: Callable[[Location, DataFile], bool]) -> FilesOf:

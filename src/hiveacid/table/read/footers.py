@@ -27,7 +27,7 @@ from hiveacid.spark.read.delete_bounds import DeleteBounds, measure_delete_bound
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.path_groups import FileFooter
 from hiveacid.spark.read.scan_source import data_directories, files_without_acid_columns
-from hiveacid.storage.locations import map_in_threads
+from hiveacid.storage.locations import PlanMemo, map_in_threads, memo_of
 from hiveacid.table.read.flushed_files import readable_length
 
 if TYPE_CHECKING:
@@ -43,19 +43,27 @@ class Footers:
     """Facts from the footers of ORC files, by absolute path.
 
     ``numbered``: row ids of original files. ``bounds``: key bounds of the delete events. ``has_acid_v1_events``: a file
-    with rows may also hold update and delete events (ACID v1).
+    with rows may also hold update and delete events (ACID v1). ``memo``: results that follow from these facts alone.
     """
 
     files: Mapping[str, FileFooter] = field(default_factory=dict)
     numbered: OriginalsByRoot = field(default_factory=dict)
     bounds: DeleteBounds | None = None
     has_acid_v1_events: bool = False
+    memo: PlanMemo = field(default_factory=PlanMemo, compare=False, repr=False)
 
 
 def read_footers(
     context: Context, table: TableDefinition, locations: Sequence[Location], txn: Transaction
 ) -> Footers:
     """Read the footers of all files of listed locations. Raises BadFileError, with the path."""
+    key = (table, context.layout_level(table), context.settings.get(keys.BROADCAST_DELETE_EVENTS))
+    return memo_of(locations).get(key, lambda: _read_footers(context, table, locations, txn))
+
+
+def _read_footers(
+    context: Context, table: TableDefinition, locations: Sequence[Location], txn: Transaction
+) -> Footers:
     if table.kind is not TableKind.FULL_ACID:
         if file_kind(table.storage) is not FileKind.ORC:
             return Footers()

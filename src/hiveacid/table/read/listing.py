@@ -6,12 +6,15 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from hiveacid.config import keys
 from hiveacid.config.table_properties import ADOPTED_TXN
 from hiveacid.core.format.names import DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
+from hiveacid.core.snapshot.reuse import SnapshotIds
 from hiveacid.errors import FormatError, NotEnoughHistoryError
-from hiveacid.storage.locations import Location, list_locations
+from hiveacid.storage.locations import Location, list_locations, memo_of
+from hiveacid.table.read.kept_listings import list_kept
 from hiveacid.table.read.time_travel import PointInTime, require_history, write_ids_at
 
 if TYPE_CHECKING:
@@ -87,9 +90,12 @@ def list_visible(
     files.
     """
     try:
-        found = list_locations(
-            context.fs, table, partitions, write_ids, txn.snapshot(), history_kept=history_kept
-        )
+        if write_ids is txn.committed_write_ids(table.name) and context.settings.get(keys.KEEP_LISTINGS):
+            found = list_kept(context, table, partitions, SnapshotIds(write_ids, txn.snapshot()))
+        else:  # a past state, or rows of this transaction, whose files may still change
+            found = list_locations(
+                context.fs, table, partitions, write_ids, txn.snapshot(), history_kept=history_kept
+            )
     except FormatError:
         txn.require_protection()
         raise
@@ -101,7 +107,10 @@ def warn_of_foreign_files(table: TableDefinition, locations: Sequence[Location],
     """Log foreign files among a table's files, once per transaction and table."""
     if table.name in txn.warned:
         return
-    found = [path for location in locations for path in _foreign(table, location)]
+    found = memo_of(locations).get(
+        ("foreign", table.kind),
+        lambda: [path for location in locations for path in _foreign(table, location)],
+    )
     if found:
         txn.warned.add(table.name)
         shown = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")

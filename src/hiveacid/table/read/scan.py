@@ -140,7 +140,13 @@ def scan_locations(
         raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
     delete_bitmap = partial(load_delete_bitmap, context, table, write_ids, footers.bounds)
     source = ScanSource(
-        context.facts, context.fs, table, write_ids, footers.files, delete_bitmap=delete_bitmap
+        context.facts,
+        context.fs,
+        table,
+        write_ids,
+        footers.files,
+        delete_bitmap=delete_bitmap,
+        memo=footers.memo,
     )
     if argument is not None:
         source = replace(source, arguments=argument.reader_options)

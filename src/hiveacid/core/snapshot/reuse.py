@@ -1,0 +1,83 @@
+"""Reuse of a selection: whether another snapshot selects the same files of an unchanged location.
+
+A selection asks the lists of a snapshot only about ids that the names of directories hold. Two snapshots that agree on
+all ids up to the highest of these select the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hiveacid.core.format.names import BaseName, is_hidden, parse_directory
+from hiveacid.core.format.write_id_lists import RangeResponse, ValidTxnList, ValidWriteIdList
+from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.selection import AcidState
+
+Reach = tuple[int, int]
+"""Highest write id and highest visibility txn id in the names of a location's directories."""
+IdView = tuple[object, ...]
+"""Part of a snapshot's lists that a selection can depend on."""
+
+
+@dataclass(frozen=True)
+class SnapshotIds:
+    """Lists of a snapshot: valid write ids, and valid transactions (None: all are committed)."""
+
+    write_ids: ValidWriteIdList
+    txns: ValidTxnList | None
+    _views: dict[Reach, IdView] = field(default_factory=dict, compare=False, repr=False)
+
+    def view(self, reach: Reach) -> IdView:
+        """Return the part of the lists up to the highest ids of a location."""
+        found = self._views.get(reach)
+        if found is None:
+            found = self._views[reach] = self._view(*reach)
+        return found
+
+    def _view(self, write_id: int, txn_id: int) -> IdView:
+        write_ids, txns = self.write_ids, self.txns
+        min_open = write_ids.min_open
+        return (
+            type(write_ids),
+            min(write_ids.high_watermark, write_id),
+            _up_to(write_ids.open, write_id),
+            _up_to(write_ids.aborted, write_id),
+            min_open if min_open is not None and min_open <= write_id else None,
+            None
+            if txns is None
+            else (
+                min(txns.high_watermark, txn_id),
+                _up_to(txns.open, txn_id),
+                _up_to(txns.aborted, txn_id),
+            ),
+        )
+
+
+def _up_to(ids: Sequence[int], last: int) -> tuple[int, ...]:
+    return tuple(ids[: bisect_right(ids, last)])
+
+
+def measure_reach(entries: Iterable[FileEntry]) -> Reach:
+    """Return the highest ids in the names of a location's directories. Raises BadDirectoryNameError."""
+    write_id = txn_id = 0
+    for top in {entry.path.partition("/")[0] for entry in entries if entry.is_dir or "/" in entry.path}:
+        name = None if is_hidden(top) else parse_directory(top)
+        if name is not None:
+            last = name.write_id if isinstance(name, BaseName) else name.max_write_id
+            write_id, txn_id = max(write_id, last), max(txn_id, name.visibility_txn_id)
+    return write_id, txn_id
+
+
+def is_final(state: AcidState) -> bool:
+    """Tell whether the files that a selection reads can no longer change while the directories keep their entries.
+
+    Files of a delta or base are written before their transaction commits. Exceptions are original files, streamed files
+    with a flushed length, and directories with an open write id. A pending directory may still be at work.
+    """
+    return not (state.originals or state.pending or state.halves) and all(
+        directory.validity is RangeResponse.ALL
+        and not any(file.flush_length_path is not None for file in directory.files)
+        for directory in state.read_directories
+    )

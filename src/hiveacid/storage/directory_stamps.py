@@ -1,0 +1,113 @@
+"""Stamps of local directories: whether a listing would still find what an earlier one found.
+
+Creating, deleting or renaming an entry changes the times of its directory. A stamp holds the times and identity of every
+directory of a listing. It is made only where these tell every later change:
+
+- The file system is one of this machine that keeps the times itself. Network file systems cache them.
+- No directory changed in the last seconds. Another change within the clock's resolution would leave the same times.
+- There are no symbolic links. What they lead to may change without their directory.
+
+A change of a file's content leaves its directory as it is: `core.snapshot.reuse.is_final` tells whether there can be one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.local_file_system import LocalFileSystem, local_path
+from hiveacid.storage.paths import is_local
+from hiveacid.storage.routing import AnyFileSystem
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_LOCAL_TYPES = frozenset({"ext4", "xfs", "btrfs", "tmpfs", "zfs", "f2fs", "overlay"})
+_UNSETTLED = 3_000_000_000
+"""Nanoseconds in which a directory may change again with the same times; the coarsest clock ticks every 2 s."""
+
+_Facts = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class DirectoryStamp:
+    """Identity and times of the directories of a listing, in nanoseconds."""
+
+    paths: tuple[str, ...]
+    facts: tuple[_Facts, ...]
+
+    def is_current(self) -> bool:
+        """Tell whether no directory has changed since the listing."""
+        try:
+            return all(_facts(path) == facts for path, facts in zip(self.paths, self.facts, strict=True))
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True)
+class StampedListings:
+    """Listings with stamps, made from a moment on.
+
+    ``devices``: numbers of the local file systems. ``since``: the moment, in nanoseconds.
+    """
+
+    fs: LocalFileSystem
+    devices: frozenset[int]
+    since: int
+
+    @classmethod
+    def begin(cls, fs: FileSystem, now: int) -> StampedListings | None:
+        """Return listings that begin ``now`` (ms since the epoch); None where no directory can have a stamp."""
+        local = fs.local if isinstance(fs, AnyFileSystem) else fs
+        devices = _local_devices() if isinstance(local, LocalFileSystem) else frozenset()
+        return (
+            cls(local, devices, now * 1_000_000) if isinstance(local, LocalFileSystem) and devices else None
+        )
+
+    def list(self, root: str) -> tuple[tuple[FileEntry, ...], DirectoryStamp | None]:
+        """List everything below a local directory, as `LocalFileSystem.list_tree`; the stamp is None if it has none."""
+        entries, has_links = self.fs.list_with_links(root)
+        return entries, None if has_links else self._stamp(root, entries)
+
+    def _stamp(self, root: str, entries: Iterable[FileEntry]) -> DirectoryStamp | None:
+        # Taken after the listing: a change since its beginning shows as a time that is too recent.
+        top = local_path(root)
+        paths = (top, *(f"{top}/{entry.path}" for entry in entries if entry.is_dir))
+        try:
+            facts = tuple(map(_facts, paths))
+        except OSError:
+            return None
+        latest = self.since - _UNSETTLED
+        if any(
+            device not in self.devices or max(modified, changed) > latest
+            for device, _, modified, changed in facts
+        ):
+            return None
+        return DirectoryStamp(paths, facts)
+
+
+def can_have_stamp(root: str) -> bool:
+    """Tell whether a directory may lie on a file system of this machine."""
+    return is_local(root)
+
+
+def _facts(path: str) -> _Facts:
+    status = os.stat(path)  # noqa: PTH116 - a hundred thousand of them
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _local_devices() -> frozenset[int]:
+    """Return the device numbers of mounted local file systems; none where the system does not tell."""
+    try:
+        lines = _MOUNTS.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return frozenset()
+    found = set()
+    for line in lines:
+        mount, _, source = line.partition(" - ")
+        if source.split(" ")[0] in _LOCAL_TYPES:
+            major, _, minor = mount.split(" ")[2].partition(":")
+            found.add(os.makedev(int(major), int(minor)))
+    return frozenset(found)

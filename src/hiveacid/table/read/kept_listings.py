@@ -1,0 +1,98 @@
+"""Kept listings: a location is listed again only if one of its directories changed or the snapshot sees it otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hiveacid.config.table_properties import CONVERSION
+from hiveacid.core.model import Partition, TableDefinition, TableKind
+from hiveacid.core.snapshot.reuse import IdView, Reach, SnapshotIds, is_final, measure_reach
+from hiveacid.storage.directory_stamps import DirectoryStamp, StampedListings, can_have_stamp
+from hiveacid.storage.locations import (
+    ListedLocations,
+    Location,
+    adopted_txn_id,
+    for_each_location,
+    read_location,
+    select_location,
+    uncommitted_txn_ids,
+)
+
+if TYPE_CHECKING:
+    from hiveacid.table.context import StoreContext
+
+
+@dataclass(frozen=True)
+class _KeptListing:
+    """A location, the stamp of its directories, and what it asked the snapshot's lists about."""
+
+    location: Location
+    stamp: DirectoryStamp
+    reach: Reach
+    view: IdView
+
+    def holds(self, partition: Partition | None, ids: SnapshotIds) -> bool:
+        return (
+            self.location.partition == partition
+            and ids.view(self.reach) == self.view
+            and self.stamp.is_current()
+        )
+
+
+def list_kept(
+    context: StoreContext, table: TableDefinition, partitions: Sequence[Partition] | None, ids: SnapshotIds
+) -> tuple[Location, ...]:
+    """List the partitions (or the table) as `storage.locations.list_locations` does, from kept listings if they hold.
+
+    ``ids``: of the present, taken before. Results of the same kept listings are one object.
+    """
+    listings = StampedListings.begin(context.fs, context.clock.now())
+    known = context.listings.locations
+    facts = (
+        table.name,
+        table.kind,
+        adopted_txn_id(table),
+        uncommitted_txn_ids(table),
+        CONVERSION.of(table),
+    )
+
+    changeable: list[str] = []
+
+    def look(root: str, partition: Partition | None) -> Location:
+        if listings is None or table.kind is TableKind.PLAIN or not can_have_stamp(root):
+            changeable.append(root)
+            return read_location(context.fs, table, root, partition, ids.write_ids, ids.txns)
+        kept = known.get((facts, root))
+        if kept is not None and kept[0].holds(partition, ids):
+            found: Location = kept[0].location
+            return found
+        entries, stamp = listings.list(root)
+        location = select_location(context.fs, table, root, partition, entries, ids.write_ids, ids.txns)
+        if stamp is not None and is_final(location.state):
+            reach = measure_reach(entries)
+            known.put((facts, root), _KeptListing(location, stamp, reach, ids.view(reach)), _size(location))
+        else:
+            changeable.append(root)
+        return location
+
+    found = for_each_location(table, partitions, look)
+    return found if changeable else _same(context, (facts, len(found)), found)
+
+
+def _same(
+    context: StoreContext, key: tuple[object, int], found: tuple[Location, ...]
+) -> tuple[Location, ...]:
+    """Return an earlier result whose locations are the same objects, so that its memo can be used."""
+    snapshots = context.listings.snapshots
+    before = snapshots.get(key)
+    if before is not None and all(old is new for old, new in zip(before[0], found, strict=True)):
+        return before[0]
+    listed = ListedLocations.of(found)
+    snapshots.put(key, listed, sum(map(_size, found)))
+    return listed
+
+
+def _size(location: Location) -> int:
+    return 1 + sum(len(directory.files) for directory in location.state.read_directories)
