@@ -148,6 +148,13 @@ LAYOUT_LEVEL = choice(
     "(hive4) or by name (hive3).",
     "no such setting; the version of the metastore decides there",
 )
+TARGET_FILE_SIZE = size(
+    "hiveacid.write.target.file.size",
+    "256mb",
+    "Bytes that a file of new rows should have where UPDATE changes very many rows. From it follows the number of tasks "
+    "and files: 64 to 4,096 for a partition, or for a table without partitions. Not for bucketed tables.",
+    "none: Hive's tasks write a file for each bucket",
+)
 SINGLE_BUCKET = flag(
     "hiveacid.write.single.bucket",
     "false",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from hiveacid.core.format.bucket_property import MAX_BUCKET
+from hiveacid.core.format.write_tasks import MAX_TASKS, MIN_GROUPS, buckets_by_group
 from hiveacid.core.model import DEFAULT_PARTITION, Column, TableDefinition, TableKind, WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
@@ -39,20 +39,15 @@ KIND, BUCKET = "__k", "__b"
 ACTION = "__hiveacid_action"
 _SHUFFLE = "__h"
 _EVENT = "__e"  # DELETE, UPDATED or INSERTED: rows of one event, partition and bucket meet in one task
-# A bucket property has room for 4,096 buckets (``BucketCodec``); a higher number would name another file's rows.
-_TASK_BUCKET = (
-    "if(spark_partition_id() > 4095, CAST(raise_error('[HIVEACID_DATA] more than 4096 tasks write one table: set "
-    "spark.sql.shuffle.partitions to 4096 at most') AS INT), spark_partition_id())"
-)
-# An INSERT may have more tasks. Those whose numbers are 4,096 apart never write one directory: without partition keys there
-# are fewer tasks, and Spark's rebalancing gives the rows of a partition to neighbours. Two files of one bucket would fail
-# the statement before its commit (``storage.publishing``).
-_INSERT_BUCKET = f"pmod(spark_partition_id(), {MAX_BUCKET + 1})"
+# A bucket property has room for 4,096 buckets (``BucketCodec``). Tasks whose numbers are 4,096 apart never write one
+# directory: there are fewer tasks, Spark's rebalancing gives the rows of a partition to neighbours (INSERT), or the
+# bucket is the group (`buckets_by_group`). Two files of one bucket would fail the statement before its commit
+# (``storage.publishing``).
+_TASK_BUCKET = f"pmod(spark_partition_id(), {MAX_TASKS})"
 # monotonically_increasing_id keeps the task in the bits above
 _NEXT_ROW_ID = f"(monotonically_increasing_id() & {(1 << 33) - 1}L)"
-_MAX_WRITERS = MAX_BUCKET + 1  # tasks that write an unbucketed table: one bucket each
 _SPARK_4 = (4, 0)
-_SHUFFLE_PARTS = 64  # shuffle parts of new rows of an unbucketed table; Spark joins small ones again
+_SHUFFLE_TASKS = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.coalescePartitions.initialPartitionNum")
 
 
 class StagedKind(IntEnum):
@@ -101,7 +96,8 @@ class StagingTarget:
 
     With a statement id for `StagedKind.REPLACED` new versions and inserted rows share the files of `StagedKind.INSERTED`.
     ``options``: ``compression``, and others of the ORC writer such as ``orc.stripe.size``. ``single_bucket``: the table
-    is not bucketed, and all its new rows go to bucket 0.
+    is not bucketed, and all its new rows go to bucket 0. ``row_groups``: groups of new rows of a changed partition
+    (``core.format.write_tasks``).
     """
 
     facts: SparkFacts
@@ -110,6 +106,7 @@ class StagingTarget:
     statements: dict[StagedKind, int]
     options: Mapping[str, str]
     single_bucket: bool = False
+    row_groups: int = MIN_GROUPS
 
     @property
     def has_buckets(self) -> bool:
@@ -177,7 +174,7 @@ def stage_insert(
     values = selected(frame, [*_staged_values(target), *columns])
     placed = _distribute(target, values, keys, bucketed=target.has_buckets, small=small)
     write_id = _write_id_outside_code(target.write_id)
-    bucket = BUCKET if target.has_buckets else _INSERT_BUCKET
+    bucket = BUCKET if target.has_buckets else _TASK_BUCKET
     staged = [
         "0 AS operation",
         f"{write_id} AS originalTransaction",
@@ -226,13 +223,19 @@ def stage_changed_rows(
     events = events.coalesce(1) if small else events.repartition(_EVENT, *partitions, _SHUFFLE)
     if check_cardinality:
         events = _refuse_multiple_matches(events, partitions)
-    own = _SHUFFLE if target.has_buckets else _TASK_BUCKET
+    by_row = target.has_buckets or (not small and buckets_by_group(shuffle_tasks(target.facts)))
+    own = _SHUFFLE if by_row else _TASK_BUCKET
     kind = f"if({deleted} AND {ACTION} = {int(Action.UPDATE)}, {int(StagedKind.REPLACED)}, {_EVENT})"
     kind = kind if target.shares_files else _EVENT
     events = events.selectExpr("*", f"{kind} AS {KIND}", f"if({deleted}, {_SHUFFLE}, {own}) AS {BUCKET}")
     keys = [KIND, *partitions, BUCKET]
     ordered = events.sortWithinPartitions(*keys, "__id.writeid", "__id.bucketid", "__id.rowid")
     return target.write(_change_columns(target, ordered, keys), directory, keys)
+
+
+def shuffle_tasks(facts: SparkFacts) -> int:
+    """Return the most tasks that a shuffle of this session makes."""
+    return max(int(facts.spark.conf.get(name, None) or 1) for name in _SHUFFLE_TASKS)
 
 
 def _change_columns(target: StagingTarget, frame: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -346,7 +349,7 @@ def _distribute(
     elif keys:
         frame = _rebalance_by_keys(target.facts, frame, keys)
     else:
-        frame = frame.coalesce(_MAX_WRITERS)
+        frame = frame.coalesce(MAX_TASKS)
     return frame.sortWithinPartitions(*keys) if keys else frame
 
 
@@ -387,9 +390,9 @@ def _checked_bucket(target: StagingTarget) -> Expression:
     if target.single_bucket:
         return "0"
     assert table.bucketing is not None  # noqa: S101 - the callers asked
-    if table.bucketing.count > MAX_BUCKET + 1:
+    if table.bucketing.count > MAX_TASKS:
         raise UnsupportedFeatureError(
-            f"{table.name} has {table.bucketing.count} buckets: a row id has room for {MAX_BUCKET + 1}; such a table "
+            f"{table.name} has {table.bucketing.count} buckets: a row id has room for {MAX_TASKS}; such a table "
             "can be read; to change it, CREATE TABLE ... AS SELECT one with fewer buckets"
         )
     return _bucket_of_row(target)
@@ -401,7 +404,7 @@ def _new_bucket(target: StagingTarget) -> Expression:
     # rows without a row id (inserts) are distributed by their values; any part is right for a row
     atomic = [c.name for c in target.table.columns if "<" not in c.type][:4]
     spread = ", ".join([f"{ROW_ID}.rowid", f"{ROW_ID}.writeid", *map(quote_name, atomic)])
-    return f"pmod(hash({spread}), {_SHUFFLE_PARTS})"
+    return f"pmod(hash({spread}), {target.row_groups})"
 
 
 def _refuse_multiple_matches(events: DataFrame, partitions: Sequence[str]) -> DataFrame:

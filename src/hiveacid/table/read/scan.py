@@ -72,7 +72,12 @@ class TableSnapshot:
     @property
     def size(self) -> int:
         """Return the size in bytes of all files with rows."""
-        return sum(file.size for location in self.locations for file in files_without_acid_columns(location))
+        return sum(map(_size, self.locations))
+
+    @property
+    def largest_location(self) -> int:
+        """Return the size in bytes of the files with rows of the largest partition, or of the table if it has none."""
+        return max(map(_size, self.locations), default=0)
 
     def scan(self, *, changing: bool = False, counted: bool = False) -> DataFrame:
         """Return the rows, with ``ROW__ID`` and ``INPUT__FILE__NAME`` as last columns.
@@ -92,6 +97,10 @@ class TableSnapshot:
             counted=counted,
         )
         return with_char_metadata(self.table, frame)
+
+
+def _size(location: Location) -> int:
+    return sum(file.size for file in files_without_acid_columns(location))
 
 
 def list_snapshot(

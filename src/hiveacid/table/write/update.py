@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.display import did_you_mean
+from hiveacid.core.format.write_tasks import decide_row_groups
 from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import (
@@ -21,11 +22,11 @@ from hiveacid.errors import (
 from hiveacid.ports.transactions import Operation, Start
 from hiveacid.spark.formats.expressions import Expression
 from hiveacid.spark.session.error_translation import translate_errors
-from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, stage_changed_rows
+from hiveacid.spark.write.acid_events import StagedKind, StagingTarget, shuffle_tasks, stage_changed_rows
 from hiveacid.spark.write.changed_rows import deleted_rows, updated_rows
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.spark.write.publish import list_staged_files, publish_acid
-from hiveacid.table.read.scan import list_snapshot
+from hiveacid.table.read.scan import TableSnapshot, list_snapshot
 from hiveacid.table.write.conflict_checks import require_no_silent_conflict
 from hiveacid.table.write.constraints import columns_set_to_default, constrain_changes
 from hiveacid.table.write.output_directories import (
@@ -118,12 +119,15 @@ def update(
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         wanted = check_assignments(table, assignments)
         with translate_errors():
-            rows, size = _select_rows(context, table, txn, where, alias)
+            rows, snapshot = _select_rows(context, table, txn, where, alias)
             changes = constrain_changes(
                 context, table, updated_rows(table, rows, wanted), columns_set_to_default(wanted)
             )
-        small = size <= _SMALL and not _may_have_subquery(where, *wanted.values())
-        return write_changes(context, table, txn, changes, "UPDATE", check_cardinality=False, small=small)
+        small = snapshot.size <= _SMALL and not _may_have_subquery(where, *wanted.values())
+        size = snapshot.largest_location
+        return write_changes(
+            context, table, txn, changes, "UPDATE", check_cardinality=False, size=size, small=small
+        )
 
     return run_with_retry(context, name, "UPDATE", joined, run)
 
@@ -139,9 +143,9 @@ def delete(
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
         with translate_errors():
-            rows, size = _select_rows(context, table, txn, where, alias)
+            rows, snapshot = _select_rows(context, table, txn, where, alias)
             changes = deleted_rows(table, rows)
-        small = size <= _SMALL and not _may_have_subquery(where)
+        small = snapshot.size <= _SMALL and not _may_have_subquery(where)
         return write_changes(context, table, txn, changes, "DELETE", check_cardinality=False, small=small)
 
     return run_with_retry(context, name, "DELETE", joined, run)
@@ -149,12 +153,12 @@ def delete(
 
 def _select_rows(
     context: Context, table: TableDefinition, txn: Transaction, where: Expression | None, alias: str | None
-) -> tuple[DataFrame, int]:
-    """Return the rows that a condition selects, and the size in bytes of the files to read for them."""
+) -> tuple[DataFrame, TableSnapshot]:
+    """Return the rows that a condition selects, and the snapshot with the files to read for them."""
     hint = where if isinstance(where, str) else None
     snapshot = list_snapshot(context, table, txn, where=hint, alias=alias)
     frame = snapshot.scan(changing=True)
-    return filter_rows(frame, where, alias or table.name.name), snapshot.size
+    return filter_rows(frame, where, alias or table.name.name), snapshot
 
 
 def _may_have_subquery(*expressions: Expression | None) -> bool:
@@ -201,11 +205,13 @@ def write_changes(
     verb: str,
     *,
     check_cardinality: bool,
+    size: int | None = None,
     small: bool = False,
     mixed: bool = False,
 ) -> WriteReport:
     """Write delete events and new rows in one job; the caller commits. ``verb``: for the table's history.
 
+    ``size``: bytes of the largest location with changed rows, None if new rows come from elsewhere.
     ``small``: one task is enough. ``mixed``: some rows may be updated and others inserted.
     """
     write_id = txn.write_id(table.name)
@@ -214,7 +220,14 @@ def write_changes(
     outputs = OutputDirectories(context, table, txn, known, write_id, statements)
     txn.on_abort(outputs.remove)
     single = context.single_bucket(table)
-    target = StagingTarget(context.facts, table, write_id, statements, context.writer_options(table), single)
+    groups = decide_row_groups(
+        size,
+        context.settings.get(keys.TARGET_FILE_SIZE),
+        shuffle_tasks(context.facts),
+        partitioned=bool(table.partition_columns),
+    )
+    options = context.writer_options(table)
+    target = StagingTarget(context.facts, table, write_id, statements, options, single, groups)
     with staging(context, table, txn) as directory, translate_errors():
         reported = stage_changed_rows(
             target, changes, directory, check_cardinality=check_cardinality, small=small

@@ -1,0 +1,32 @@
+"""Number of tasks and files of a change, within the 4,096 buckets of Hive.
+
+Each task that writes new rows of a table without buckets writes one bucket, and each file is one bucket of its
+directory. Two files of one bucket would hold the same row ids.
+"""
+
+from __future__ import annotations
+
+from hiveacid.core.format.bucket_property import MAX_BUCKET
+
+MAX_TASKS = MAX_BUCKET + 1
+"""Most tasks that may write one directory."""
+MIN_GROUPS = 64
+"""Groups that the new rows of a partition have at least; Spark joins small ones again."""
+
+
+def decide_row_groups(size: int | None, target: int, shuffle_tasks: int, *, partitioned: bool) -> int:
+    """Return the number of groups that the new rows of a changed partition are divided into.
+
+    One task writes a group. A table without partitions counts as one partition. ``size``: bytes of the files that hold
+    the rows, None if unknown. ``target``: bytes that a file should have. ``shuffle_tasks``: most tasks of a shuffle.
+    The result is a power of two, because Java compiles the plan again for another number. Without partitions an
+    unknown size gets a group for each task. With partitions that would make many files in each of them.
+    """
+    unknown = MIN_GROUPS if partitioned else shuffle_tasks
+    wanted = unknown if size is None else -(-size // max(1, target))
+    return min(MAX_TASKS, max(MIN_GROUPS, 1 << max(0, wanted - 1).bit_length()))
+
+
+def buckets_by_group(shuffle_tasks: int) -> bool:
+    """Tell whether a new row's bucket must be its group, because more tasks may write than there are buckets."""
+    return shuffle_tasks > MAX_TASKS
