@@ -122,7 +122,8 @@ HIVE_TESTS ?= $(wildcard tests/interop/test_hive_*.py)
 interop-hive: java $(STAMPS)/test $(STAMPS)/project  ## real Hive 3.1.3 and 4.0.1 beside us at one metastore
 	@tools/servers.sh
 	@$(BIN)/python tests/interop/hive_install.py
-	@echo "== real Hive (HIVEACID_TEST_CHAINS=2 HIVEACID_TEST_CUTS=2 HIVEACID_TEST_SECONDS=20 HIVEACID_TEST_SEEDS=1: a short form)"
+	@$(BIN)/python tests/support/servers/hadoop_jars.py
+	@echo "== real Hive (HIVEACID_TEST_CHAINS=2 HIVEACID_TEST_CUTS=2 HIVEACID_TEST_SECONDS=20 HIVEACID_TEST_SEEDS=1 HIVEACID_TEST_PLACES=hdfs:4.0.1:plain: a short form)"
 	@$(BIN)/python -m pytest --durations=10 $(HIVE_TESTS) $(ARGS)
 
 .PHONY: clients

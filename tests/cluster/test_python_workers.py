@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tarfile
 import venv
 from pathlib import Path
@@ -12,10 +14,22 @@ import pyarrow as pa
 import pytest
 
 import hiveacid
-from support.servers.cluster_run import run_driver
+from support.servers.cluster_run import driver_environment, run_driver
 from support.servers.spark_cluster import Cluster
 
 ALL_ROWS = {"by format": [[1000, sum(range(1000))]], "by sql": [[1000, sum(range(1000))]]}
+
+_SUBMIT = """
+import sys
+from hiveacid import configure, connect
+from pyspark.sql import SparkSession
+spark = configure(SparkSession.builder).getOrCreate()
+acid = connect(spark, sys.argv[1], sys.argv[2])
+acid.sql("CREATE TABLE g (id BIGINT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
+options = {"table": "g", "warehouse": sys.argv[1], "store": sys.argv[2]}
+spark.range(100).write.format("hiveacid").options(**options).mode("append").save()
+print("found", acid.sql("SELECT sum(id) FROM g").first()[0])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +92,23 @@ def test_an_archive_brings_the_environment(
     monkeypatch.chdir(tmp_path)
     found = _formats(shared_cluster, tmp_path, "./environment/bin/python", archives=f"{archive}#environment")
     assert found == ALL_ROWS
+
+
+def test_spark_submit_runs_a_program_in_client_mode(
+    shared_cluster: Cluster, without: Path, tmp_path: Path
+) -> None:
+    """`configure` keeps its own interpreter from the executors, and cluster mode is Spark's to refuse here."""
+    program = tmp_path / "program.py"
+    program.write_text(_SUBMIT, encoding="utf-8")
+    submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", shared_cluster.address]
+    submit += ["--driver-memory", "600m", "--executor-memory", "500m", "--py-files", _zip(tmp_path)]
+    environment = driver_environment() | {
+        "PYSPARK_PYTHON": str(without / "bin" / "python"),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    words = [str(program), str(tmp_path / "warehouse"), f"sqlite:///{tmp_path}/store.db"]
+    done = subprocess.run([*submit, *words], env=environment, capture_output=True, text=True, check=False)
+    assert f"found {sum(range(100))}" in done.stdout, done.stderr[-4000:]
+    command = [*submit, "--deploy-mode", "cluster", *words]
+    refused = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert "Cluster deploy mode is currently not supported for python applications" in refused.stderr

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hive_client import Hive, HiveError, row_id
@@ -334,7 +333,7 @@ class Chain:
         del engine
         gc.collect()
         self.acid.context.read_leases.close()
-        Compactions(self.servers).clean(Path(self.acid.table(self.name).definition.location))
+        Compactions(self.servers).clean(self.acid.context.fs, self.acid.table(self.name).definition.location)
 
     # --- looks ------------------------------------------------------------------------------------
     def check(self, turn: str) -> None:

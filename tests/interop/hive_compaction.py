@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
-from pathlib import Path
+from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from hive_server import HiveServers
+
+if TYPE_CHECKING:
+    from hiveacid.ports.file_system import FileSystem
 
 _NAME = re.compile(r"(base|delta|delete_delta)_(\d+)(?:_(\d+))?(?:_(\d{4}))?(?:_v\d+)?$")
 _KINDS = {"i": "minor", "a": "major"}
@@ -57,7 +60,7 @@ class Compactions:
         if not self._servers.is_hive3:
             self._run('UPDATE "COMPACTION_QUEUE" SET "CQ_STATE" = \'s\' WHERE "CQ_STATE" = \'r\'')
 
-    def clean(self, location: Path) -> None:
+    def clean(self, fs: FileSystem, location: str) -> None:
         """Let the cleaner do what was held, and wait until it has. Raises TimeoutError.
 
         A turn of its that :meth:`hold` broke off is forgotten: it would try again only after five minutes.
@@ -66,7 +69,7 @@ class Compactions:
             self._run(
                 'UPDATE "COMPACTION_QUEUE" SET "CQ_STATE" = \'r\', "CQ_RETRY_RETENTION" = 0 WHERE "CQ_STATE" = \'s\''
             )
-        self.wait_for_cleaner(location)
+        self.wait_for_cleaner(fs, location)
         self.forget()
 
     def wait(self) -> None:
@@ -93,10 +96,10 @@ class Compactions:
             self._take_from_the_dead()
             time.sleep(0.2)
 
-    def wait_for_cleaner(self, location: Path) -> None:
+    def wait_for_cleaner(self, fs: FileSystem, location: str) -> None:
         """Wait until nothing is left that a compaction has made obsolete. Raises TimeoutError."""
         deadline = time.monotonic() + self._patience
-        while left := obsolete(location):
+        while left := obsolete(fs, location):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not cleaned after {self._patience} s: {left}")
             time.sleep(0.3)
@@ -108,11 +111,15 @@ class Compactions:
             return done.fetchall() if done.description else []
 
 
-def obsolete(location: Path) -> list[str]:
+def obsolete(fs: FileSystem, location: str) -> list[str]:
     """Return the directories that another one has replaced."""
     found = []
-    for folder, inside, _ in os.walk(location):  # which does not mind that the cleaner is at work
-        names = {name: match for name in inside if (match := _NAME.match(name))}
+    folders: dict[str, dict[str, re.Match[str]]] = defaultdict(dict)
+    for entry in fs.list_tree(location):
+        folder, _, name = entry.path.rpartition("/")
+        if entry.is_dir and (match := _NAME.match(name)):
+            folders[folder][name] = match
+    for folder, names in folders.items():
         bases = [int(match[2]) for match in names.values() if match[1] == "base"]
         base = max(bases, default=-1)
         for name, match in names.items():
@@ -125,5 +132,5 @@ def obsolete(location: Path) -> list[str]:
                 for other in names.values()
             )
             if wider or high < base or (high == base and match[1] != "base"):
-                found.append(f"{folder}/{name}")
+                found.append(f"{location}/{folder}/{name}")
     return found

@@ -1,7 +1,7 @@
 """Fetch real Hive from Maven Central: python tests/interop/hive_install.py [--programs | VERSION...]. Safe to repeat.
 
 Needs Maven and a JDK 17; on Debian as root both are installed (``--programs``: only these). What Maven brings is compared
-with the SHA-256 in ``hive/jars-VERSION.txt``.
+with the SHA-256 in ``hive/jars-VERSION.txt`` and, for the connector to S3, ``hive/s3a-VERSION.txt``.
 """
 
 from __future__ import annotations
@@ -72,10 +72,16 @@ def _is_fetched(version: str) -> bool:
     return (home(version) / "classpath.txt").exists()
 
 
-def jars(version: str) -> dict[str, str]:
-    """Return what goes on the class path, in order, and its SHA-256."""
-    lines = (HERE / f"jars-{version}.txt").read_text(encoding="utf-8").splitlines()
+def jars(version: str, of: str = "jars") -> dict[str, str]:
+    """Return what goes on the class path, in order, and its SHA-256; ``of``: a list in ``hive/``."""
+    lines = (HERE / f"{of}-{version}.txt").read_text(encoding="utf-8").splitlines()
     return dict(line.split() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def s3a_jars(version: str) -> list[Path]:
+    """Return the jars that let a version reach ``s3a://``; none where they were not fetched."""
+    paths = _paths(version, "s3a")
+    return paths if all(path.exists() for path in paths) else []
 
 
 def install(version: str) -> None:
@@ -83,16 +89,7 @@ def install(version: str) -> None:
     place = home(version)
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    dependencies = "".join(_dependency(one) for one in jars(version))
-    pom = place / "pom.xml"
-    pom.write_text(_POM.format(version=version, dependencies=dependencies), encoding="utf-8")
-    _maven(place, f"{_PLUGIN}:copy-dependencies", "-f", str(pom), f"-DoutputDirectory={place / 'lib'}")
-    paths = _paths(version)
-    missing = [path.name for path in paths if not path.exists()]
-    if missing:
-        raise NotFetchedError(f"Maven did not bring {', '.join(missing)}")
-    for path, expected in zip(paths, jars(version).values(), strict=True):
-        _verify(path, expected)
+    paths = _bring(version, "jars")
     _schema(version, place)
     _verify(place / "schema.sql", _SCHEMA_SUMS[version])
     _compile(version)
@@ -100,8 +97,25 @@ def install(version: str) -> None:
     (place / "classpath.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _paths(version: str) -> list[Path]:
-    return [home(version) / "lib" / f"{'-'.join(one.split(':')[1:])}.jar" for one in jars(version)]
+def _bring(version: str, of: str) -> list[Path]:
+    """Fetch the jars of a list; return them."""
+    place, paths = home(version), _paths(version, of)
+    dependencies = "".join(_dependency(one) for one in jars(version, of))
+    pom = place / "pom.xml"
+    pom.write_text(_POM.format(version=version, dependencies=dependencies), encoding="utf-8")
+    output = f"-DoutputDirectory={paths[0].parent}"
+    _maven(place, f"{_PLUGIN}:copy-dependencies", "-f", str(pom), output)
+    missing = [path.name for path in paths if not path.exists()]
+    if missing:
+        raise NotFetchedError(f"Maven did not bring {', '.join(missing)}")
+    for path, expected in zip(paths, jars(version, of).values(), strict=True):
+        _verify(path, expected)
+    return paths
+
+
+def _paths(version: str, of: str = "jars") -> list[Path]:
+    folder = home(version) / ("lib" if of == "jars" else of)
+    return [folder / f"{'-'.join(one.split(':')[1:])}.jar" for one in jars(version, of)]
 
 
 def _compile(version: str) -> None:
@@ -187,13 +201,13 @@ def main(wanted: list[str]) -> None:
     if not _programs() or wanted == ["--programs"]:
         return
     for version in wanted or VERSIONS:
-        if is_installed(version):
+        if is_installed(version) and s3a_jars(version):
             print(f"== Hive {version} is in {home(version)}")  # noqa: T201 - a tool
             continue
         if _is_fetched(version):
             _compile(version)
-            continue
-        print(f"== fetching Hive {version} ({len(jars(version))} jars, a minute or two)", flush=True)  # noqa: T201 - a tool
+        else:
+            print(f"== fetching Hive {version} ({len(jars(version))} jars, a minute or two)", flush=True)  # noqa: T201 - a tool
         _fetch(version)
 
 
@@ -201,7 +215,10 @@ def _fetch(version: str) -> None:
     """Install a version, the second time after a failure; without a network go on, and say so."""
     for left in (1, 0):
         try:
-            install(version)
+            if not _is_fetched(version):
+                install(version)
+            if not s3a_jars(version):
+                _bring(version, "s3a")
         except NotFetchedError as error:
             after = "again" if left else "tests with this version will be skipped"
             print(f"== Hive {version} could not be fetched; {after}: {error}", flush=True)  # noqa: T201 - a tool

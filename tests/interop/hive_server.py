@@ -67,10 +67,10 @@ hive.metastore.port={hms}
 metastore.thrift.port={hms}
 hive.metastore.thrift.bind.host=127.0.0.1
 metastore.thrift.bind.host=127.0.0.1
-hive.metastore.warehouse.dir=file://{warehouse}
-metastore.warehouse.dir=file://{warehouse}
-hive.metastore.warehouse.external.dir=file://{place}/external
-metastore.warehouse.external.dir=file://{place}/external
+hive.metastore.warehouse.dir={warehouse}
+metastore.warehouse.dir={warehouse}
+hive.metastore.warehouse.external.dir={external}
+metastore.warehouse.external.dir={external}
 hive.metastore.schema.verification=false
 hive.metastore.event.db.notification.api.auth=false
 metastore.metastore.event.db.notification.api.auth=false
@@ -186,13 +186,17 @@ class HiveServers:
         cleans: bool = False,
         more: Mapping[str, str] = _NOTHING,
         java: Sequence[str] = (),
+        root: str | None = None,
+        jars: Sequence[Path] = (),
     ) -> None:
         self.settings, self._java = more, java  # settings on top of the others, options of all JVMs
         self.cleans = cleans  # whether the metastore's cleaner is at work, as often as can be
         self.timeout = timeout  # seconds until a silent transaction is aborted
         self.version = version
         self.is_hive3 = version.startswith("3.")
+        self._jars = jars  # put at the end of the class path
         self.place = Path(tempfile.mkdtemp(prefix=f"hiveacid-hive-{version}-"))
+        self.root = root or f"file://{self.place}"  # of both warehouse directories
         self.hms_port, self.hs2_port = free_port(), free_port()
         self._postgres = postgres
         self.database = f"metastore_{version.replace('.', '')}_{self.hms_port}"
@@ -293,7 +297,8 @@ class HiveServers:
             hms=self.hms_port,
             hs2=self.hs2_port,
             place=self.place,
-            warehouse=self.place / "warehouse",
+            warehouse=f"{self.root}/warehouse",
+            external=f"{self.root}/external",
             engine="mr" if self.is_hive3 else "tez",
             # With its default, 4.0 makes tables that say 'transactional'='false' external ones.
             transformer=" ",
@@ -319,7 +324,8 @@ class HiveServers:
         for name in ("log4j2.properties", "hive-log4j2.properties"):
             (conf / name).write_text(_LOGGING, encoding="utf-8")
         lines = (home(self.version) / "classpath.txt").read_text(encoding="utf-8").splitlines()
-        (self.place / "classpath.txt").write_text("\n".join([str(conf), *lines[1:]]) + "\n", encoding="utf-8")
+        lines = [str(conf), *lines[1:], *map(str, self._jars)]
+        (self.place / "classpath.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def _start(self, main: str, name: str, port: int, heap: str, *arguments: str) -> None:
         java = java_home()

@@ -217,6 +217,55 @@ def zones(master: str, directory: Path) -> dict[str, object]:
     return found
 
 
+def everything(master: str, warehouse: str) -> dict[str, object]:
+    """Run all verbs by both SQL interfaces, and a stream by ``foreachBatch``."""
+    from hiveacid.sql.native.session import NativeSession  # noqa: PLC0415 - not of the other scenarios
+    from support import cluster_verbs  # noqa: PLC0415
+
+    os.environ["PYSPARK_PYTHON"] = "python3"
+    place = str(warehouse)
+    native = hiveacid.configure(builder(master, {}), native=True, warehouse=place, store=STORE).getOrCreate()
+    assert isinstance(native, NativeSession)
+    acid = native.acid
+    found = {
+        "by acid.sql": cluster_verbs.verbs(acid.sql, "a"),
+        "by spark.sql": cluster_verbs.verbs(native.sql, "n"),
+        "by foreachBatch": cluster_verbs.merged_stream(native, acid),
+    }
+    return {name: dict(answers) for name, answers in found.items()}
+
+
+def dying(master: str, warehouse: str) -> dict[str, object]:
+    """Update rows, slowly enough that something is killed meanwhile."""
+    acid = session(master, Path(warehouse))
+    acid.set("hive.txn.timeout", "10s")
+    acid.sql(ACID.format("d (id BIGINT, v STRING)"))
+    acid.sql("INSERT INTO d SELECT id, 'a' FROM range(0, 500, 1, 1)")
+    acid.sql("INSERT INTO d SELECT id, 'a' FROM range(500, 1000, 1, 1)")
+    sys.stdout.write("slow\n")
+    sys.stdout.flush()
+    acid.sql(f"UPDATE d SET v = 'b' WHERE {SLOW} % 5 = 0")
+    return {}
+
+
+def survived(master: str, warehouse: str) -> dict[str, object]:
+    """Read and change what a killed process left."""
+    acid = session(master, Path(warehouse))
+    acid.set("hive.txn.timeout", "10s")
+    query = "SELECT v, count(*), count(DISTINCT id), sum(id) FROM d GROUP BY v ORDER BY v"
+    found: dict[str, object] = {"before": rows(acid, query)}
+    acid.sql("UPDATE d SET v = 'c' WHERE id % 5 = 0")
+    acid.sql("ALTER TABLE d COMPACT 'major' AND WAIT")
+    found["after"] = rows(acid, query)
+    until = time.monotonic() + _PATIENCE
+    while rows(acid, "SHOW LOCKS") and time.monotonic() < until:
+        time.sleep(0.5)
+    acid.clean()
+    found["locks"] = rows(acid, "SHOW LOCKS")
+    found["check"] = [str(one) for one in acid.table("d").inspect.check()]
+    return found
+
+
 def formats(master: str, warehouse: Path) -> dict[str, object]:
     """Write 1,000 rows by ``format("hiveacid")``, read them by it and by SQL; return what was found, or the error."""
     spark = hiveacid.configure(builder(master, {})).getOrCreate()
@@ -235,7 +284,11 @@ def formats(master: str, warehouse: Path) -> dict[str, object]:
         return {"error": str(error)}
 
 
-SCENARIOS: dict[str, Callable[[str, Path], dict[str, object]]] = {
+SLOW = "coalesce(id + length(reflect('java.lang.Thread', 'sleep', 20L)) * 0, id)"
+SCENARIOS: dict[str, Callable[[str, Any], dict[str, object]]] = {
+    "everything": everything,
+    "dying": dying,
+    "survived": survived,
     "zones": zones,
     "unshared": unshared,
     "killed": partial(killed, dying=("insert", "merge", "compact")),
@@ -244,5 +297,6 @@ SCENARIOS: dict[str, Callable[[str, Path], dict[str, object]]] = {
 }
 
 if __name__ == "__main__":
-    found = SCENARIOS[sys.argv[1]](sys.argv[2], Path(sys.argv[3]))
+    place = sys.argv[3]
+    found = SCENARIOS[sys.argv[1]](sys.argv[2], place if "://" in place else Path(place))
     sys.stdout.write(json.dumps(found, default=str))

@@ -56,6 +56,8 @@ REPEATED = frozenset({_OTHER_CASE, _OTHER_GOLDEN, _OTHER_INTERFACE, _LAYOUTS, _S
 CLUSTER = {
     "cluster/test_outages.py": "contract/test_lost_answers.py cuts the store off at each call",
     "cluster/test_python_workers.py::test_an_archive": "the sentence about a missing package stays",
+    "cluster/test_stores_and_places.py": "cluster/test_cluster.py kills an executor in MERGE",
+    "cluster/test_python_workers.py::test_spark_submit": "the driver is another process in the other tests, too",
     "cluster/test_python_workers.py::test_a_zip": "spark/test_data_source.py runs the format without a cluster",
 }
 

@@ -44,9 +44,14 @@ def can_mount() -> bool:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The address that a driver takes as its master."""
+    """The address that a driver takes as its master, and the process groups of the workers."""
 
     address: str
+    workers: tuple[int, ...]
+
+    def kill_worker(self, number: int) -> None:
+        """Kill a worker and its executors, as the loss of its machine does."""
+        os.killpg(self.workers[number], signal.SIGKILL)
 
 
 @contextmanager
@@ -54,9 +59,10 @@ def cluster(scratch: Path, private: Path | None = None) -> Iterator[Cluster]:
     """Run a master and two workers for the length of the block."""
     with ExitStack() as running:
         master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0"]
-        address = running.enter_context(
+        address, _ = running.enter_context(
             _daemon([*master, "--webui-port", "0"], scratch / "master.log", _MASTER)
         )
+        workers = []
         mounted = [] if private is None else ["unshare", "--mount", "sh", "-c", _PRIVATE, str(private)]
         for number in range(2):
             worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0"]
@@ -70,15 +76,15 @@ def cluster(scratch: Path, private: Path | None = None) -> Iterator[Cluster]:
                 address,
             ]
             log = scratch / f"worker-{number}.log"
-            running.enter_context(_daemon(worker, log, _WORKER, mounted))
-        yield Cluster(address)
+            workers.append(running.enter_context(_daemon(worker, log, _WORKER, mounted))[1])
+        yield Cluster(address, tuple(workers))
 
 
 @contextmanager
 def _daemon(
     words: Sequence[str], log: Path, ready: re.Pattern[str], before: Sequence[str] = ()
-) -> Iterator[str]:
-    """Run a daemon for the length of the block; yield what ``ready`` finds in its log."""
+) -> Iterator[tuple[str, int]]:
+    """Run a daemon for the length of the block; yield what ``ready`` finds in its log, and its process group."""
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
     command = ["sh", "-c", _GUARD, "sh", *before, str(program), *words]
     process = subprocess.Popen(
@@ -110,7 +116,7 @@ def _daemon(
     try:
         if not started.wait(_PATIENCE) or not found:
             raise RuntimeError(f"{words[0]} does not start:\n{log.read_text()[-2000:]}")
-        yield found[0]
+        yield found[0], process.pid
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
