@@ -26,6 +26,9 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.config.table_properties import ADOPTED_TXN
 from hiveacid.core.model import Partition, TableDefinition, TableName
+from hiveacid.datasource.change_rows import read_file_changes
+from hiveacid.datasource.change_source import ChangeOptions, ChangeSource
+from hiveacid.storage.locations import list_locations
 from hiveacid.stores.clock import SystemClock
 from support.directories.files import write_location
 from support.directories.maker import make_location
@@ -79,6 +82,19 @@ def reader_of(wh: ArrowWarehouse, table: TableDefinition, ids: Ids) -> Iterator[
         yield replace(txn, _snapshot=ids.txns, _valid_write_ids={table.name: ids.write_ids})
 
 
+def rows_by_format(wh: ArrowWarehouse, table: TableDefinition, ids: Ids) -> list[tuple[int, str]]:
+    """Return partition and value of each row that the tasks of ``format("hiveacid")`` read."""
+    partitions = wh.context.catalog.list_partitions(table.name)
+    source = ChangeSource(ChangeOptions("t", None, None))
+    return sorted(
+        (row["p"], row["v"])
+        for location in list_locations(source.fs, table, partitions, ids.write_ids, ids.txns)
+        for file in source.file_changes(table, location, ids.write_ids, None)
+        for batch in read_file_changes(file)
+        for row in batch.to_pylist()
+    )
+
+
 def conditions(random: Random, rows: set[Row]) -> Iterator[tuple[str, Callable[[int, str], bool]]]:
     """Yield conditions in SQL, and the same for a row's partition and value."""
     known = sorted(value for _, _, value in rows) or ["v1"]
@@ -115,6 +131,7 @@ def test_committed_rows_are_read_from_any_legal_location(wh: ArrowWarehouse, see
 
         assert listed(None) == sorted(rows)
         assert sum(batch.num_rows for batch in read([], None)) == len(rows)
+        assert rows_by_format(wh, table.definition, ids) == sorted((row[0], row[2]) for row in rows)
         for where, holds in conditions(random, rows):
             expected = sorted(row for row in rows if holds(row[0], row[2]))
             assert listed(where) == expected, where

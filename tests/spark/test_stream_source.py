@@ -202,15 +202,13 @@ def test_insert_only_tables_and_what_is_refused(acid: AcidSession, tmp_path: Pat
         (1, "insert", 1, "x=1"), (1, "insert", 2, None), (2, "insert", 3, "x=1"), (3, "delete", 1, "x=1"),
         (3, "delete", 3, "x=1"), (3, "insert", 4, "x=1"),
     ]  # fmt: skip
+    # values that Arrow's own reader returns differently
     acid.sql(f"CREATE TABLE old (id INT, d DATE, ts TIMESTAMP) {ACID})")
-    acid.sql("INSERT INTO old VALUES (1, DATE '1500-01-01', NULL)")
-    dates = Query(acid, tmp_path / "dates", table="old", starting="earliest")
-    with pytest.raises(Exception, match="Gregorian"):
-        dates.run()
-    acid.sql("INSERT INTO old VALUES (2, NULL, TIMESTAMP '1969-12-31 23:59:59.25')")
-    times = Query(acid, tmp_path / "times", table="old", starting_write_id="2")
-    with pytest.raises(Exception, match="1970-01-01"):
-        times.run()
+    acid.sql(
+        "INSERT INTO old VALUES (1, DATE '1500-01-01', NULL), (2, NULL, TIMESTAMP '1969-12-31 23:59:57.25')"
+    )
+    values = Query(acid, tmp_path / "values", table="old", starting="earliest").run()
+    assert sorted(map(str, values)) == sorted(map(str, acid.sql("SELECT * FROM old").collect()))
     acid.sql(f"CREATE TABLE deep (id INT, s STRUCT<t: TIMESTAMP>) {ACID})")
     for options, said in (
         ({"table": "deep"}, "column s"),

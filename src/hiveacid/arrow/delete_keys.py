@@ -25,7 +25,7 @@ class Keys:
     @classmethod
     def of(cls, table: Any) -> Keys:
         """Return the keys of an Arrow table or batch of three columns, in the order of a key."""
-        return cls(*(_numbers(table.column(index)) for index in range(3)))
+        return cls(*(int64_values(table.column(index)) for index in range(3)))
 
     @classmethod
     def join(cls, parts: Iterable[Keys]) -> Keys:
@@ -51,7 +51,7 @@ class Keys:
         )
 
 
-def _numbers(column: Any) -> Any:
+def int64_values(column: Any) -> Any:
     """Return a column as int64, -1 for nulls."""
     column = column.cast(pa.int64())
     if column.null_count:
@@ -107,12 +107,12 @@ class DeleteKeys:
         deletes = self.keys
         write_ids, buckets = np.unique(self._pairs[:, 0]), np.unique(self._pairs[:, 1])
         low, high = int(deletes.row_ids.min()), int(deletes.row_ids.max())
-        row_pair, possible = _pair_numbers(rows.write_ids, rows.buckets, write_ids, buckets)
+        row_pair, possible = _pairint64_values(rows.write_ids, rows.buckets, write_ids, buckets)
         possible &= (rows.row_ids >= low) & (rows.row_ids <= high)
         span = high - low + 1
         if (len(write_ids) * len(buckets)).bit_length() + span.bit_length() > _LONG_BITS:
             return self._find_by_pair(rows, possible)
-        delete_pair, _ = _pair_numbers(deletes.write_ids, deletes.buckets, write_ids, buckets)
+        delete_pair, _ = _pairint64_values(deletes.write_ids, deletes.buckets, write_ids, buckets)
         deleted = delete_pair * span + (deletes.row_ids - low)  # ascending, as the keys are
         numbers = np.where(possible, row_pair * span + (rows.row_ids - low), -1)
         return _positions(numbers, deleted)
@@ -129,7 +129,7 @@ class DeleteKeys:
         return positions
 
 
-def _pair_numbers(
+def _pairint64_values(
     write_ids: Any, buckets: Any, delete_write_ids: Any, delete_buckets: Any
 ) -> tuple[Any, Any]:
     """Return a number for each pair of write id and bucket property, and whether both parts occur in delete events."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -136,7 +135,7 @@ class OrcRows:
     def _reader(self) -> Any:
         path = self.file.path
         try:
-            if is_local(path) and os.stat(local_path(path)).st_size == self.file.length:  # noqa: PTH116 - a text
+            if is_local(path) and not self.file.growing:
                 return orc.ORCFile(local_path(path))
             return orc.ORCFile(pa.PythonFile(FileRange(self._fs, path, self.file.length), mode="r"))
         except (pa.ArrowException, OSError) as error:

@@ -25,6 +25,7 @@ from hiveacid.table.read.listing import list_as_of, warn_of_foreign_files, write
 if TYPE_CHECKING:
     from hiveacid.core.snapshot.listing import DataFile
     from hiveacid.core.snapshot.selection import AcidDirectory
+    from hiveacid.ports.file_system import FileSystem
     from hiveacid.storage.locations import Location
     from hiveacid.table.context import StoreContext
     from hiveacid.table.read.time_travel import PointInTime
@@ -37,6 +38,7 @@ class RowFile:
 
     ``acid``: it has the columns of ACID events. ``check``: each row's own write id decides whether the row is visible.
     ``raw``: row ids of an original file, which does not store them. ``statement``: statement id of its directory.
+    ``growing``: its writer may still append to it.
     """
 
     path: str
@@ -45,6 +47,7 @@ class RowFile:
     check: bool = False
     raw: OriginalRows | None = None
     statement: int = 0
+    growing: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,6 @@ class PartitionFiles:
     ``rows``: files with rows. ``events``: files with delete events.
     """
 
-    root: str
     values: tuple[Any, ...]
     rows: tuple[RowFile, ...]
     events: tuple[EventFile, ...]
@@ -100,11 +102,7 @@ def take_snapshot(
         partitions = _possible_partitions(table, context.catalog.list_partitions(table.name), predicate)
     locations = list_as_of(context, table, partitions, write_ids, txn, as_of)
     warn_of_foreign_files(table, locations, txn)
-    if table.kind is TableKind.FULL_ACID:
-        partition_files = (_acid_files(context, table, location) for location in locations)
-    else:
-        partition_files = (_flat_files(table, location) for location in locations)
-    return Snapshot(table, write_ids, tuple(partition_files))
+    return Snapshot(table, write_ids, tuple(_files(context.fs, table, location) for location in locations))
 
 
 def _possible_partitions(
@@ -145,37 +143,48 @@ def _partition_value(column: Column, text: str | None) -> Any:
         ) from error
 
 
-def _flat_files(table: TableDefinition, location: Location) -> PartitionFiles:
+def _files(fs: FileSystem, table: TableDefinition, location: Location) -> PartitionFiles:
+    values = partition_values(table, location.partition)
+    if table.kind is TableKind.FULL_ACID:
+        return PartitionFiles(values, row_files(fs, location), event_files(fs, location))
     state = location.state
     files = [file for directory in state.row_directories for file in directory.files] + [*state.originals]
     rows = tuple(RowFile(f"{location.root}/{file.path}", file.size) for file in files if file.size)
-    return PartitionFiles(location.root, partition_values(table, location.partition), rows, ())
+    return PartitionFiles(values, rows, ())
 
 
-def _acid_files(context: StoreContext, table: TableDefinition, location: Location) -> PartitionFiles:
-    state = location.state
-    events = tuple(
+def event_files(fs: FileSystem, location: Location) -> tuple[EventFile, ...]:
+    """Return a location's files of delete events, without empty ones. Raises BadFileError, StorageError."""
+    return tuple(
         EventFile(path, length, directory.validity is not RangeResponse.ALL, _statement(directory))
-        for directory in state.delete_deltas
+        for directory in location.state.delete_deltas
         for file in directory.acid_files
-        if (path := f"{location.root}/{file.path}") and (length := _length(context, location, file))
+        if (path := f"{location.root}/{file.path}") and (length := _length(fs, location, file))
     )
+
+
+def row_files(fs: FileSystem, location: Location) -> tuple[RowFile, ...]:
+    """Return the files with rows of a full ACID table's location. Raises BadFileError, StorageError."""
+    state = location.state
     rows: list[RowFile] = []
     for directory in state.row_directories:
-        check = directory.validity is not RangeResponse.ALL
-        statement = _statement(directory)
         for file in () if directory.raw else directory.acid_files:
-            length = _length(context, location, file)
+            length = _length(fs, location, file)
             if length:
                 rows.append(
                     RowFile(
-                        f"{location.root}/{file.path}", length, acid=True, check=check, statement=statement
+                        f"{location.root}/{file.path}",
+                        length,
+                        acid=True,
+                        check=directory.validity is not RangeResponse.ALL,
+                        statement=_statement(directory),
+                        growing=file.flush_length_path is not None,
                     )
                 )
         if directory.raw is not False:
-            rows += _originals(context, location, directory.raw_files, directory)
-    rows += _originals(context, location, state.originals, None)
-    return PartitionFiles(location.root, partition_values(table, location.partition), tuple(rows), events)
+            rows += _originals(fs, location, directory.raw_files, directory)
+    rows += _originals(fs, location, state.originals, None)
+    return tuple(rows)
 
 
 def _statement(directory: AcidDirectory) -> int:
@@ -183,19 +192,18 @@ def _statement(directory: AcidDirectory) -> int:
     return (name.statement_id or 0) if isinstance(name, DeltaName) else 0
 
 
-def _length(context: StoreContext, location: Location, file: DataFile) -> int:
+def _length(fs: FileSystem, location: Location, file: DataFile) -> int:
     """Return the bytes of a file that may be read: of a streamed one, those that its writer has flushed."""
     if file.flush_length_path is None:
         return file.size
-    return flushed_length(context.fs, f"{location.root}/{file.path}", file).length
+    return flushed_length(fs, f"{location.root}/{file.path}", file).length
 
 
 def _originals(
-    context: StoreContext, location: Location, files: Sequence[DataFile], directory: AcidDirectory | None
+    fs: FileSystem, location: Location, files: Sequence[DataFile], directory: AcidDirectory | None
 ) -> Iterator[RowFile]:
     counts = {
-        file.path: read_tail(context.fs, f"{location.root}/{file.path}", file.size).number_of_rows
-        for file in files
+        file.path: read_tail(fs, f"{location.root}/{file.path}", file.size).number_of_rows for file in files
     }
     try:
         numbered = number_originals(files, counts, directory)

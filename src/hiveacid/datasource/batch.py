@@ -22,6 +22,8 @@ from pyspark.sql.datasource import (
 
 from hiveacid.core.model import DEFAULT_PARTITION
 from hiveacid.core.schema.partitions import is_canonical
+from hiveacid.datasource.change_rows import FileChanges, read_file_changes
+from hiveacid.datasource.change_source import ChangeOptions, ChangeSource
 from hiveacid.datasource.options import READ, WRITE, TableAddress, count_of, require_known, require_warehouse
 from hiveacid.datasource.sink import Sink, StagedRows, read_staged, require_fit
 from hiveacid.datasource.stream_source import FilePartition, spark_columns
@@ -30,8 +32,6 @@ from hiveacid.errors import SchemaMismatchError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX
 from hiveacid.streaming import Connection
-from hiveacid.streaming.change_rows import FileChanges, read_file_changes
-from hiveacid.streaming.change_source import ChangeOptions, ChangeSource
 from hiveacid.streaming.connection import retry_conflicts
 
 if TYPE_CHECKING:
@@ -123,9 +123,10 @@ class BatchReader(SentToWorkers, DataSourceReader):
         return read_file_changes(partition.file) if isinstance(partition, FilePartition) else iter(())
 
     def _is_wanted(self, file: FileChanges) -> bool:
+        values = () if file.partition is None else file.partition.values
         texts = {
             column.name: (None if text == DEFAULT_PARTITION else text)
-            for column, text in zip(file.table.partition_columns, file.partition, strict=True)
+            for column, text in zip(file.table.partition_columns, values, strict=True)
             # a directory that another engine named p=01 is read as 1
             if column.type in _TYPES_WITH_UNIQUE_TEXT
             and (text is None or text == DEFAULT_PARTITION or is_canonical(text, column.type))

@@ -1,7 +1,7 @@
 """Streaming source: the changes of a table as a streaming query.
 
 A process on the driver lives as long as the query and determines offsets and files. Python workers read the files
-stripe by stripe as Arrow batches (``streaming.change_rows``).
+stripe by stripe as Arrow batches (``datasource.change_rows``).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
+from hiveacid.datasource.change_rows import FileChanges, read_file_changes
+from hiveacid.datasource.change_source import ChangeOptions, ChangeSource, Offset
 from hiveacid.datasource.options import (
     READ,
     READ_STREAM,
@@ -26,12 +28,10 @@ from hiveacid.datasource.options import (
     require_known,
     require_warehouse,
 )
+from hiveacid.datasource.update_pairs import read_paired
 from hiveacid.datasource.workers import SentToWorkers
 from hiveacid.errors import ConfigError
 from hiveacid.spark.formats.types import spark_type
-from hiveacid.streaming.change_rows import FileChanges, read_file_changes
-from hiveacid.streaming.change_source import ChangeOptions, ChangeSource, Offset
-from hiveacid.streaming.update_pairs import read_paired
 
 if TYPE_CHECKING:
     from hiveacid.core.model import TableDefinition

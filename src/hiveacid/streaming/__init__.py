@@ -1,12 +1,9 @@
-"""Streaming into and out of transactional tables without Spark jobs (Hive's Streaming Ingest API, version 2).
+"""Streaming into transactional tables without Spark jobs (Hive's Streaming Ingest API, version 2).
 
-Writing: a `Connection` opens a batch of transactions (`transaction_batch`). A `RecordWriter` parses records into Arrow
+A `Connection` opens a batch of transactions (`transaction_batch`). A `RecordWriter` parses records into Arrow
 batches (`records`, `arrow_casts`), which are split by partition and bucket (`bucket_rows`, `bucketing`). Each bucket is one
 file that all transactions of the batch append to (`growing_file`). `QueryStream` adds exactly-once batches of a streaming
 query, and `feeder` feeds it lines of files and pipes.
-
-Reading: `change_source` finds the offsets and files of a streaming query, `change_rows` reads the changes of one file,
-and `update_pairs` pairs deletes and inserts of one key.
 
 A commit writes a footer and publishes its length in a side file (``_flush_length``) before the store commits. Readers
 therefore never see rows of an open transaction, although the file grows.

@@ -19,6 +19,7 @@ from hiveacid.core.model import Column, TableName
 from hiveacid.core.schema.bucket_hash import bucket_number
 from hiveacid.core.schema.types import parse_type
 from hiveacid.core.transactions.locks import LockComponent, LockType
+from hiveacid.datasource.change_source import ChangeOptions, ChangeSource
 from hiveacid.errors import (
     BadRecordError,
     ConfigError,
@@ -33,7 +34,6 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Client
 from hiveacid.streaming import Connection, DelimitedWriter, JsonWriter
-from hiveacid.streaming.change_source import ChangeOptions, ChangeSource
 from hiveacid.streaming.transaction_batch import TransactionBatch
 
 B0 = 536870912

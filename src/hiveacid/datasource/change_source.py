@@ -8,21 +8,21 @@ batch.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.arrow.snapshot import RowFile, event_files, row_files
 from hiveacid.catalog.opening import open_store, require_existing_warehouse
-from hiveacid.config import Settings, keys
-from hiveacid.config.table_properties import HISTORY_FROM, LAYOUT_LEVEL
-from hiveacid.core.format.names import BaseName, DeltaName, LayoutLevel, parse_directory
+from hiveacid.config import Settings
+from hiveacid.config.table_properties import HISTORY_FROM
+from hiveacid.core.format.names import BaseName, DeltaName, parse_directory
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.changes import ChangedState, ChangeSpan, may_be_new, plan_span, prune_unaffected
-from hiveacid.core.snapshot.listing import DataFile
-from hiveacid.core.snapshot.originals import number_originals
 from hiveacid.core.snapshot.selection import AcidDirectory
+from hiveacid.datasource.change_rows import FileChanges, require_readable
 from hiveacid.errors import (
     ConfigError,
     HiveAcidError,
@@ -35,14 +35,12 @@ from hiveacid.orc.tail import read_tail
 from hiveacid.ports.transactions import Start, TxnKind
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.read.change_feed import ChangedLocation
-from hiveacid.storage.growing_files import read_flush_length
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.locations import Location, id_property, list_locations
 from hiveacid.storage.paths import is_local
 from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import is_metastore
-from hiveacid.streaming.change_rows import DeleteEventFiles, FileChanges, require_readable
-from hiveacid.table.context import require_table
+from hiveacid.table.context import layout_level, require_table
 from hiveacid.table.read.change_feed import locate_changes, require_change_history
 from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.transaction import Transaction, Transactions, this_client
@@ -268,30 +266,24 @@ class ChangeSource:
         if not (options.changes or options.ignore_changes):
             _require_inserts(table, [(entry.location, entry.changes) for entry in changed])
         files: list[FileChanges] = []
-        for entry in [self._without_unaffected(entry, span) for entry in changed]:
-            events = DeleteEventFiles(
-                self._paths(entry.location, entry.changes.state.delete_deltas),
-                tuple(map(int, entry.changes.overwrites)),
-            )
-            base = self._template(table, entry.location, span.until, span.after, events, tell=options.changes)
-            files += [
-                file
-                for directory, file in self._row_files(entry.location, base)
-                if options.changes or (directory is not None and may_be_new(directory, span))
-            ]
+        for entry in changed:
+            location = self._without_unaffected(entry, span)
+            if not options.changes:
+                location = _only_new(location, span)
+            overwrites = tuple(map(int, entry.changes.overwrites))
+            files += self.file_changes(table, location, span.until, span.after, overwrites)
         return files
 
-    def _without_unaffected(self, entry: ChangedLocation, span: ChangeSpan) -> ChangedLocation:
+    def _without_unaffected(self, entry: ChangedLocation, span: ChangeSpan) -> Location:
         """Leave out directories that no delete event of the span can match."""
-        location, files = entry.location, self._files(entry.changes.state.delete_deltas)
-        summaries = [summarize(read_tail(self.fs, self._path(location, file), file.size)) for file in files]
+        location, events = entry.location, event_files(self.fs, entry.location)
+        summaries = [summarize(read_tail(self.fs, file.path, file.length)) for file in events]
         with_rows = [summary.write_id for summary in summaries if summary.rows]
         ranges = [write_ids for write_ids in with_rows if write_ids is not None]
         if not ranges or len(ranges) < len(with_rows):
-            return entry
+            return location
         low, high = min(ends.low for ends in ranges), max(ends.high for ends in ranges)
-        changes = prune_unaffected(entry.changes, span, low, high)
-        return ChangedLocation(replace(location, state=changes.state), changes)
+        return replace(location, state=prune_unaffected(entry.changes, span, low, high).state)
 
     def _snapshot_files(
         self, table: TableDefinition, txn: Transaction, until: ValidWriteIdList
@@ -301,85 +293,38 @@ class ChangeSource:
         partitions = self.store.list_partitions(table.name) if table.partition_columns else None
         files: list[FileChanges] = []
         for location in list_locations(self.fs, table, partitions, span.until, txn.snapshot()):
-            events = DeleteEventFiles(self._paths(location, location.state.delete_deltas))
-            base = self._template(table, location, span.until, None, events, tell=False)
-            files += [file for _, file in self._row_files(location, base)]
+            files += self.file_changes(table, location, span.until, None)
         txn.require_protection()
         require_change_history(require_table(self.store, table.name), span)
         return files
 
-    def _template(
+    def file_changes(
         self,
         table: TableDefinition,
         location: Location,
         until: ValidWriteIdList,
         after: ValidWriteIdList | None,
-        events: DeleteEventFiles,
-        *,
-        tell: bool,
-    ) -> FileChanges:
-        level = LayoutLevel(LAYOUT_LEVEL.of(table) or self._settings.get(keys.LAYOUT_LEVEL))
-        values = () if location.partition is None else location.partition.values
-        with_type = self.options.changes
-        return FileChanges(
-            "", 0, table, level, values, until, after, events, tell_deletes=tell, with_type=with_type
-        )
-
-    def _row_files(
-        self, location: Location, base: FileChanges
-    ) -> Iterator[tuple[AcidDirectory | None, FileChanges]]:
-        """Yield the files that hold rows, each with its directory (None: an original file of the location)."""
-        state = location.state
-        if base.table.kind is TableKind.INSERT_ONLY:
-            for directory in state.row_directories:
-                template = replace(base, write_id=_single_write_id(directory))
-                for file in directory.files:
-                    yield directory, replace(template, path=self._path(location, file), length=file.size)
-            for file in state.originals:
-                yield None, replace(base, path=self._path(location, file), length=file.size, write_id=0)
-            return
-        for directory in state.row_directories:
-            for file in () if directory.raw else directory.acid_files:
-                length = self._length(location, file)
-                if length:
-                    yield directory, replace(base, path=self._path(location, file), length=length)
-            if directory.raw is not False:
-                for changes in self._original_files(location, base, directory.raw_files, directory):
-                    yield directory, changes
-        for changes in self._original_files(location, base, state.originals, None):
-            yield None, changes
-
-    def _original_files(
-        self,
-        location: Location,
-        base: FileChanges,
-        files: Sequence[DataFile],
-        directory: AcidDirectory | None,
-    ) -> list[FileChanges]:
-        if not files:
-            return []
-        tails = [read_tail(self.fs, self._path(location, file), file.size) for file in files]
-        counts = {file.path: tail.number_of_rows for file, tail in zip(files, tails, strict=True)}
-        return [
-            replace(base, path=self._path(location, rows.file), length=rows.file.size, raw=rows)
-            for rows in number_originals(files, counts, directory)
-        ]
-
-    def _length(self, location: Location, file: DataFile) -> int:
-        if file.flush_length_path is None:
-            return file.size
-        return read_flush_length(
-            self.fs, self._path(location, file), f"{location.root}/{file.flush_length_path}", file.size
-        ).length
-
-    def _path(self, location: Location, file: DataFile) -> str:
-        return f"{location.root}/{file.path}"
-
-    def _files(self, directories: Sequence[AcidDirectory]) -> list[DataFile]:
-        return [file for directory in directories for file in directory.acid_files]
-
-    def _paths(self, location: Location, directories: Sequence[AcidDirectory]) -> tuple[str, ...]:
-        return tuple(self._path(location, file) for file in self._files(directories))
+        overwrites: tuple[int, ...] = (),
+    ) -> Iterator[FileChanges]:
+        """Yield the files of a location that hold rows, each for one task. Raises BadFileError, StorageError."""
+        files: Iterable[tuple[RowFile, int | None]] = _insert_only_files(location)
+        if table.kind is TableKind.FULL_ACID:
+            files = ((file, None) for file in row_files(self.fs, location))
+        events = event_files(self.fs, location)
+        for file, write_id in files:
+            yield FileChanges(
+                file,
+                table,
+                layout_level(table, self._settings),
+                location.partition,
+                until,
+                after,
+                events,
+                overwrites,
+                write_id,
+                tell_deletes=self.options.changes and after is not None,
+                with_type=self.options.changes,
+            )
 
     def release(self) -> None:
         """End the read transaction of the last batch, so that the cleaner may delete its files."""
@@ -416,6 +361,23 @@ def _write_ids_of_offset(table: TableDefinition, offset: Mapping[str, Any]) -> V
 def _directory_name(path: str) -> BaseName | DeltaName | None:
     top, slash, _ = path.partition("/")
     return None if not slash or top.startswith((".", "_")) else parse_directory(top)
+
+
+def _only_new(location: Location, span: ChangeSpan) -> Location:
+    """Leave out the directories whose names say that they hold no new rows."""
+    state = location.state
+    base = state.base if state.base is not None and may_be_new(state.base, span) else None
+    deltas = tuple(directory for directory in state.deltas if may_be_new(directory, span))
+    return replace(location, state=replace(state, base=base, deltas=deltas, originals=()))
+
+
+def _insert_only_files(location: Location) -> Iterator[tuple[RowFile, int]]:
+    """Yield the files of an insert-only table, each with the write id of its rows."""
+    for directory in location.state.row_directories:
+        for file in directory.files:
+            yield RowFile(f"{location.root}/{file.path}", file.size), _single_write_id(directory)
+    for file in location.state.originals:
+        yield RowFile(f"{location.root}/{file.path}", file.size), 0
 
 
 def _single_write_id(directory: AcidDirectory) -> int:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
+from hiveacid.datasource.change_rows import FileChanges, read_file_changes
 from hiveacid.orc.arrow_arrays import row_numbers
-from hiveacid.streaming.change_rows import FileChanges, read_file_changes
 
 
 def read_paired(files: Sequence[FileChanges], key: Sequence[str]) -> Iterator[Any]:

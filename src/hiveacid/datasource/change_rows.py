@@ -1,0 +1,166 @@
+"""Changes in one file, for a task of a streaming query or of a batch read.
+
+`OrcRows` reads the file, as for `hiveacid.open`. The row ids of a stripe come first, its other columns only if a row was
+inserted or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hiveacid.arrow.delete_keys import DeleteKeys, Keys, int64_values
+from hiveacid.arrow.orc_file import CURRENT, KEY, OrcRows, read_events
+from hiveacid.arrow.snapshot import EventFile, RowFile, partition_values
+from hiveacid.core.format.names import LayoutLevel
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import Partition, TableDefinition
+from hiveacid.core.schema.types import Primitive, has_primitive, parse_type
+from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
+from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.orc.arrow_arrays import are_valid
+from hiveacid.orc.stored_values import arrow_schema
+from hiveacid.storage.local_file_system import LocalFileSystem
+
+_ROWS = 65_536  # of one batch
+_NEVER = np.iinfo(np.int64).max  # a write id above all others
+
+
+@dataclass(frozen=True)
+class FileChanges:
+    """One file with changes of a span, for one task.
+
+    ``write_id``: the write id of all rows, if they have no row ids (insert-only tables). ``after``, ``until``: the span;
+    without ``after``, all rows that are live at ``until``. ``overwrites``: their ascending write ids. ``tell_deletes``: yield
+    deleted rows, too. ``with_type``: add the change columns.
+    """
+
+    file: RowFile
+    table: TableDefinition
+    level: LayoutLevel
+    partition: Partition | None
+    until: ValidWriteIdList
+    after: ValidWriteIdList | None
+    events: tuple[EventFile, ...] = ()
+    overwrites: tuple[int, ...] = ()
+    write_id: int | None = None
+    tell_deletes: bool = False
+    with_type: bool = False
+
+
+def require_readable(table: TableDefinition) -> None:
+    """Raise UnsupportedFeatureError with the column's name for types that Spark takes from Python in another meaning."""
+    for column in table.columns:
+        hive = parse_type(column.type)
+        if not isinstance(hive, Primitive) and has_primitive(hive, {"timestamp"}):
+            raise UnsupportedFeatureError(
+                f"{table.name}: column {column.name} is {column.type}: times inside of it can't be read by the format; read it by "
+                "acid.sql or acid.table, changes by t.changes()"
+            )
+
+
+def read_file_changes(changes: FileChanges) -> Iterator[Any]:
+    """Yield record batches: the table's columns and, with ``with_type``, ``_change_type`` and ``_write_id``.
+
+    Raises UnsupportedFeatureError for values that cannot be read correctly without Spark, BadFileError, StorageError.
+    """
+    rows = OrcRows(LocalFileSystem(), changes.file, changes.table, changes.level)
+    if rows.has_events:
+        raise UnsupportedFeatureError(
+            f"{changes.file.path} may hold update events of Hive 2 or older (ACID v1): compact the table by a major compaction first"
+        )
+    deletions = _Deletions.of(changes)
+    for stripe in range(rows.stripes):
+        keys, write_ids = _row_keys(changes, rows, stripe)
+        inserted, deleted, ended = _classify(changes, deletions, keys, write_ids)
+        chosen = inserted | deleted
+        if not chosen.any():
+            continue
+        keep = None if chosen.all() else pa.array(chosen)
+        columns = rows.values(stripe, [column.name for column in changes.table.columns], keep)
+        for mask, kind, ids in ((deleted, "delete", ended), (inserted, "insert", write_ids)):
+            positions, ids_of_kind = np.flatnonzero(mask[chosen]), ids[mask]
+            for start in range(0, len(positions), _ROWS):
+                part = slice(start, start + _ROWS)
+                taken = [columns[column.name].take(positions[part]) for column in changes.table.columns]
+                yield _batch(changes, taken, kind, ids_of_kind[part])
+
+
+def _row_keys(changes: FileChanges, rows: OrcRows, stripe: int) -> tuple[Keys | None, Any]:
+    """Return the row ids of a stripe, if rows have any, and the write ids that the rows were committed with."""
+    if changes.write_id is not None:
+        return None, np.full(rows.tail.stripes[stripe].rows, changes.write_id)
+    if changes.file.raw is not None:
+        keys = Keys.of(rows.keys(stripe))
+        return keys, keys.write_ids
+    *parts, current = rows.columns_of_events(stripe, [*KEY, CURRENT])
+    return Keys(*map(int64_values, parts)), int64_values(current)
+
+
+@dataclass(frozen=True)
+class _Deletions:
+    """Deleted keys. ``ended``: the first deleting write id in the span. ``before``: whether one came before the span."""
+
+    keys: DeleteKeys
+    ended: Any
+    before: Any
+
+    @classmethod
+    def of(cls, changes: FileChanges) -> _Deletions | None:
+        fs = LocalFileSystem()
+        tables = [read_events(fs, file, changes.until) for file in changes.events]
+        events = Keys.join([Keys.of(table) for table in tables])
+        keys = DeleteKeys.of_keys(events.normal)
+        if keys is None:
+            return None
+        current = np.concatenate([int64_values(table.column(CURRENT)) for table in tables])
+        positions, before = keys.find(events), _existed(changes, current)
+        ended = np.full(len(keys.keys.row_ids), _NEVER)
+        np.minimum.at(ended, positions[~before], current[~before])
+        gone = np.zeros(len(ended), bool)
+        gone[positions[before]] = True
+        return cls(keys, ended, gone)
+
+
+def _existed(changes: FileChanges, write_ids: Any) -> Any:
+    """Return a mask of the write ids that were valid before the span."""
+    return np.zeros(len(write_ids), bool) if changes.after is None else _are_valid(changes.after, write_ids)
+
+
+def _are_valid(valid: ValidWriteIdList, write_ids: Any) -> Any:
+    return are_valid(valid, pa.array(write_ids, pa.int64())).to_numpy(zero_copy_only=False)
+
+
+def _classify(
+    changes: FileChanges, deletions: _Deletions | None, keys: Keys | None, write_ids: Any
+) -> tuple[Any, Any, Any]:
+    """Return masks of inserted and of deleted rows, and the deleting write id of each row (`_NEVER`: none)."""
+    seen, ended = _are_valid(changes.until, write_ids), np.full(len(write_ids), _NEVER)
+    if deletions is not None and keys is not None:
+        positions = deletions.keys.find(keys)
+        matched = positions >= 0
+        ended[matched] = deletions.ended[positions[matched]]
+        seen[matched] &= ~deletions.before[positions[matched]]
+    for overwrite in changes.overwrites:
+        older = write_ids < overwrite
+        ended[older] = np.minimum(ended[older], overwrite)
+    gone, none = ended < _NEVER, np.zeros(len(write_ids), bool)
+    if changes.after is None:
+        return seen & ~gone, none, ended
+    new = ~_existed(changes, write_ids)
+    visible = seen & ~(new & (ended == write_ids))
+    return visible & new, visible & gone if changes.tell_deletes else none, ended
+
+
+def _batch(changes: FileChanges, columns: Sequence[Any], kind: str, write_ids: Any) -> Any:
+    table, count = changes.table, len(write_ids)
+    constants = [pa.repeat(value, count) for value in partition_values(table, changes.partition)]
+    arrays, names = [*columns, *constants], arrow_schema((*table.columns, *table.partition_columns)).names
+    if changes.with_type:
+        arrays += [pa.repeat(kind, count), pa.array(write_ids, pa.int64())]
+        names += [CHANGE_TYPE, WRITE_ID]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
