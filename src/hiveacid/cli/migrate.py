@@ -15,12 +15,12 @@ from hiveacid.cli.options import (
     print_error,
     without_password,
 )
+from hiveacid.core.model import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hiveacid.catalog.migrate import MigratedTable, Migration
-    from hiveacid.core.model import TableName
 
 
 @click.command()
@@ -146,7 +146,7 @@ def _move_views(
 def _databases(work: Migration, names: Sequence[str]) -> set[str]:
     if not names:
         return set(work.source.store.list_databases())
-    return {name.strip().lower().rpartition(".")[0] or "default" for name in names}
+    return {TableName.parse(name).database for name in names}
 
 
 def _find_obstacle(work: Migration, view: TableName, reachable: Collection[TableName]) -> str:
@@ -191,9 +191,11 @@ def _select_tables(work: Migration, names: Sequence[str]) -> list[TableName]:
         return candidates
     chosen: dict[TableName, None] = {}
     for name in names:
-        database, dot, table = name.strip().lower().rpartition(".")
-        if table == "*":
-            chosen.update({candidate: None for candidate in candidates if candidate.database == database})
+        table = TableName.parse(name)
+        if table.name == "*":
+            chosen.update(
+                {candidate: None for candidate in candidates if candidate.database == table.database}
+            )
         else:
-            chosen[TableName(database if dot else "default", table)] = None
+            chosen[table] = None
     return list(chosen)

@@ -32,6 +32,12 @@ class TableName:
     database: str
     name: str
 
+    @classmethod
+    def parse(cls, text: str, database: str = "default") -> TableName:
+        """Return the name that ``db.table`` or ``table`` is; one without a database is in the given one."""
+        owner, dot, name = text.strip().replace("`", "").rpartition(".")
+        return cls((owner if dot else database).lower(), name.lower())
+
     def __str__(self) -> str:
         """Return ``db.table``, the spelling of write-id lists."""
         return f"{self.database}.{self.name}"

@@ -103,8 +103,7 @@ class ChangeSource:
 
         Raises NoSuchTableError, NotTransactionalError, UnsupportedFeatureError.
         """
-        database, _, name = self.options.table.strip().replace("`", "").rpartition(".")
-        table = require_table(self.store, TableName((database or "default").lower(), name.lower()))
+        table = require_table(self.store, TableName.parse(self.options.table))
         if table.kind is TableKind.PLAIN:
             raise NotTransactionalError(f"{table.name} is not transactional: its changes are not recorded")
         if file_kind(table.storage) is not FileKind.ORC:

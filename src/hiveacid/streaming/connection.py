@@ -118,7 +118,7 @@ class Connection:
         self._busy = threading.Lock()
         self.stats = Statistics()
         try:
-            self.table = _name(table)
+            self.table = table if isinstance(table, TableName) else TableName.parse(table)
             self._target = self._look_up_target()
             if writer is not None:
                 writer.check(self._target.columns)
@@ -341,10 +341,3 @@ def retry_conflicts(work: str, attempt: Callable[[], T]) -> T:
                 ) from error
             logger.info("%s lost a race; trying again", work)
     raise AssertionError  # the loop returns or raises
-
-
-def _name(table: str | TableName) -> TableName:
-    if isinstance(table, TableName):
-        return table
-    database, dot, name = table.strip().replace("`", "").rpartition(".")
-    return TableName((database if dot else "default").lower(), name.lower())

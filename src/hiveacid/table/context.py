@@ -105,8 +105,7 @@ class StoreContext:
             return name
         if not isinstance(name, str):
             raise ConfigError(f"{name!r} is not the name of a table")
-        database, dot, table = name.strip().replace("`", "").rpartition(".")
-        return TableName((database if dot else self.database).lower(), table.lower())
+        return TableName.parse(name, self.database)
 
     def require(self, name: TableName) -> TableDefinition:
         """Return a table's definition or raise NoSuchTableError (NoSuchDatabaseError)."""

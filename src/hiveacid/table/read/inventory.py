@@ -41,8 +41,7 @@ class StandaloneAccess:
 
         Raises NoSuchTableError, NoSuchDatabaseError.
         """
-        database, dot, short = name.strip().replace("`", "").rpartition(".")
-        full = TableName((database if dot else "default").lower(), short.lower())
+        full = TableName.parse(name)
         table = require_table(self.catalog, full)
         return table, self.catalog.list_partitions(full) if table.partition_columns else None
 
