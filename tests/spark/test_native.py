@@ -215,6 +215,9 @@ def test_sessions_that_know_nothing_of_us(native: NativeSession) -> None:
     assert rows(plain.range(3).where("id IN (SELECT id FROM t)")) == [(1,)]
     assert rows(plain.range(1).selectExpr("(SELECT count(*) FROM t) AS n")) == [(1,)]
     assert ("default", "t", False) in {*map(tuple, plain.sql("SHOW TABLES").collect())}
+    for text in ("INSERT INTO t VALUES (7)", "DELETE FROM t WHERE id = 7"):  # Spark Connect runs others again
+        plan = plain.sql(text)._jdf.queryExecution().commandExecuted()
+        assert plan.nodeName() == "CommandResult"
     with pytest.raises(
         IllegalArgumentException, match=r"\[HIVEACID_10002\] default\.t has no column nothing"
     ):

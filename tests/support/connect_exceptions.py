@@ -19,6 +19,7 @@ EXCEPTIONS = {
     "spark/test_lease.py": "when the JVM's garbage collector lets a plan go: " + JVM,
     "spark/test_native.py": NATIVE,
     "spark/test_native_names.py": NATIVE,
+    "spark/test_native_connect.py": "starts a server in the JVM of a classic session",
     "spark/test_native_writer.py": NATIVE,
     "smoke/test_smoke.py::test_sparks_own_writers_and_catalog": NATIVE,
     "hostile/test_parameter_values.py::test_parameter_values_are_data_in_a_native_session": NATIVE,

@@ -65,6 +65,7 @@ CLUSTER = {
 EXHAUSTIVE = {
     **{f"sql/test_scripts.py::test_script[{name}]": _OTHER_INTERFACE for name in _SCRIPTS[_TURN::2]},
     **{f"sql/test_scripts.py::test_script_by_spark_sql[{name}]": _OTHER_INTERFACE for name in _SCRIPTS[1 - _TURN :: 2]},
+    "spark/test_native_connect.py": "spark/test_native.py looks at the plans that a Connect server gets",
     "cluster/test_cluster.py::test_an_executor_that_dies_costs_no_row_and_adds_none[killed]": "deaths in a MERGE stay",
     "cluster/test_cluster.py::test_output_that": "smoke/test_smoke.py loses staged rows without a cluster",
     "cluster/test_python_workers.py::test_a_worker": "unit/datasource/test_workers.py lacks a package without a cluster",

@@ -153,6 +153,20 @@ def plan_of(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
 
 
+def command_result_of(frame: DataFrame) -> Any:
+    """Return the plan of a command that has run, with the rows of a DataFrame.
+
+    For any other plan, Spark Connect keeps only the text of the statement, and runs it again when a client asks for rows.
+    """
+    execution = frame._jdf.queryExecution()  # noqa: SLF001
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001
+    logical, physical = execution.analyzed(), execution.executedPlan()
+    rows = jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(physical.executeCollect()))
+    return jvm.org.apache.spark.sql.catalyst.plans.logical.CommandResult(
+        logical.output(), logical, physical, rows
+    )
+
+
 def to_java_exception(spark: SparkSession, error: HiveAcidError) -> Exception:
     """Return an exception for Py4J that makes Java throw one of its own, with the text of an error of hiveacid.
 

@@ -14,6 +14,7 @@ from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.lexer import mentions, tokenize
 from hiveacid.spark.session.callback_server import LastReturned
 from hiveacid.spark.session.classic_session import (
+    command_result_of,
     frame_of_plan,
     plan_of,
     restore_java_exception,
@@ -50,6 +51,7 @@ class NativeParser:
         jvm: Any = spark._jvm  # noqa: SLF001
         self._weak_session = jvm.java.lang.ref.WeakReference(spark._jsparkSession)  # noqa: SLF001
         self.own_parser = parser
+        self._settings = gateway.root.context.settings
         self._local = threading.local()
         self._returned = LastReturned()
         self._catalog_parser_is_set = False
@@ -114,8 +116,8 @@ class NativeParser:
             return
         if table is not None or context.catalog.get_view(name) is not None:
             raise UnsupportedFeatureError(
-                f"{name} is a transactional table, or a view that reads one: read it by sql('SELECT ...') or spark.table, and "
-                "write to a table by sql('INSERT INTO ...') or spark.acid.table(...).insert(frame)"
+                f"{name} is a transactional table, or a view that reads one, and this call (of Spark Connect, foreachBatch or JVM "
+                "code) knows Spark's own tables only: use sql('SELECT ...'), sql('INSERT INTO ...'), sql('DESCRIBE ...')"
             )
         if context.facts.hive_support:
             refuse_transactional(context.facts, name)
@@ -132,7 +134,8 @@ class NativeParser:
                 administration.StartTransaction | administration.Commit | administration.Rollback,
             ):
                 raise UnsupportedFeatureError(
-                    "transactions of several statements need the session that getOrCreate() returned"
+                    "transactions of several statements need the Python session that getOrCreate() returned, in the driver: "
+                    "here (Spark Connect, foreachBatch, JVM code) each statement is a transaction of its own"
                 )
             if ownership.owner is Owner.SPARK_READING_OURS:
                 VirtualColumns(source).refuse_star()
@@ -140,7 +143,10 @@ class NativeParser:
             if ownership.owner is Owner.OURS and has_parameters(source):
                 return parse(self._bound_query(ownership, source))
             if ownership.owner is Owner.OURS:
-                return plan_of(session.sql(text))
+                frame = session.sql(text)
+                self._settings = self._local.settings = session.context.settings
+                is_query = isinstance(ownership.statement, queries.Query)
+                return plan_of(frame) if is_query else command_result_of(frame)
             if isinstance(ownership.statement, queries.ShowTables | queries.ShowViews):
                 theirs = frame_of_plan(session.context.facts, parse(text))
                 return plan_of(add_hiveacid_tables(session, ownership.statement, theirs))
@@ -152,7 +158,8 @@ class NativeParser:
         """Bind the tables of a query whose parameters Spark will fill in."""
         if not isinstance(ownership.statement, queries.Query) or mentions(source.tokens, VIRTUAL_COLUMNS):
             raise UnsupportedFeatureError(
-                "parameters of this statement need the session that getOrCreate() returned, or acid.sql"
+                "parameters of this statement need the Python session that getOrCreate() returned, or acid.sql: here (Spark "
+                "Connect, foreachBatch, JVM code) write the values into the text, or select them from a temporary view"
             )
         return self._bound(source, QUERY)
 
@@ -168,7 +175,13 @@ class NativeParser:
     def _connection(self) -> NativeConnection:
         if not hasattr(self._local, "connection"):
             self._local.connection = self._sql_gateway.connection(self._spark, self.own_parser)
+            self._local.connection.context.shares_store = True  # its settings stay those of the driver
+            self._local.settings = None
         connection: NativeConnection = self._local.connection
+        if (
+            self._local.settings is not self._settings
+        ):  # SET of another thread: Spark Connect has one for each statement
+            self._local.settings = connection.context.settings = self._settings
         return connection
 
     def _with_java_errors(self, parse: Callable[[], Any]) -> Any:
