@@ -127,7 +127,7 @@ interop-hive: java $(STAMPS)/test $(STAMPS)/project  ## real Hive 3.1.3 and 4.0.
 	@$(BIN)/python -m pytest --durations=10 $(HIVE_TESTS) $(ARGS)
 
 .PHONY: clients
-clients: java $(STAMPS)/test $(STAMPS)/project .venv-clients/stamp  ## PyHive, impyla, SQLAlchemy, beeline and dbt on hiveacid serve
+clients: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project .venv-clients/stamp  ## PyHive, impyla, SQLAlchemy, beeline, dbt and Airflow on hiveacid serve
 	@$(BIN)/python -m pytest --durations=10 tests/clients $(ARGS)
 
 .PHONY: docs

@@ -1,4 +1,7 @@
-"""Real clients of ``hiveacid serve``, of the versions in requirements/clients.txt: make clients. Writes docs/clients.md."""
+"""Real clients of ``hiveacid serve``, and the examples, with the versions of requirements/clients.txt: make clients.
+
+Writes docs/clients.md and the outputs of examples/notebook.ipynb.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,16 +33,27 @@ STEPS = {
     ),
     "beeline_http": ("beeline over HTTP", "the same"),
     "dbt": ("dbt-spark, method thrift", "examples/dbt twice: seed, MERGE, snapshot, view, tests"),
+    "dbt_session": (
+        "dbt-spark, method session, without a server",
+        "examples/dbt/session.py: the same, on the tables that the server made",
+    ),
+    "airflow": (
+        "Airflow's hook for HiveServer2",
+        "examples/airflow_dag.py: CREATE, INSERT OVERWRITE, MERGE, SELECT, settings",
+    ),
+    "notebook": ("Jupyter (nbclient), without a server", "examples/notebook.ipynb and its outputs"),
 }
 HEAD = """# Clients
 
 <!-- Written by make clients: do not edit. -->
 
-Clients that `make clients` runs against `hiveacid serve` ([how to connect](serve.md#connect)):
+Clients that `make clients` runs with `hiveacid serve` ([how to connect](serve.md#connect)), and the examples that need no
+server. The run compares this page with what it tested.
 
 | client | version | tested |
 |---|---|---|
 """
+PACKAGES = {"dbt": "dbt-spark", "airflow": "apache-airflow-providers-apache-hive", "notebook": "nbclient"}
 versions: dict[str, str] = {}
 
 
@@ -55,13 +70,33 @@ def serving(directory: Path, *options: str) -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    yield from serving(tmp_path_factory.mktemp("wh"))
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("served") / "wh"  # made by the server
+
+
+@pytest.fixture(scope="module")
+def port(warehouse: Path) -> Iterator[int]:
+    yield from serving(warehouse)
 
 
 @pytest.fixture(scope="module")
 def http_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     yield from serving(tmp_path_factory.mktemp("wh"), "--http")
+
+
+@pytest.fixture
+def with_spark(tmp_path: Path) -> dict[str, str]:
+    """Return the environment in which the interpreter of .venv-clients finds hiveacid and PySpark, behind its own packages."""
+    shim = tmp_path / "shim"
+    shim.mkdir()
+    packages = sysconfig.get_paths()["purelib"]
+    (shim / "sitecustomize.py").write_text(f"import site\nsite.addsitedir({packages!r})\n", encoding="utf-8")
+    return {"PYTHONPATH": str(shim)}
+
+
+def version_of(client: str) -> str:
+    code = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
+    return run(PYTHON, "-c", code, PACKAGES[client]).strip()
 
 
 def run(*command: object, cwd: Path | None = None, **environment: str) -> str:
@@ -110,17 +145,20 @@ def test_beeline_over_http(http_port: int, tmp_path: Path) -> None:
     beeline("beeline_http", f"jdbc:hive2://127.0.0.1:{http_port}/default{more}", tmp_path)
 
 
-def test_dbt(port: int, tmp_path: Path) -> None:
+def test_dbt(port: int, warehouse: Path, tmp_path: Path, with_spark: dict[str, str]) -> None:
     project = tmp_path / "dbt"
     shutil.copytree(ROOT / "examples/dbt", project)
-    dbt = PYTHON.with_name("dbt")
+    dbt, orders = PYTHON.with_name("dbt"), project / "seeds/orders.csv"
     environment = {"HIVEACID_PORT": str(port), "DBT_PROFILES_DIR": str(project)}
     assert "PASS=7" in run(dbt, "build", cwd=project, **environment)
-    orders = project / "seeds/orders.csv"
-    orders.write_text(
-        orders.read_text(encoding="utf-8").replace("1,ann,10", "1,ann,15") + "4,cat,5,2026-01-03\n"
-    )
+    changed = orders.read_text(encoding="utf-8").replace("1,ann,10", "1,ann,15")
+    orders.write_text(changed, encoding="utf-8")
     assert "PASS=7" in run(dbt, "build", cwd=project, **environment)
+    versions["dbt"] = version_of("dbt")
+    orders.write_text(changed + "4,cat,5,2026-01-03\n", encoding="utf-8")
+    environment |= with_spark | {"HIVEACID_WAREHOUSE": str(warehouse)}
+    assert "PASS=7" in run(PYTHON, "session.py", "build", "--target", "session", cwd=project, **environment)
+    versions["dbt_session"] = versions["dbt"]
     program = (
         "import sys; from pyhive import hive; c = hive.connect('127.0.0.1', port=int(sys.argv[1])).cursor(); "
         "c.execute('SELECT * FROM shop.totals ORDER BY customer'); print(c.fetchall()); "
@@ -129,9 +167,54 @@ def test_dbt(port: int, tmp_path: Path) -> None:
     totals, history = run(PYTHON, "-c", program, port).splitlines()
     assert totals == "[('ann', 45, 2), ('bob', 20, 1), ('cat', 5, 1)]"
     assert history == "[(10,), (15,)]"
-    versions["dbt"] = run(
-        PYTHON, "-c", "import importlib.metadata as m; print(m.version('dbt-spark'))"
-    ).strip()
+
+
+def test_airflow(port: int, tmp_path: Path) -> None:
+    environment = {
+        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path / "dags"),
+        "AIRFLOW_CONN_HIVESERVER2_DEFAULT": f"hiveserver2://airflow@127.0.0.1:{port}/default",
+    }
+    (tmp_path / "dags").mkdir()
+    shutil.copy(ROOT / "examples/airflow_dag.py", tmp_path / "dags")
+    airflow = PYTHON.with_name("airflow")
+    run(airflow, "db", "migrate", **environment)
+    shown = run(airflow, "dags", "test", "hiveacid_orders", **environment)
+    assert "ann: 40\nbob: 20\n" in shown
+    versions["airflow"] = version_of("airflow")
+
+
+def test_notebook(tmp_path: Path, with_spark: dict[str, str]) -> None:
+    page, executed = ROOT / "examples/notebook.ipynb", tmp_path / "executed.ipynb"
+    run(PYTHON, Path(__file__).parent / "programs/notebook.py", page, executed, tmp_path, **with_spark)
+    before, text = page.read_text(encoding="utf-8"), executed.read_text(encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
+    assert before == text, "the outputs of examples/notebook.ipynb were out of date; they are written now"
+    versions["notebook"] = version_of("notebook")
+
+
+def test_the_start_page(tmp_path: Path) -> None:
+    """The commands of the page, but for those that make the environment, which is this test's."""
+    page = (ROOT / "docs/start.md").read_text(encoding="utf-8").partition("## A session")[0]
+    commands = [line.strip() for line in page.splitlines() if line.startswith("    ")]
+    assert len(commands) <= 10
+    server: Iterator[int] = iter(())
+    port, variables, shown = 0, "", ""
+    for command in commands:
+        if command.startswith(("python3 -m venv", "source ", "pip install")):
+            continue
+        if command.startswith("hiveacid serve"):
+            server = serving(tmp_path / "wh")
+            port = next(server)
+        elif command.startswith("JARS="):
+            variables = command
+        else:
+            path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+            line = f"{variables}\n{command.replace('10000', str(port))}"
+            shown = run("bash", "-c", line, cwd=tmp_path, PATH=path)
+    next(server, None)
+    assert "│ 2   ┆ jam  ┆ 5   │" in shown
 
 
 def test_the_matrix_is_what_was_tested() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -38,6 +39,8 @@ def test_objects_are_short_and_errors_suggest(acid: AcidSession) -> None:
         assert "object at" not in repr(one)
         assert one._repr_html_().startswith("<table>")
     assert repr(table) == "AcidTable(name=default.stock)"
+    past = table.as_of(timestamp=datetime(2026, 1, 10, 12, tzinfo=UTC))
+    assert repr(past) == "AcidTable(name=default.stock, snapshot_at=2026-01-10 12:00:00.000+00:00)"
     assert "sku string, qty int" in table._repr_html_()
     for statement, meant in (
         ("SELECT * FROM default.stok", "stock"),

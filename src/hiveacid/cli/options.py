@@ -54,8 +54,11 @@ class ConnectionOptions:
 
     @contextmanager
     def native_session(self, more: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[NativeSession]:
-        """Yield a native session on a new Spark with ``more`` of its settings, and hiveacid's ``settings``."""
-        self._require_warehouse()
+        """Yield a native session on a new Spark with ``more`` of its settings, and hiveacid's ``settings``.
+
+        A missing warehouse is created.
+        """
+        self._require_warehouse(existing=False)
         from hiveacid.spark.session.launch import local_session  # noqa: PLC0415 - imports PySpark
         from hiveacid.sql.native.session import open_native_session  # noqa: PLC0415
 

@@ -13,6 +13,7 @@ from hiveacid.sql.execute.store_rows import (
     lock_rows,
     transaction_rows,
 )
+from hiveacid.table.read.time_travel import format_millis
 
 
 @click.group()
@@ -24,9 +25,9 @@ def txn() -> None:
 @output_option(*FORMATS)
 @connection_options
 def list_transactions(*, connection: ConnectionOptions, output: str) -> None:
-    """List open and aborted transactions (times in milliseconds since the epoch)."""
+    """List open and aborted transactions, with times in UTC."""
     with connection.opened_store() as store:
-        show_rows(TRANSACTION_COLUMNS, transaction_rows(store), output)
+        show_rows(TRANSACTION_COLUMNS, transaction_rows(store, format_millis), output)
 
 
 @txn.command()
@@ -42,7 +43,7 @@ def abort(*, connection: ConnectionOptions, ids: tuple[int, ...]) -> None:
 @output_option(*FORMATS)
 @connection_options
 def locks(*, connection: ConnectionOptions, output: str) -> None:
-    """List locks, held and waiting."""
+    """List locks, held and waiting, with times in UTC."""
     with connection.opened_store() as store:
         store.abort_timed_out()
-        show_rows(LOCK_COLUMNS, lock_rows(store.show_locks()), output)
+        show_rows(LOCK_COLUMNS, lock_rows(store.show_locks(), format_millis), output)

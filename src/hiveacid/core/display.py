@@ -11,7 +11,12 @@ from typing import Any
 
 from hiveacid.core.model import TableName
 
-_PLAIN = (str, int, float, TableName)
+
+class ShownAsText:
+    """A value that `Displayed` shows by its ``str``."""
+
+
+_PLAIN = (str, int, float, TableName, ShownAsText)
 _MOST_NAMES, _LONGEST_NAME, _MOST_TEXT = 2000, 128, 200
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -27,5 +28,7 @@ def test_a_silent_transaction_is_not_listed_as_open(tmp_path: Path) -> None:
         locks = CliRunner().invoke(main, ["locks", "-w", str(tmp_path), "--output", "json"])
         assert (f'"{begun.txn_id}"' in locks.output) == (state == "OPEN"), locks.output
         listed = CliRunner().invoke(main, ["txn", "list", "-w", str(tmp_path), "--output", "json"])
+        times = [one for line in listed.output.splitlines() for one in list(json.loads(line).values())[2:4]]
+        assert {datetime.fromisoformat(one).utcoffset() for one in times} == {timedelta(0)}
         rows = [list(json.loads(line).values()) for line in listed.output.splitlines()]
         assert [str(begun.txn_id), state] in [[str(value) for value in row[:2]] for row in rows], rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hiveacid.core.model import TxnId
 from hiveacid.core.transactions.states import TransactionState
@@ -54,17 +54,20 @@ def view_rows(catalog: Catalog, database: str, pattern: str | None = None) -> li
     return [(name,) for name in matching(catalog.list_views(database), pattern)]
 
 
-def transaction_rows(store: TransactionPort) -> list[TextRow]:
-    """Return open and aborted transactions, expired ones as aborted; times in milliseconds since the epoch."""
+def transaction_rows(store: TransactionPort, time: Callable[[int], str] = str) -> list[TextRow]:
+    """Return open and aborted transactions, expired ones as aborted.
+
+    ``time``: the text of milliseconds since the epoch, by default their number, as Hive prints it.
+    """
     store.abort_timed_out()
     return [
-        (str(txn.txn_id), txn.state, str(txn.started), str(txn.last_heartbeat), txn.user, txn.host)
+        (str(txn.txn_id), txn.state, time(txn.started), time(txn.last_heartbeat), txn.user, txn.host)
         for txn in store.show_transactions()
     ]
 
 
-def lock_rows(locks: Iterable[LockRow]) -> list[TextRow]:
-    """Return locks in Hive's new format, with Hive's texts for missing values."""
+def lock_rows(locks: Iterable[LockRow], time: Callable[[int], str] = str) -> list[TextRow]:
+    """Return locks in Hive's new format, with Hive's texts for missing values; ``time`` as in `transaction_rows`."""
     return [
         (
             lock.lock_id,
@@ -75,8 +78,8 @@ def lock_rows(locks: Iterable[LockRow]) -> list[TextRow]:
             lock.blocked_by or _NO_BLOCKER,
             lock.type,
             "NULL" if lock.txn_id is None else str(lock.txn_id),
-            str(lock.last_heartbeat),
-            "NULL" if lock.acquired_at is None else str(lock.acquired_at),
+            time(lock.last_heartbeat),
+            "NULL" if lock.acquired_at is None else time(lock.acquired_at),
             lock.user,
             lock.host,
             lock.agent,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.config.table_properties import HISTORY_FROM
+from hiveacid.core.display import ShownAsText
 from hiveacid.core.model import WriteId
 from hiveacid.core.transactions.commits import CommitRecord, last_committed, write_ids_before
 from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Instant:
+class Instant(ShownAsText):
     """A moment in a table's past, with all commits up to it. ``millis``: milliseconds since the epoch."""
 
     millis: int
 
     def __str__(self) -> str:
         """Return the moment in UTC, in Spark's format."""
-        return format_datetime(utc_datetime(self.millis))
+        return format_millis(self.millis)
 
 
 PointInTime: TypeAlias = WriteId | Instant
@@ -44,6 +45,11 @@ def utc_datetime(millis: int) -> datetime:
 def format_datetime(at: datetime) -> str:
     """Return a moment as a text that Spark reads as a timestamp."""
     return at.isoformat(sep=" ", timespec="milliseconds")
+
+
+def format_millis(millis: int) -> str:
+    """Return a moment, given in milliseconds since the epoch, as such a text in UTC."""
+    return format_datetime(utc_datetime(millis))
 
 
 def write_ids_at(
