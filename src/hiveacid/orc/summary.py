@@ -58,7 +58,9 @@ class SummaryCache:
         with self._lock:
             if len(self._schemas) > _MAX_SUMMARIES:
                 self._schemas.clear()
-            summary = replace(summary, schema=self._schemas.setdefault(summary.schema, summary.schema))
+            schema = self._schemas.setdefault(summary.schema, summary.schema)
+        if schema is not summary.schema:
+            summary = replace(summary, schema=schema)
         if key[-1]:
             self._known.put(key, summary, 1)
         return summary

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from hiveacid.core.model import LAST_ID, TxnId, WriteId
 from hiveacid.errors import BadDirectoryNameError
@@ -103,6 +104,7 @@ class OriginalFile:
     copy: int = 0
 
 
+@lru_cache(maxsize=10_000)  # the partitions of a table have directories of the same names
 def parse_directory(name: str) -> BaseName | DeltaName | None:
     """Read the last component of a directory's path; None when it is not named like an ACID directory.
 
