@@ -15,6 +15,7 @@ EXCEPTIONS = {
     "spark/test_search_argument.py": "row groups are skipped by Java objects: " + JVM,
     "spark/test_relations.py": "Spark's own parser: " + JVM,
     "spark/test_plans.py": "the plans of classic Spark: " + JVM,
+    "spark/test_round_trips.py": "counts round trips to it: " + JVM,
     "spark/test_leftovers.py": "the session of the process: " + JVM,
     "spark/test_lease.py": "when the JVM's garbage collector lets a plan go: " + JVM,
     "spark/test_native.py": NATIVE,

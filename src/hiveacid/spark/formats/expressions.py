@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from hiveacid.core.schema.types import quote_name
 
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
-_SEPARATOR, _FEW = "\x01", 4
+_SEPARATOR = "\x01"
 DEFAULT = "NULL /* DEFAULT */"
 """DEFAULT of Hive's UPDATE and MERGE as Spark SQL: NULL, unless a constraint gives another value."""
 Expression = str | SparkColumn
@@ -46,16 +46,27 @@ def selected(frame: DataFrame, expressions: Iterable[Expression]) -> DataFrame:
     if len(texts) < len(columns):
         return frame.select(*map(as_column, columns))
     whole = _SEPARATOR.join(texts)
-    if not hasattr(frame, "_jdf") or len(texts) <= _FEW or whole.count(_SEPARATOR) >= len(texts):
+    if not hasattr(frame, "_jdf") or not texts or whole.count(_SEPARATOR) >= len(texts):
         return frame.selectExpr(*texts)
-    return _select_in_one_call(frame, whole)
+    return _from_java(frame, frame._jdf.selectExpr(_java_array(frame, whole)))  # noqa: SLF001
 
 
-def _select_in_one_call(frame: Any, texts: str) -> DataFrame:
-    """Call ``selectExpr`` with two round trips; PySpark makes one for each element of a list."""
+def sorted_in_partitions(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return a frame with the rows of each partition in ascending order of columns."""
+    if not hasattr(frame, "_jdf"):
+        return frame.sortWithinPartitions(*names)
+    rest = _java_array(frame, _SEPARATOR.join(names[1:]))
+    return _from_java(frame, frame._jdf.sortWithinPartitions(names[0], rest))  # noqa: SLF001
+
+
+def _java_array(frame: Any, texts: str) -> Any:
+    """Return texts as a Java array, by three round trips; PySpark makes one for each element of a list."""
     from py4j.java_gateway import JavaClass  # noqa: PLC0415 - classic only
 
     pattern = JavaClass("java.util.regex.Pattern", frame.sparkSession.sparkContext._gateway._gateway_client)  # noqa: SLF001
-    array = pattern.compile(_SEPARATOR).split(texts)
-    made: DataFrame = type(frame)(frame._jdf.selectExpr(array), frame.sparkSession)  # noqa: SLF001
-    return made
+    return pattern.compile(_SEPARATOR).split(texts)
+
+
+def _from_java(frame: Any, made: Any) -> DataFrame:
+    result: DataFrame = type(frame)(made, frame.sparkSession)
+    return result

@@ -24,6 +24,8 @@ from hiveacid.spark.session.error_translation import is_stack_overflow, stack_ov
 from hiveacid.spark.session.query_log import spark_errors_logged
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from hiveacid.spark.session.capabilities import SparkFacts
 
 _COUNTED_FROM_0 = re.compile(r"\(line (\d+), pos (\d+)\)")
@@ -51,6 +53,35 @@ def java_class(facts: SparkFacts, name: str) -> Any:
 
     gateway: Any = facts.spark.sparkContext._gateway  # noqa: SLF001
     return JavaClass(name, gateway._gateway_client)  # noqa: SLF001
+
+
+class JavaPackages:
+    """The JVM's packages by attributes: a name with a capital is a class, any other a package.
+
+    Unlike ``_jvm`` of PySpark this takes no round trips. Py4J asks Java for each part, and Java looks for a class of
+    that name in all jars.
+    """
+
+    def __init__(self, client: Any, prefix: str = "") -> None:
+        self._client = client
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a package or class."""
+        from py4j.java_gateway import JavaClass  # noqa: PLC0415 - classic only
+
+        if name.startswith("__"):
+            raise AttributeError(name)
+        whole = self._prefix + name
+        return (
+            JavaClass(whole, self._client) if name[0].isupper() else JavaPackages(self._client, f"{whole}.")
+        )
+
+
+def java_packages(spark: SparkSession) -> Any:
+    """Return the packages of a classic session's JVM."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
+    return JavaPackages(gateway._gateway_client)  # noqa: SLF001
 
 
 def scala_items(sequence: Any) -> Iterator[Any]:

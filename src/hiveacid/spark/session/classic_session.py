@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hiveacid.config.table_properties import TRANSACTIONAL
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.parser.catalyst import scala_items, session_of
+from hiveacid.spark.parser.catalyst import java_packages, scala_items, session_of
 from hiveacid.spark.session.callback_server import LastReturned, use_secret_ids
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 
@@ -143,7 +143,7 @@ def frame_of_plan(facts: SparkFacts, plan: Any) -> DataFrame:
     """Return a plan of Spark's parser as a DataFrame; if the plan is a command, this call runs it."""
     from pyspark.sql import DataFrame as Frame  # noqa: PLC0415
 
-    jvm: Any = facts.spark._jvm  # noqa: SLF001
+    jvm = java_packages(facts.spark)
     home = jvm.org.apache.spark.sql.classic if facts.version >= (4, 0) else jvm.org.apache.spark.sql
     return Frame(home.Dataset.ofRows(session_of(facts), plan), facts.spark)
 

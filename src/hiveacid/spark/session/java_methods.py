@@ -10,6 +10,8 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.spark.parser.catalyst import java_class, java_packages
+
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
@@ -45,14 +47,16 @@ def hive_hash(facts: SparkFacts, value: SparkColumn) -> SparkColumn:
 
 def long_array(facts: SparkFacts, data: bytes) -> SparkColumn:
     """Return a literal array of little-endian longs, whose elements do not appear in printed plans."""
-    jvm = _jvm(facts)
-    return _array(facts, jvm.long, len(data) // 8, _little_endian(facts, data).asLongBuffer(), "bigint")
+    return _array(
+        facts, java_class(facts, "long"), len(data) // 8, _little_endian(facts, data).asLongBuffer(), "bigint"
+    )
 
 
 def int_array(facts: SparkFacts, data: bytes) -> SparkColumn:
     """Return a literal array of little-endian ints, as `long_array` does."""
-    jvm = _jvm(facts)
-    return _array(facts, jvm.int, len(data) // 4, _little_endian(facts, data).asIntBuffer(), "int")
+    return _array(
+        facts, java_class(facts, "int"), len(data) // 4, _little_endian(facts, data).asIntBuffer(), "int"
+    )
 
 
 def _little_endian(facts: SparkFacts, data: bytes) -> Any:
@@ -125,7 +129,7 @@ def _invoke(facts: SparkFacts, name: str, parts: list[Any], arguments: Sequence[
 
 
 def _jvm(facts: SparkFacts) -> Any:
-    return facts.spark._jvm  # noqa: SLF001
+    return java_packages(facts.spark)
 
 
 def _type(facts: SparkFacts, name: str) -> Any:

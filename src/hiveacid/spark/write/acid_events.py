@@ -23,7 +23,7 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats import flat_files as flat
 from hiveacid.spark.formats.bucket_hash import bucket_number
 from hiveacid.spark.formats.column_recipes import ORC
-from hiveacid.spark.formats.expressions import Expression, cast, named, selected
+from hiveacid.spark.formats.expressions import Expression, cast, named, selected, sorted_in_partitions
 from hiveacid.spark.formats.time_zones import to_file
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import CURRENT_WRITE_ID, ROW_ID
@@ -229,7 +229,7 @@ def stage_changed_rows(
     kind = kind if target.shares_files else _EVENT
     events = events.selectExpr("*", f"{kind} AS {KIND}", f"if({deleted}, {_SHUFFLE}, {own}) AS {BUCKET}")
     keys = [KIND, *partitions, BUCKET]
-    ordered = events.sortWithinPartitions(*keys, "__id.writeid", "__id.bucketid", "__id.rowid")
+    ordered = sorted_in_partitions(events, [*keys, "__id.writeid", "__id.bucketid", "__id.rowid"])
     return target.write(_change_columns(target, ordered, keys), directory, keys)
 
 

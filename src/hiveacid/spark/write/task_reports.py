@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import StorageError
+from hiveacid.spark.parser.catalyst import java_packages
 from hiveacid.storage.paths import is_local, spark_path
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def save_frame(
         if not facts.classic:
             writer.save(path)
             return TaskReport((directory,), None, None)
-        jvm: Any = facts.spark._jvm  # noqa: SLF001
+        jvm = java_packages(facts.spark)
         java: Any = writer._jwrite  # noqa: SLF001
         command = java.saveCommand(jvm.scala.Option.apply(path))
         return _report_of_plan(directory, _run_command(facts, frame, command))
@@ -118,7 +119,7 @@ def without_checksums(frame: DataFrame, directory: str) -> Iterator[None]:
         return
     conf = session._jsc.hadoopConfiguration()  # noqa: SLF001
     writer = object()
-    files = session._jvm.org.apache.hadoop.fs.Path(_LOCAL).getFileSystem(conf)  # noqa: SLF001
+    files = java_packages(session).org.apache.hadoop.fs.Path(_LOCAL).getFileSystem(conf)
     try:
         with _lock:
             _writers.add(writer)
@@ -135,17 +136,21 @@ def _write_command(
     facts: SparkFacts, frame: DataFrame, source: str, options: Mapping[str, str], keys: Sequence[str]
 ) -> Any:
     """Return the command that DataFrameWriter.save runs, whose writer has no ``saveCommand`` before Spark 4.1."""
-    jvm: Any = facts.spark._jvm  # noqa: SLF001
+    jvm = java_packages(facts.spark)
     java: Any = frame._jdf  # noqa: SLF001
-    to_seq, none, sql = jvm.PythonUtils.toSeq, jvm.scala.Option.empty(), jvm.org.apache.spark.sql
+    utils, none, sql = (
+        jvm.org.apache.spark.api.python.PythonUtils,
+        jvm.scala.Option.empty(),
+        jvm.org.apache.spark.sql,
+    )
     written = sql.execution.datasources.DataSource(
         frame.sparkSession._jsparkSession,  # noqa: SLF001
         source,
-        to_seq([]),
+        utils.toSeq([]),
         none,
-        to_seq(list(keys)),
+        utils.toSeq(list(keys)),
         none,
-        jvm.PythonUtils.toScalaMap(dict(options)),
+        utils.toScalaMap(dict(options)),
         none,
     )
     return written.planForWriting(sql.SaveMode.ErrorIfExists, java.logicalPlan())
@@ -153,7 +158,7 @@ def _write_command(
 
 def _run_command(facts: SparkFacts, frame: DataFrame, command: Any) -> Any:
     """Run a write command and return its plan, which holds the counts; DataFrameWriter.save does not return it."""
-    sql: Any = facts.spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]  # noqa: SLF001
+    sql = java_packages(facts.spark).org.apache.spark.sql
     datasets = sql.Dataset if facts.version < _SPARK_4 else sql.classic.Dataset
     session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001
     return _write_node(datasets.ofRows(session, command).logicalPlan().commandPhysicalPlan())
