@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 
 AsOf = int | str | datetime | None
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ReadOptions(TypedDict, total=False):
+    """Arguments of the reads besides ``columns`` and ``where``: see `ArrowTable`."""
+
+    as_of: AsOf
+    limit: int | None
+    row_ids: bool
 
 
 @dataclass(frozen=True)
@@ -65,26 +74,18 @@ class ArrowTable:
         return _schema_of(self.definition)
 
     def to_arrow(
-        self,
-        columns: Sequence[str] | None = None,
-        where: Any = None,
-        as_of: AsOf = None,
-        limit: int | None = None,
-        *,
-        row_ids: bool = False,
+        self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ReadOptions]
     ) -> Any:
         """Return the rows as a ``pyarrow.Table``: ``t.to_arrow(["id"], where="qty > 1")``."""
-        with self._reading(columns, where, as_of, row_ids=row_ids) as (snapshot, selection):
-            batches = _limited(self._batches(snapshot, selection), _limit(limit))
-            return pa.Table.from_batches(batches, schema=selection.schema(snapshot))
+        return self.to_batches(columns, where, batch_size=sys.maxsize, **options).read_all()
 
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
         where: Any = None,
+        *,
         as_of: AsOf = None,
         limit: int | None = None,
-        *,
         row_ids: bool = False,
         batch_size: int = BATCH_ROWS,
     ) -> Any:
@@ -108,17 +109,11 @@ class ArrowTable:
         return pa.RecordBatchReader.from_batches(schema, running)
 
     def to_pandas(
-        self,
-        columns: Sequence[str] | None = None,
-        where: Any = None,
-        as_of: AsOf = None,
-        limit: int | None = None,
-        *,
-        row_ids: bool = False,
+        self, columns: Sequence[str] | None = None, where: Any = None, **options: Unpack[ReadOptions]
     ) -> Any:
         """Return the rows as a pandas DataFrame."""
         require_package("pandas", "pandas")
-        return self.to_arrow(columns, where, as_of, limit, row_ids=row_ids).to_pandas()
+        return self.to_arrow(columns, where, **options).to_pandas()
 
     def to_polars(self, as_of: AsOf = None, *, row_ids: bool = False) -> Any:
         """Return a Polars LazyFrame; each ``collect`` reads the snapshot of its moment.
