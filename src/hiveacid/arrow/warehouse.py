@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from hiveacid.catalog.opening import open_store, settings_of_store
 from hiveacid.config import Settings
 from hiveacid.core.display import did_you_mean
-from hiveacid.errors import ConfigError, NoSuchDatabaseError, TransactionStateError, UnsupportedFeatureError
+from hiveacid.errors import ConfigError, NoSuchDatabaseError, TransactionStateError
 from hiveacid.storage.paths import absolute, is_local
 from hiveacid.storage.routing import AnyFileSystem
 from hiveacid.stores.clock import SystemClock
@@ -32,13 +32,8 @@ def open_warehouse(
     ``warehouse``: its directory or URI. ``store``: an SQLAlchemy URL, or ``thrift://host:9083`` for a Hive Metastore;
     by default the SQLite database inside of the warehouse. ``settings``: by name, as in ``SET``.
 
-    Raises ConfigError for a warehouse that does not exist, UnsupportedFeatureError if NumPy is not installed,
-    StoreUnavailableError, StoreVersionError.
+    Raises ConfigError for a warehouse that does not exist, StoreUnavailableError, StoreVersionError.
     """
-    try:
-        import numpy  # noqa: F401, ICN001, PLC0415 - the readers compare keys with it
-    except ImportError as error:
-        raise UnsupportedFeatureError("numpy is not installed: pip install 'hiveacid[arrow]'") from error
     _require_existing(warehouse, store)
     initial = Settings.of(dict(settings or {}))
     clock = SystemClock()
