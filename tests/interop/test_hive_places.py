@@ -33,11 +33,14 @@ if TYPE_CHECKING:
 
 CLEANS = True
 CHOSEN = ("plain", "partitioned", "bucketed_v2", "partitioned_bucketed", "inserts_orc", "converted")
-LENGTH = {"hdfs": 21, "s3": 13}
-"""Steps of a chain: inserts, updates, deletes, merges and compactions of both sides."""
+LENGTH = {"hdfs": 21, "s3": 14}
+"""Steps of a chain: inserts, updates, deletes, merges and compactions of both sides.
+
+The last one is ours: after a compaction of Hive 4.0, its count from statistics may be wrong (docs/metastore.md).
+"""
 PLACES = ("hdfs", "s3")
 TRIED = "hdfs:3.1.3:plain,hdfs:4.0.1:plain,s3:3.1.3:plain"
-"""Chains that have passed; the others were not run yet."""
+"""Chains that pass each time. On S3 Hive 4.0.1 may see nothing while its cleaner deletes; others were not run yet."""
 
 _SKIPPED = "HIVEACID_TEST_PLACES takes this chain"
 
