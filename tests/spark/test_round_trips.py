@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
     from hiveacid import AcidSession
 
-MOST_LOOKUPS, MOST_TRIPS = 110, 750
-"""Of one statement. Before `java_packages` an UPDATE took 192 and some 850 on Spark 4.0. PySpark's own number depends on its version."""
+MOST_LOOKUPS = 110
+"""Names that Java looks up for one statement: an UPDATE took 192 before `java_packages` on Spark 4.0, 64 after.
+
+All round trips are not bounded: releases of objects, which Python collects at any time, and PySpark's own are among them.
+"""
 
 
 def test_packages_are_named_without_asking_java(spark: SparkSession) -> None:
@@ -24,7 +27,7 @@ def test_packages_are_named_without_asking_java(spark: SparkSession) -> None:
     assert not hasattr(packages.java, "__len__")
 
 
-def test_a_statement_takes_few_round_trips(
+def test_a_statement_looks_up_few_names(
     acid: AcidSession, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acid.sql("CREATE TABLE t (k INT, v INT) STORED AS ORC TBLPROPERTIES ('transactional'='true')")
@@ -36,12 +39,11 @@ def test_a_statement_takes_few_round_trips(
         sent: Counter[str] = Counter()
 
         def counted(command: str, *rest: Any, sent: Counter[str] = sent, **options: Any) -> Any:
-            sent[command[:3]] += 1
+            sent[command[:3]] += 1  # "r\nu": reflection, of an unknown name
             return send(command, *rest, **options)
 
         monkeypatch.setattr(client, "send_command", counted)
         acid.sql(text).collect()
         monkeypatch.setattr(client, "send_command", send)
         assert 0 < sent["r\nu"] <= MOST_LOOKUPS
-        assert 0 < sum(sent.values()) <= MOST_TRIPS
     assert acid.sql("SELECT sum(v), count(*) FROM t").collect() == [(1, 91)]
