@@ -87,9 +87,9 @@ class Service:
         }
 
     def answer(self, data: bytes, caller: Caller, send: Callable[[bytes], None]) -> None:
-        """Answer a message by ``send``, whose errors are raised; a session whose handle cannot be sent is closed.
+        """Pass the answer to a message to ``send``. If the handle of a new session cannot be sent, the session is closed.
 
-        Raises ClientProtocolError for bytes that are not a call, EOFError.
+        Raises ClientProtocolError for bytes that are not a call, EOFError if the client has gone, and errors of ``send``.
         """
         message = Decoder(data).message()
         call = messages.CALLS.get(message.method)

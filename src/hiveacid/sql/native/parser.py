@@ -178,9 +178,8 @@ class NativeParser:
             self._local.connection.context.shares_store = True  # its settings stay those of the driver
             self._local.settings = None
         connection: NativeConnection = self._local.connection
-        if (
-            self._local.settings is not self._settings
-        ):  # SET of another thread: Spark Connect has one for each statement
+        # Spark Connect has a thread for each statement: what SET changed in another one holds here, too.
+        if self._local.settings is not self._settings:
             self._local.settings = connection.context.settings = self._settings
         return connection
 
