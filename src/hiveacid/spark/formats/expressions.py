@@ -52,7 +52,7 @@ def selected(frame: DataFrame, expressions: Iterable[Expression]) -> DataFrame:
 
 
 def sorted_in_partitions(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return a frame with the rows of each partition in ascending order of columns."""
+    """Return a frame with the rows of each partition in ascending order of two or more columns."""
     if not hasattr(frame, "_jdf"):
         return frame.sortWithinPartitions(*names)
     rest = _java_array(frame, _SEPARATOR.join(names[1:]))
