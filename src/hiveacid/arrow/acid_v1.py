@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hiveacid.arrow.delete_keys import DeleteKeys, Keys
 from hiveacid.arrow.orc_file import CURRENT, OPERATION, OrcRows
+from hiveacid.arrow.snapshot import EventFile
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.key_statistics import DELETE
-
-if TYPE_CHECKING:
-    from hiveacid.arrow.snapshot import EventFile
-    from hiveacid.core.format.write_id_lists import ValidWriteIdList
 
 
 @dataclass(frozen=True)

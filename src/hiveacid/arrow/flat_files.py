@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -29,13 +29,11 @@ from hiveacid.core.schema.types import (
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.orc.file_range import FileRange
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, shape, text_layout
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
 from hiveacid.streaming.arrow_casts import cast
-
-if TYPE_CHECKING:
-    from hiveacid.ports.file_system import FileSystem
 
 _ROWS = 65_536
 _BLOCK = 8 << 20  # bytes of text that are parsed at a time

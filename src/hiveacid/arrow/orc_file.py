@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +29,9 @@ from hiveacid.orc.key_statistics import DELETE
 from hiveacid.orc.stored_values import arrow_type
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import BUCKET, ORIGINAL_WRITE_ID, ROW, ROW_ID, OrcTail, read_tail, writer_time_zone
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.local_file_system import local_path
 from hiveacid.storage.paths import is_local
-
-if TYPE_CHECKING:
-    from hiveacid.ports.file_system import FileSystem
 
 KEY = ("originalTransaction", "bucket", "rowId")
 CURRENT, OPERATION = "currentTransaction", "operation"

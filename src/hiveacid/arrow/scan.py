@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +17,12 @@ from hiveacid.arrow.delete_keys import DeleteKeys, Keys, deleted_among
 from hiveacid.arrow.flat_files import read_flat_file
 from hiveacid.arrow.orc_file import CURRENT, KEY, OrcRows, read_events
 from hiveacid.arrow.pruning import possible_stripes
+from hiveacid.arrow.snapshot import EventFile, PartitionFiles, Snapshot
 from hiveacid.core.model import TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.orc.arrow_arrays import are_valid
 from hiveacid.orc.stored_values import arrow_schema
-
-if TYPE_CHECKING:
-    from hiveacid.arrow.snapshot import EventFile, PartitionFiles, Snapshot
-    from hiveacid.table.context import StoreContext
+from hiveacid.table.context import StoreContext
 
 ROW_ID = "ROW__ID"
 ROW_ID_TYPE = pa.struct([("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())])

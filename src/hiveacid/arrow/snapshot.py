@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,22 +14,20 @@ from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
 from hiveacid.core.model import DEFAULT_PARTITION, Column, Partition, TableDefinition, TableKind
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, parse_type
+from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.originals import OriginalRows, number_originals
+from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import BadFileError, FormatError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema, arrow_type, to_stored_values
 from hiveacid.orc.tail import read_tail
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.locations import Location
 from hiveacid.streaming.arrow_casts import cast
+from hiveacid.table.context import StoreContext
 from hiveacid.table.read.flushed_files import flushed_length
 from hiveacid.table.read.listing import list_as_of, warn_of_foreign_files, write_ids_of
-
-if TYPE_CHECKING:
-    from hiveacid.core.snapshot.listing import DataFile
-    from hiveacid.core.snapshot.selection import AcidDirectory
-    from hiveacid.ports.file_system import FileSystem
-    from hiveacid.storage.locations import Location
-    from hiveacid.table.context import StoreContext
-    from hiveacid.table.read.time_travel import PointInTime
-    from hiveacid.transactions.transaction import Transaction
+from hiveacid.table.read.time_travel import PointInTime
+from hiveacid.transactions.transaction import Transaction
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,10 +22,8 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchColumnError, TransactionStateError, UnsupportedFeatureError
 from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.streaming.connection import Connection, retry_conflicts
+from hiveacid.table.context import StoreContext
 from hiveacid.table.read.time_travel import Instant, PointInTime
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import StoreContext
 
 AsOf = int | str | datetime | None
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

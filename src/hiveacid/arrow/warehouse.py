@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from hiveacid.catalog.opening import open_store, settings_of_store
 from hiveacid.config import Settings
 from hiveacid.core.display import did_you_mean
+from hiveacid.core.model import TableName
 from hiveacid.errors import ConfigError, NoSuchDatabaseError, TransactionStateError
 from hiveacid.storage.paths import absolute, is_local
 from hiveacid.storage.routing import AnyFileSystem
@@ -21,7 +22,6 @@ from hiveacid.transactions.transaction import Transactions, this_client
 
 if TYPE_CHECKING:
     from hiveacid.arrow.table import ArrowTable
-    from hiveacid.core.model import TableName
 
 
 def open_warehouse(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from hiveacid.config.overrides import PREFIXES
 from hiveacid.config.table_properties import BUCKETING_VERSION, RESERVED_PROPERTIES, TABLE_PROPERTIES
@@ -14,10 +13,7 @@ from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.locations import lies_in, overlap
 from hiveacid.errors import CatalogError, ConfigError
 from hiveacid.storage.paths import real_path
-from hiveacid.table.context import STORE_DIRECTORY, all_tables
-
-if TYPE_CHECKING:
-    from hiveacid.table.context import Context
+from hiveacid.table.context import STORE_DIRECTORY, Context, all_tables
 
 logger = logging.getLogger(__name__)
 

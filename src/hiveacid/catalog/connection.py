@@ -12,6 +12,8 @@ from hiveacid.catalog import ddl
 from hiveacid.catalog.opening import open_store, settings_of_store
 from hiveacid.config import Settings
 from hiveacid.core.display import Displayed, did_you_mean
+from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
+from hiveacid.core.model import TableDefinition, TableName
 from hiveacid.errors import NoSuchDatabaseError, UnsupportedFeatureError
 from hiveacid.ports.transactions import Start
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -29,8 +31,6 @@ from hiveacid.transactions.transaction import Transaction, Transactions, this_cl
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-    from hiveacid.core.model import TableDefinition, TableName
 
 logger = logging.getLogger(__name__)
 

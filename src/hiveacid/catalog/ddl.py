@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hiveacid.catalog.checks import (
     check_bucket_count,
@@ -28,6 +27,7 @@ from hiveacid.config.table_properties import (
 )
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import BaseName
+from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import (
     LAST_SEED,
     Column,
@@ -64,7 +64,7 @@ from hiveacid.table.cleaning.removal import (
     remove_table,
     require_listable,
 )
-from hiveacid.table.context import all_tables
+from hiveacid.table.context import Context, all_tables
 from hiveacid.table.definition import alter, check_definition, exclusive_name, exclusive_table
 from hiveacid.table.partitions import (
     partition_name,
@@ -73,11 +73,7 @@ from hiveacid.table.partitions import (
     static_values,
 )
 from hiveacid.table.write.insert import InsertOptions, empty_partitions, write_rows
-
-if TYPE_CHECKING:
-    from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
+from hiveacid.transactions.transaction import Transaction
 
 Spec = Mapping[str, object]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hiveacid.catalog.opening import create_database_if_missing
 from hiveacid.config import Settings
 from hiveacid.config.table_properties import ADOPTED_INVALID, ADOPTED_TXN, CONVERSION, HISTORY_FROM, MIGRATION
 from hiveacid.core.format.names import BaseName
+from hiveacid.core.format.write_id_lists import ValidTxnList
 from hiveacid.core.model import (
     DatabaseDefinition,
     Partition,
@@ -36,17 +36,14 @@ from hiveacid.errors import (
     TransactionStateError,
     UnsupportedFeatureError,
 )
+from hiveacid.ports.clock import Clock
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.store import WarehouseStore
 from hiveacid.ports.write_ids import is_stand_in, present_write_ids
 from hiveacid.storage.locations import id_property, list_layout
 from hiveacid.table.context import table_names
 from hiveacid.transactions.heartbeats import Heartbeats
 from hiveacid.transactions.transaction import Transactions, this_client
-
-if TYPE_CHECKING:
-    from hiveacid.core.format.write_id_lists import ValidTxnList
-    from hiveacid.ports.clock import Clock
-    from hiveacid.ports.file_system import FileSystem
-    from hiveacid.ports.store import WarehouseStore
 
 _BEAT = 60.0  # seconds between two heartbeats
 _SHOWN = 5  # transactions in a message

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
+from hiveacid.config import Settings, keys
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.errors import AlreadyExistsError, ConfigError
+from hiveacid.ports.catalog import Catalog
+from hiveacid.ports.clock import Clock
+from hiveacid.ports.store import WarehouseStore
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.paths import absolute, is_local
 from hiveacid.stores.hms.address import is_metastore
 from hiveacid.table.context import STORE_DIRECTORY
 from hiveacid.transactions.transaction import this_client
-
-if TYPE_CHECKING:
-    from hiveacid.config import Settings
-    from hiveacid.ports.catalog import Catalog
-    from hiveacid.ports.clock import Clock
-    from hiveacid.ports.store import WarehouseStore
 
 
 def open_store(

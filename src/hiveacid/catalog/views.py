@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hiveacid.catalog.checks import check_name
+from hiveacid.core.model import TableName, ViewDefinition
 from hiveacid.errors import AlreadyExistsError, CatalogError, NoSuchDatabaseError, NoSuchTableError
+from hiveacid.table.context import Context
 from hiveacid.table.definition import exclusive_name
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import TableName, ViewDefinition
-    from hiveacid.table.context import Context
 
 
 def require_view(context: Context, name: TableName) -> ViewDefinition:

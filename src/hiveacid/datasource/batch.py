@@ -10,7 +10,7 @@ import datetime as dt
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import datasource as api
 from pyspark.sql.datasource import (
@@ -19,8 +19,9 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.types import StructType
 
-from hiveacid.core.model import DEFAULT_PARTITION
+from hiveacid.core.model import DEFAULT_PARTITION, TableDefinition
 from hiveacid.core.schema.partitions import is_canonical
 from hiveacid.datasource.change_rows import FileChanges, read_file_changes
 from hiveacid.datasource.change_source import ChangeOptions, ChangeSource
@@ -33,11 +34,6 @@ from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import WRITE_PREFIX
 from hiveacid.streaming import Connection
 from hiveacid.streaming.connection import retry_conflicts
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
-    from hiveacid.core.model import TableDefinition
 
 
 @dataclass

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.arrow.snapshot import RowFile, event_files, row_files
 from hiveacid.catalog.opening import open_store, require_existing_warehouse
@@ -32,6 +32,7 @@ from hiveacid.errors import (
 )
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
+from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Start, TxnKind
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.spark.read.change_feed import ChangedLocation
@@ -44,9 +45,6 @@ from hiveacid.table.context import layout_level, require_table
 from hiveacid.table.read.change_feed import locate_changes, require_change_history
 from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.transaction import Transaction, Transactions, this_client
-
-if TYPE_CHECKING:
-    from hiveacid.ports.store import TransactionStore
 
 logger = logging.getLogger(__name__)
 

@@ -12,12 +12,14 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import datasource as api
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.transactions.stream_progress import require_columns
 from hiveacid.datasource.arrow import from_rows, wall_clock
 from hiveacid.datasource.options import (
@@ -34,11 +36,6 @@ from hiveacid.errors import StorageError, UnsupportedFeatureError
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import STREAM_PREFIX
 from hiveacid.streaming import Connection, QueryStream
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
-    from hiveacid.core.model import TableDefinition
 
 _UNSUPPORTED_OPTIONS = {
     "merge_on": "changes by key are merged by foreachBatch(t.stream_writer(..., merge_on=...))",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import MutableMapping
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -12,16 +12,12 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
+from pyspark.sql.types import StructType
 
 from hiveacid.datasource.batch import BatchReader, batch_writer
 from hiveacid.datasource.sink import stream_writer
 from hiveacid.datasource.stream_source import change_schema, stream_reader
 from hiveacid.datasource.workers import SentToWorkers
-
-if TYPE_CHECKING:
-    from collections.abc import MutableMapping
-
-    from pyspark.sql.types import StructType
 
 
 class HiveAcidDataSource(SentToWorkers, DataSource):

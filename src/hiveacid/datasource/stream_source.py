@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from hiveacid.core.display import did_you_mean
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.core.snapshot.changes import CHANGE_TYPE, WRITE_ID
 from hiveacid.datasource.change_rows import FileChanges, read_file_changes
@@ -32,9 +33,6 @@ from hiveacid.datasource.update_pairs import read_paired
 from hiveacid.datasource.workers import SentToWorkers
 from hiveacid.errors import ConfigError
 from hiveacid.spark.formats.types import spark_type
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import TableDefinition
 
 _STARTS = ("latest", "earliest", "snapshot")
 

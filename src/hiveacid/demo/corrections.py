@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from hiveacid.demo.source import Source
 
 CORRECTION_HOURS = (6, 7, 8, 9, 10, 11)

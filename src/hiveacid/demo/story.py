@@ -6,21 +6,16 @@ import calendar
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hiveacid import AcidSession
 from hiveacid.demo import corrections
 from hiveacid.demo.compare import require_equal
 from hiveacid.demo.model import STORM_DAY, Model
 from hiveacid.demo.source import COLUMNS, Source
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from hiveacid import AcidSession
 
 DIMENSION_KEYS = (("airlines", "carrier"), ("airports", "faa"), ("planes", "tailnum"))
 CLEANING_TURNS = 10

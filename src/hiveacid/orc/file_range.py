@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.file_system import FileSystem
 
 
 class FileRange:

@@ -9,18 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
 
+from hiveacid.core.compaction.disjoint_files import Key
 from hiveacid.errors import BadFileError
 from hiveacid.orc.file_range import FileRange
-
-if TYPE_CHECKING:
-    from hiveacid.core.compaction.disjoint_files import Key
-    from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.file_system import FileSystem
 
 _KEY = ["originalTransaction", "bucket", "rowId"]
 

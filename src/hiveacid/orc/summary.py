@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from hiveacid.core.compaction.disjoint_files import Key
 from hiveacid.core.format.row_key import FORMAT_VERSION
@@ -29,9 +28,7 @@ from hiveacid.orc.tail import (
     parse_types,
     tail_from_end,
 )
-
-if TYPE_CHECKING:
-    from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.file_system import FileSystem
 
 _MAX_SUMMARIES = 200_000  # 0.5 KB each
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from hiveacid.core.snapshot.listing import FileEntry
+from hiveacid.core.snapshot.listing import FileEntry
 
 
 class FileSystem(Protocol):

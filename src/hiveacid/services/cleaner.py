@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
+from hiveacid.core.compaction.queue import Compaction
 from hiveacid.core.model import TableName
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionError, HiveAcidError
 from hiveacid.table.cleaning.cleaner import clean_aborted, clean_job
 from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.cleaning.retention import cleaning_delay
-from hiveacid.table.context import table_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hiveacid.core.compaction.queue import Compaction
-    from hiveacid.table.context import Context
+from hiveacid.table.context import Context, table_names
 
 logger = logging.getLogger(__name__)
 

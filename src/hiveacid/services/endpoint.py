@@ -10,16 +10,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from hiveacid.errors import ConfigError
 from hiveacid.services.http_server import PROBES, Access, HttpServer, Page
 from hiveacid.services.metrics import Metric, StoreFigures, location_metrics, loop_metrics, store_metrics
+from hiveacid.services.runner import LoopState, Runner
+from hiveacid.services.services import Services
 from hiveacid.table.compaction.compact import SERVICE_TIMEOUT
-
-if TYPE_CHECKING:
-    from hiveacid.services.runner import LoopState, Runner
-    from hiveacid.services.services import Services
 
 _LATE_AFTER_INTERVALS = 3.0
 """A service that has slept for more than this many of its intervals counts as failing."""

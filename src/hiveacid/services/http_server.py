@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import io
 import logging
+import socket
 import ssl
 import sys
 import threading
@@ -15,13 +16,10 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from hiveacid.errors import ConfigError, HiveAcidError
-
-if TYPE_CHECKING:
-    import socket
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,8 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
+from hiveacid.config import Settings, keys
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.config.table_properties import NO_AUTO_COMPACTION
 from hiveacid.core.compaction.policy import (
@@ -27,11 +26,8 @@ from hiveacid.core.model import Partition, TableDefinition, TableName
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import CompactionRefusedError, HiveAcidError, MissingDirectoryError
 from hiveacid.storage.locations import read_location
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of
-
-if TYPE_CHECKING:
-    from hiveacid.config import Settings
-    from hiveacid.table.context import Context
 
 logger = logging.getLogger(__name__)
 

@@ -6,16 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
+from hiveacid.core.compaction.policy import LocationSizes
+from hiveacid.core.compaction.queue import ChangedPartition, Compaction, Service
 from hiveacid.core.transactions.states import COMPACTION, CompactionState
-
-if TYPE_CHECKING:
-    from hiveacid.core.compaction.policy import LocationSizes
-    from hiveacid.core.compaction.queue import ChangedPartition, Compaction, Service
-    from hiveacid.ports.locks import LockRow
-    from hiveacid.ports.transactions import TransactionRow
-    from hiveacid.services.runner import LoopState
+from hiveacid.ports.locks import LockRow
+from hiveacid.ports.transactions import TransactionRow
+from hiveacid.services.runner import LoopState
 
 MANY_ABORTS = 1500
 """``metastore.acidmetrics.table.aborted.txns.threshold``"""

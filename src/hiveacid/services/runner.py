@@ -10,15 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from hiveacid.config import keys
 from hiveacid.core.compaction.queue import Service
 from hiveacid.errors import CompactionError, HiveAcidError
-
-if TYPE_CHECKING:
-    from hiveacid.services.services import Services
-    from hiveacid.services.worker import Worker
+from hiveacid.services.services import Services
+from hiveacid.services.worker import Worker
 
 logger = logging.getLogger(__name__)
 

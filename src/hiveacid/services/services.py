@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from hiveacid.catalog.connection import WarehouseConnection
 from hiveacid.core.compaction.queue import DEFAULT_POOL
+from hiveacid.core.model import TxnId
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.services.cleaner import Cleaner, CleaningResult
 from hiveacid.services.initiator import Initiator, InitiatorFinding
 from hiveacid.services.worker import Worker
 from hiveacid.table.compaction.report import CompactionReport
-
-if TYPE_CHECKING:
-    from hiveacid.catalog.connection import WarehouseConnection
-    from hiveacid.core.model import TxnId
-    from hiveacid.table.context import Context
+from hiveacid.table.context import Context
 
 
 @dataclass

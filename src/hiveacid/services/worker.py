@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from hiveacid.core.compaction.queue import DEFAULT_POOL
+from hiveacid.core.compaction.queue import DEFAULT_POOL, Compaction
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import HiveAcidError
 from hiveacid.spark.session.error_translation import is_spark_error
 from hiveacid.spark.session.jobs import cancel_jobs
 from hiveacid.table.compaction.job import job_group, run_job
 from hiveacid.table.compaction.report import CompactionReport
-
-if TYPE_CHECKING:
-    from hiveacid.core.compaction.queue import Compaction
-    from hiveacid.table.context import Context
+from hiveacid.table.context import Context
 
 STOPPED = "the worker was told to stop; the job waits for the next one"
 

@@ -17,6 +17,7 @@ from hiveacid.core.format.write_id_lists import (
     parse_txn_list,
     parse_write_id_list,
 )
+from hiveacid.core.model import TableName
 from hiveacid.datasource import can_register, register
 from hiveacid.errors import (
     CatalogError,
@@ -41,15 +42,12 @@ from hiveacid.sql.execute.query import AcidView
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.administration import Rollback
 from hiveacid.sql.statements.definitions import CreateTable
-from hiveacid.sql.statements.values import Slice
+from hiveacid.sql.statements.values import Slice, Statement
+from hiveacid.table.acid_table import AcidTable
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from hiveacid.core.model import TableName
-    from hiveacid.sql.statements.values import Statement
-    from hiveacid.table.acid_table import AcidTable
-    from hiveacid.transactions.transaction import Transaction
 
 
 logger = logging.getLogger(__name__)

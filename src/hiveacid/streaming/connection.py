@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from hiveacid.catalog.opening import open_store, require_existing_warehouse, settings_of_store
 from hiveacid.config import Settings
-from hiveacid.core.model import TableName
+from hiveacid.core.model import TableDefinition, TableName
+from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.errors import (
     BadRecordError,
     ConfigError,
@@ -20,6 +21,7 @@ from hiveacid.errors import (
     TransactionStateError,
     WriteConflictError,
 )
+from hiveacid.ports.store import TransactionStore, WarehouseStore
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock
 from hiveacid.streaming.records import RecordWriter, Rejects, writer_for
@@ -28,11 +30,6 @@ from hiveacid.streaming.transaction_batch import StreamContext, TransactionBatch
 from hiveacid.table.context import require_table
 from hiveacid.transactions.heartbeats import Heartbeats, heartbeat_interval
 from hiveacid.transactions.transaction import Transactions, this_client
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.core.transactions.stream_progress import StreamBatch
-    from hiveacid.ports.store import TransactionStore, WarehouseStore
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

@@ -7,13 +7,10 @@ import select
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hiveacid.errors import StorageError
-
-if TYPE_CHECKING:
-    from hiveacid.ports.clock import Clock
-    from hiveacid.streaming.connection import Connection, Statistics
+from hiveacid.ports.clock import Clock
+from hiveacid.streaming.connection import Connection, Statistics
 
 _BLOCK = 4 << 20  # bytes read at a time
 

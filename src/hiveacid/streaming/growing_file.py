@@ -7,21 +7,19 @@ readers may use (``OrcRecordUpdater.flush``). Until the first commit, the file l
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from hiveacid.core.format.bucket_property import BucketProperty
 from hiveacid.core.format.names import FLUSH_LENGTH_SUFFIX
+from hiveacid.core.model import TableDefinition, WriteId
 from hiveacid.errors import StorageError
 from hiveacid.orc.nesting import acid_metadata, nest, retype
 from hiveacid.orc.splicing import HEADER, PlacedStripes, StripeBlock, merged_tail, place_stripes
 from hiveacid.orc.writing import RecordKeys, write_rows
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.streaming.arrow_casts import single_batch
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import TableDefinition, WriteId
-    from hiveacid.ports.file_system import FileSystem
 
 _LONG = 8  # bytes of a length
 _ROWS = 1_000_000  # per batch that is encoded, in one stripe or more

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hiveacid.config import Settings
 from hiveacid.config.table_properties import ADOPTED_TXN
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.names import BaseName, is_hidden, parse_bucket_file, parse_directory
@@ -25,6 +25,9 @@ from hiveacid.errors import (
 from hiveacid.orc.stored_values import arrow_schema, arrow_type
 from hiveacid.orc.summary import summarize
 from hiveacid.orc.tail import read_tail
+from hiveacid.ports.catalog import Catalog
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.storage.locations import list_locations
 from hiveacid.storage.paths import is_local
@@ -32,12 +35,6 @@ from hiveacid.streaming.arrow_casts import cast
 from hiveacid.streaming.bucket_rows import Values, partition_texts
 from hiveacid.streaming.bucketing import check_bucketing
 from hiveacid.table.context import orc_codec
-
-if TYPE_CHECKING:
-    from hiveacid.config import Settings
-    from hiveacid.ports.catalog import Catalog
-    from hiveacid.ports.file_system import FileSystem
-    from hiveacid.ports.store import TransactionStore
 
 _CODEC = "SNAPPY"  # unless table or setting name one: three times as fast as ZLIB
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from hiveacid.config import Settings
 from hiveacid.core.format.names import ACID_VERSION_FILE, BaseName, DeltaName, format_bucket_file
 from hiveacid.core.model import Partition, TableKind, WriteId
 from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_violation, require_no_check
@@ -15,7 +16,8 @@ from hiveacid.core.transactions.commits import NewFiles, OperationSummary
 from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.errors import ConstraintViolationError, StorageError, StoreError, WriteConflictError
 from hiveacid.orc.stored_values import arrow_schema
-from hiveacid.ports.catalog import NewPartition
+from hiveacid.ports.catalog import Catalog, NewPartition
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Begun, Operation, Written
 from hiveacid.storage.staging import new_staging_directory
 from hiveacid.streaming.bucket_rows import Values, split_by_bucket
@@ -23,11 +25,6 @@ from hiveacid.streaming.growing_file import GrowingFile
 from hiveacid.streaming.stream_target import StreamTarget, is_overwritten
 from hiveacid.table.write.insert_lock_type import insert_lock_type
 from hiveacid.transactions.transaction import Transaction, Transactions
-
-if TYPE_CHECKING:
-    from hiveacid.config import Settings
-    from hiveacid.ports.catalog import Catalog
-    from hiveacid.ports.file_system import FileSystem
 
 logger = logging.getLogger(__name__)
 

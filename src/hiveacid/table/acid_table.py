@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hiveacid.core.display import Displayed
-from hiveacid.core.model import WriteId
+from hiveacid.core.model import TableDefinition, TableName, WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.transactions.stream_progress import StreamKey
 from hiveacid.errors import ConfigError, HiveAcidError, TransactionStateError
@@ -19,25 +20,22 @@ from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.column_casts import filter_rows
 from hiveacid.table.compaction.compact import CompactionOptions, compact
+from hiveacid.table.compaction.report import CompactionReport
+from hiveacid.table.context import Context
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.read.change_feed import Changes
 from hiveacid.table.read.scan import extend_lease, list_snapshot, reading_transaction
 from hiveacid.table.read.time_travel import Instant, PointInTime
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.merge import Merge
+from hiveacid.table.write.report import WriteReport
 from hiveacid.table.write.stream_writer import StreamOptions, StreamWriter
 from hiveacid.table.write.update import delete, update
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pyspark.sql import DataFrame
 
-    from hiveacid.core.model import TableDefinition, TableName
-    from hiveacid.table.compaction.report import CompactionReport
-    from hiveacid.table.context import Context
-    from hiveacid.table.write.report import WriteReport
-    from hiveacid.transactions.transaction import Transaction
 
 Spec = Mapping[str, object]
 

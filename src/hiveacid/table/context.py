@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hiveacid.config import keys
+from hiveacid.config import Settings, keys
 from hiveacid.config.table_properties import (
     LAYOUT_LEVEL,
     MIGRATION,
@@ -30,19 +30,18 @@ from hiveacid.errors import (
 )
 from hiveacid.orc.lru_cache import LruCache
 from hiveacid.orc.summary import SummaryCache
+from hiveacid.ports.catalog import Catalog
+from hiveacid.ports.clock import Clock
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.ports.store import TransactionStore
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.storage.locations import ListedLocations
 from hiveacid.transactions.heartbeats import heartbeat_interval
+from hiveacid.transactions.read_leases import ReadLeases
+from hiveacid.transactions.transaction import Transactions
 
 if TYPE_CHECKING:
-    from hiveacid.config import Settings
-    from hiveacid.ports.catalog import Catalog
-    from hiveacid.ports.clock import Clock
-    from hiveacid.ports.file_system import FileSystem
-    from hiveacid.ports.store import TransactionStore
     from hiveacid.spark.read.delete_bitmap import BitmapLookup
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.locations import ListedLocations
-    from hiveacid.transactions.read_leases import ReadLeases
-    from hiveacid.transactions.transaction import Transactions
 
 
 STORE_DIRECTORY = ".hiveacid"

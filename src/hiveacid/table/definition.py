@@ -19,10 +19,10 @@ from hiveacid.errors import (
 )
 from hiveacid.spark.formats.types import column_type
 from hiveacid.table.cleaning.retention import history_retention
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 _RESERVED_PREFIX = "__hiveacid"
 _VIRTUAL = {"row__id", "input__file__name", "block__offset__inside__file"}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.core.display import Displayed
+from hiveacid.core.model import TableName
+from hiveacid.core.snapshot.findings import Finding
 from hiveacid.core.snapshot.inventory import ItemState
 from hiveacid.table.check.check import check_table
 from hiveacid.table.check.files import check_quick, inventory_of_partitions
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of, static_values
 from hiveacid.table.read.history import HISTORY, SNAPSHOTS, HistoryRow, history_rows, snapshot_rows
 from hiveacid.table.read.inventory import (
@@ -21,16 +25,11 @@ from hiveacid.table.read.inventory import (
     file_rows,
     inventory_of,
 )
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from pyspark.sql import DataFrame
 
-    from hiveacid.core.model import TableName
-    from hiveacid.core.snapshot.findings import Finding
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 _PARTITIONS = (("partition", "string"), ("location", "string"), ("files", "int"), ("bytes", "bigint"))
 

@@ -8,13 +8,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.jobs import thread_with_job_properties, threads_have_own_jobs
 from hiveacid.transactions.heartbeats import on_behalf_of, owner_thread
-
-if TYPE_CHECKING:
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 T = TypeVar("T")
 _STOP_INTERVAL = 0.1  # seconds between two calls of ``stop``

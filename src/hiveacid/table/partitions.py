@@ -12,10 +12,10 @@ from hiveacid.core.schema.partitions import format_partition, parse_partition_va
 from hiveacid.errors import BadDirectoryNameError, ConfigError, NoSuchColumnError
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.write.column_casts import partition_values_as_text
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 PartitionValues = tuple[str | None, ...]
 

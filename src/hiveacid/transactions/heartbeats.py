@@ -7,15 +7,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
+from hiveacid.config import Settings, keys
+from hiveacid.core.model import TxnId
 from hiveacid.errors import TransactionAbortedError
 from hiveacid.ports.transactions import TransactionPort
-
-if TYPE_CHECKING:
-    from hiveacid.config import Settings
-    from hiveacid.core.model import TxnId
 
 logger = logging.getLogger(__name__)
 

@@ -6,15 +6,13 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from hiveacid.config import Settings
+from hiveacid.core.model import TxnId
 from hiveacid.errors import HiveAcidError, TransactionError
 from hiveacid.ports.transactions import SNAPSHOT_ONLY, TxnKind
 from hiveacid.transactions.transaction import Transaction, Transactions
-
-if TYPE_CHECKING:
-    from hiveacid.config import Settings
-    from hiveacid.core.model import TxnId
 
 logger = logging.getLogger(__name__)
 

@@ -11,14 +11,15 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from hiveacid.config import keys
+from hiveacid.config import Settings, keys
 from hiveacid.core.display import Displayed
 from hiveacid.core.format.write_id_lists import ValidTxnList, ValidWriteIdList
+from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.commits import NewFiles, OperationSummary, TableOperation, merge_summaries
 from hiveacid.core.transactions.locks import LockComponent, LockState, covers
 from hiveacid.core.transactions.states import TransactionState
+from hiveacid.core.transactions.stream_progress import StreamBatch
 from hiveacid.errors import (
     CommitStateUnknownError,
     FailedTransactionError,
@@ -37,11 +38,6 @@ from hiveacid.ports.locks import LockAnswer
 from hiveacid.ports.store import TransactionStore
 from hiveacid.ports.transactions import Begun, Client, Start, TxnKind, Written
 from hiveacid.transactions.heartbeats import Heartbeats
-
-if TYPE_CHECKING:
-    from hiveacid.config import Settings
-    from hiveacid.core.model import LockId, TableDefinition, TableName, TxnId, WriteId
-    from hiveacid.core.transactions.stream_progress import StreamBatch
 
 __all__ = ["Heartbeats", "Transaction", "Transactions", "this_client"]
 

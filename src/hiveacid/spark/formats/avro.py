@@ -8,18 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as T
 
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, parse_type
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 _Result = TypeVar("_Result")
 _PLAIN = {

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from hiveacid.core.schema.bucket_hash import check_bucketing_type
@@ -29,12 +29,8 @@ from hiveacid.spark.formats.java_integers import (
     murmur_long,
     to_int,
 )
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import call, call_static, hive_hash
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 _SEED = 104729  # Murmur3.DEFAULT_SEED of hive-storage-api
 _POSITIVE = 0x7FFFFFFF

@@ -7,21 +7,18 @@ every field. If it left some out, it would read the values of other fields (see 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.model import Column
+from hiveacid.core.schema.evolution import ColumnSource, Recipe
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.errors import BadFileError, UnsupportedFeatureError
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named
 from hiveacid.spark.formats.time_zones import from_file
 from hiveacid.spark.formats.types import cut_to_length, spark_type
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import Column
-    from hiveacid.core.schema.evolution import ColumnSource, Recipe
-    from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 ORC = "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat"
 """Spark's own ORC reader and writer, by the name that ``spark.sql.orc.impl`` and the list of V1 sources can't turn."""

@@ -15,12 +15,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from hiveacid.core.schema.evolution import plain_recipe
+from hiveacid.core.model import TableDefinition
+from hiveacid.core.schema.evolution import Recipe, plain_recipe
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import LOCAL_TIMESTAMP, quote_name
 from hiveacid.errors import UnsupportedFeatureError
@@ -30,15 +31,9 @@ from hiveacid.spark.formats.expressions import Expression, cast, named, selected
 from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.time_zones import from_file, to_file
 from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.core.schema.evolution import Recipe
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 # Hive 3.1 reads timestamps as INT96 only and decimals as bytes only; its lists and maps are Spark's legacy ones.

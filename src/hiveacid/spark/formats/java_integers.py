@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
 
 _WORD = 0xFFFFFFFF
 _SIGN = 0x80000000

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Struct, parse_type
 from hiveacid.spark.formats.types import store_cast
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
-    from hiveacid.core.model import Column
 
 
 def assignment_cast(value: SparkColumn, have: T.DataType, column: Column) -> SparkColumn:

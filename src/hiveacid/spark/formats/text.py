@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
+from hiveacid.core.model import Column
 from hiveacid.core.schema.types import (
     LOCAL_TIMESTAMP,
     Array,
@@ -27,13 +28,8 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.java_integers import bind
 from hiveacid.spark.formats.text_layout import BYTES, INTEGERS, TextLayout, shape
 from hiveacid.spark.formats.types import DATA_ERROR, spark_type
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.java_methods import try_cast
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
-    from hiveacid.core.model import Column
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 _HIDDEN = 0x100  # added to the byte of an escaped delimiter until the value is cut out
 _BASE64 = r"^(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?\z"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hiveacid.config.table_properties import (
     COLLECTION_DELIMITER,
@@ -27,6 +26,7 @@ from hiveacid.config.table_properties import (
     SKIP_HEADER_LINES,
     TIMESTAMP_FORMATS,
 )
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.types import (
     LOCAL_TIMESTAMP,
     Array,
@@ -37,9 +37,6 @@ from hiveacid.core.schema.types import (
     parse_type,
 )
 from hiveacid.errors import UnsupportedFeatureError
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import TableDefinition
 
 BYTES = "ISO-8859-1"
 _ASCII = 0x7F

@@ -7,19 +7,15 @@ session and JVM differ, values are moved so that the wall clock stays the same: 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from hiveacid.core.schema.types import HiveType, Primitive, has_primitive, parse_type
-from hiveacid.spark.formats.expressions import as_column
+from hiveacid.spark.formats.expressions import Expression, as_column
 from hiveacid.spark.formats.types import convert_primitives
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
-    from hiveacid.spark.formats.expressions import Expression
-    from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 _ORC_EPOCH_MILLIS = 1_420_070_400_000  # 2015-01-01: ORC timestamps count from there, in the writer's zone
 _WALL_CLOCK = "timestamp"

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.model import Column
 from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, has_primitive, parse_type
 from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
-    from hiveacid.core.model import Column
 
 _PRIMITIVES: dict[str, T.DataType] = {
     "boolean": T.BooleanType(),

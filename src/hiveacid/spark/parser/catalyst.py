@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
 
 from hiveacid.errors import (
     HiveAcidError,
@@ -20,13 +21,9 @@ from hiveacid.errors import (
     SchemaMismatchError,
     StatementError,
 )
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_stack_overflow, stack_overflow_error
 from hiveacid.spark.session.query_log import spark_errors_logged
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 _COUNTED_FROM_0 = re.compile(r"\(line (\d+), pos (\d+)\)")
 _COUNTED_FROM_1 = re.compile(r"\(line (\d+), position (\d+)\)")

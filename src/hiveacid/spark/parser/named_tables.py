@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import common_tables, explain_errors, parser_of, scala_items
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import spark_catalog_tables
-
-if TYPE_CHECKING:
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 _RELATIONS = frozenset({"UnresolvedRelation", "UnresolvedTable", "UnresolvedTableOrView", "UnresolvedView"})
 _HANDLERS = 3  # the fourth field of CompoundBody, since Spark 4.1

@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.errors import ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import common_tables, explain_errors, parser_of, scala_items
 from hiveacid.spark.parser.lexer import Token, scan
-
-if TYPE_CHECKING:
-    from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 _PREFIX = "SELECT ("
 # Commands that hold a query where a walk over children does not get.

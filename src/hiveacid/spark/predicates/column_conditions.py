@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import ParseException
 from pyspark.sql import types as T
@@ -17,9 +17,7 @@ from pyspark.sql import types as T
 from hiveacid.spark.parser.catalyst import explain_errors, java_class, parser_of, session_of
 from hiveacid.spark.parser.lexer import Token, TokenKind, scan, split_conjunction
 from hiveacid.spark.predicates.comparisons import Comparison, ComparisonReader
-
-if TYPE_CHECKING:
-    from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 
 @dataclass(frozen=True)

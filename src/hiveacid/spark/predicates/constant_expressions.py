@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from hiveacid.errors import ConfigError, HiveAcidError
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_spark_error
-
-if TYPE_CHECKING:
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 ConstantValue: TypeAlias = int | str | datetime | list[str] | None
 """Value of a constant expression; a timestamp has its zone."""

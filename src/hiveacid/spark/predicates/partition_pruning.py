@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -19,11 +19,7 @@ from hiveacid.spark.predicates.column_conditions import Conjunct, conjuncts
 from hiveacid.spark.predicates.comparisons import Comparison, Operator
 from hiveacid.spark.predicates.literals import Value
 from hiveacid.spark.predicates.predicate_columns import char_metadata, visible_columns
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
-    from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 _INDEX = "__hiveacid_partition"
 

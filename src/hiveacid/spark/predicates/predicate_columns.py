@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -11,9 +10,6 @@ from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.read.scan_source import FILE_NAME, ROW_ID, ROW_ID_TYPE
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 # Spark pads values that are compared with a column of this metadata, so that 'a' equals 'a   ' as in Hive.
 _CHAR_METADATA_KEY = "__CHAR_VARCHAR_TYPE_STRING"

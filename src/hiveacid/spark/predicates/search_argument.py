@@ -10,18 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.core.model import TableDefinition, TableKind
-from hiveacid.core.schema.evolution import plain_recipe
+from hiveacid.core.schema.evolution import Recipe, plain_recipe
 from hiveacid.spark.parser.catalyst import java_class
 from hiveacid.spark.predicates.column_conditions import conjuncts
 from hiveacid.spark.predicates.intervals import Interval, PredicateLeaf, is_safe_column_name, predicate_leaf
 from hiveacid.spark.predicates.predicate_columns import visible_columns
-
-if TYPE_CHECKING:
-    from hiveacid.core.schema.evolution import Recipe
-    from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 _SARG, _NAMES = "orc.kryo.sarg", "orc.sarg.column.names"
 # ORC must not filter single rows by the search argument: its bounds are wider than the condition.

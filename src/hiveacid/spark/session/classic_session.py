@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from hiveacid.config.table_properties import TRANSACTIONAL
 from hiveacid.core.schema.types import quote_name
-from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.spark.parser.catalyst import java_packages, scala_items, session_of
 from hiveacid.spark.session.callback_server import LastReturned, use_secret_ids
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from hiveacid.errors import HiveAcidError
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 
 class _ParserBuilder:

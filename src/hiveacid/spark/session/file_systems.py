@@ -12,19 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from py4j.protocol import Py4JJavaError
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from hiveacid.errors import StorageError
+from hiveacid.ports.file_system import FileSystem
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.storage.arrow_file_system import ArrowFileSystem
 from hiveacid.storage.arrow_opening import open_arrow, path_only
 from hiveacid.storage.paths import KNOWN, OBJECT_STORES, StorageUri
-
-if TYPE_CHECKING:
-    from hiveacid.ports.file_system import FileSystem
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 _MISSING = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
 _SECRETS = (".key", ".token")

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.spark.parser.catalyst import java_class, java_packages
+from hiveacid.spark.session.capabilities import SparkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 _SPARK_4 = (4, 0)
 

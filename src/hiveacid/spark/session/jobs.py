@@ -6,15 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from py4j.clientserver import ClientServer
 from py4j.protocol import Py4JError
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 
-if TYPE_CHECKING:
-    from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.capabilities import SparkFacts
 
 
 @contextmanager

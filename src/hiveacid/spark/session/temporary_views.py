@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
 
 from hiveacid.core.schema.types import quote_name
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
 from hiveacid.spark.session.plan_lease import keep_plans_alive
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from hiveacid.spark.session.capabilities import SparkFacts
 
 
 def drop_view(facts: SparkFacts, name: str) -> None:

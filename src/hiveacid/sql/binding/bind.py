@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config.table_properties import SPARK_PROVIDER
 from hiveacid.core.display import did_you_mean
-from hiveacid.core.model import TableKind, TableName, ViewDefinition
+from hiveacid.core.model import TableDefinition, TableKind, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import NoSuchTableError, ParseError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token
@@ -20,6 +20,7 @@ from hiveacid.spark.parser.relations import (
     find_relations_in_expression,
     shift_relation,
 )
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.temporary_views import (
     drop_view,
     exists_in_spark,
@@ -44,17 +45,14 @@ from hiveacid.sql.binding.virtual_columns import (
     VirtualColumns,
     without_virtual_columns,
 )
-from hiveacid.sql.statements.values import Slice, table_ref
+from hiveacid.sql.statements.values import Slice, TableRef, table_ref
 from hiveacid.table.acid_table import Scan
+from hiveacid.table.context import Context
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.sql.statements.values import TableRef
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 # Prefixes that make a query of a piece of text.
 EXPRESSION, SOURCE, QUERY = "SELECT ", "SELECT * FROM ", ""

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum, auto
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.config.keys import REGISTRY
@@ -15,6 +14,7 @@ from hiveacid.core.model import TableName
 from hiveacid.errors import HiveAcidError, StatementTooLargeError, UnsupportedFeatureError
 from hiveacid.spark.parser.lexer import Token, is_script
 from hiveacid.spark.parser.named_tables import named_tables
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import spark_catalog_table
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import QUERY, find_hiveacid_relation, relations_of
@@ -23,10 +23,7 @@ from hiveacid.sql.binding.time_travel import find_metadata_table
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements import administration, changes, definitions, queries, values
 from hiveacid.sql.statements.values import Slice, table_ref
-
-if TYPE_CHECKING:
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.table.context import Context
+from hiveacid.table.context import Context
 
 # Words before the name of a statement's target table, and before the name of any table.
 _BEFORE_TARGETS = frozenset(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hiveacid.core.model import TableName, WriteId
 from hiveacid.errors import ConfigError, NoSuchTableError, StatementError
 from hiveacid.spark.parser.lexer import TokenKind, string_value
+from hiveacid.spark.parser.relations import Relation
 from hiveacid.spark.predicates.constant_expressions import (
     ConstantValue,
     epoch_millis,
@@ -19,24 +20,22 @@ from hiveacid.spark.predicates.constant_expressions import (
 )
 from hiveacid.spark.session.temporary_views import exists_in_spark
 from hiveacid.sql.binding.change_functions import HIVEACID_CHANGES, Argument, ChangeCall
+from hiveacid.sql.binding.predicates import Predicate
 from hiveacid.sql.binding.source_positions import (
     EditedText,
     errors_at,
     spark_errors_at_source,
 )
 from hiveacid.sql.statements.values import SPARK_CATALOG, Slice
+from hiveacid.table.context import Context
 from hiveacid.table.inspect import Inspect
-from hiveacid.table.read.change_feed import Changes
+from hiveacid.table.read.change_feed import Changes, FeedPoint
 from hiveacid.table.read.time_travel import Instant, PointInTime
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.spark.parser.relations import Relation
-    from hiveacid.sql.binding.predicates import Predicate
-    from hiveacid.table.context import Context
-    from hiveacid.table.read.change_feed import FeedPoint
-    from hiveacid.transactions.transaction import Transaction
 
 _WORDS = MappingProxyType({"NULL": None, "TRUE": True, "FALSE": False})
 METADATA_TABLES = frozenset({"history", "snapshots", "files", "deltas", "partitions"})

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hiveacid.core.model import Column, TableName
+from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.schema.view_columns import match_output_columns
 from hiveacid.errors import (
@@ -18,16 +18,14 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.spark.formats.types import hive_type_name
+from hiveacid.spark.parser.relations import Relation
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.source_positions import Edit, EditedText, spark_errors_at_source
-from hiveacid.sql.statements.values import table_ref
+from hiveacid.sql.statements.values import Slice, TableRef, table_ref
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.core.model import ViewDefinition
-    from hiveacid.spark.parser.relations import Relation
-    from hiveacid.sql.statements.values import Slice, TableRef
     from hiveacid.table.context import Context
 
 # Spark's mark on a column that the query gave no name; such a column is called _c0, _c1 ... in Hive.

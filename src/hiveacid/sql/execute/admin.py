@@ -8,12 +8,12 @@ from hiveacid.errors import ConfigError, TransactionStateError
 from hiveacid.ports.transactions import Start, TxnKind
 from hiveacid.sql.execute.small_results import string_rows
 from hiveacid.sql.execute.store_rows import abort_transactions
+from hiveacid.sql.statements import administration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements import administration
 
 
 def start_transaction(execution: ExecutionContext, statement: administration.StartTransaction) -> None:

@@ -10,17 +10,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hiveacid.core.model import TableName
 from hiveacid.errors import TransactionStateError
 from hiveacid.sql.binding.bind import Binder, binder
 from hiveacid.sql.binding.source_positions import errors_at
+from hiveacid.sql.statements.values import TableRef
+from hiveacid.table.context import Context
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableName
-    from hiveacid.sql.statements.values import TableRef
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 
 @dataclass(frozen=True)

@@ -23,20 +23,18 @@ from hiveacid.errors import NoSuchColumnError, StatementError
 from hiveacid.ports.transactions import Operation
 from hiveacid.spark.write.column_casts import fit_columns
 from hiveacid.sql.binding.view_text import hive_columns_of
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import write_result
+from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
 from hiveacid.storage.paths import absolute
 from hiveacid.table.cleaning.removal import remove_table
-from hiveacid.table.context import all_tables
+from hiveacid.table.context import Context, all_tables
 from hiveacid.table.write.insert import InsertOptions, write_rows
 from hiveacid.table.write.report import WriteReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements.definitions import CreateTable, CreateTableLike
-    from hiveacid.table.context import Context
 
 
 def create_table(execution: ExecutionContext, statement: CreateTable) -> DataFrame | None:

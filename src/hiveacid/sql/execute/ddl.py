@@ -12,15 +12,15 @@ from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Column, DatabaseDefinition, Partition, TableDefinition
 from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import NoSuchColumnError, StatementError, UnsupportedFeatureError
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.insert import partition_values
+from hiveacid.sql.statements import administration, definitions, values
 from hiveacid.sql.statements.values import PartitionItem, PartitionSpec
 from hiveacid.table.partitions import static_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements import administration, definitions, values
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,

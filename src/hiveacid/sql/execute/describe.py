@@ -10,16 +10,16 @@ from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition, ViewDefinition
 from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError, NoSuchPartitionError
 from hiveacid.sql.binding.view_text import find_hiveacid_view
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.small_results import Row, string_rows
+from hiveacid.sql.statements.queries import DescribeDatabase, DescribeHistory, DescribeTable
 from hiveacid.table.inspect import Inspect
 from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements.queries import DescribeDatabase, DescribeHistory, DescribeTable
 
 Described: TypeAlias = TableDefinition | ViewDefinition
 

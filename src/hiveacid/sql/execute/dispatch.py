@@ -18,6 +18,7 @@ from hiveacid.sql.execute import (
     table_extended,
     view,
 )
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.describe import describe_database, describe_history, describe_table
 from hiveacid.sql.execute.explain import explain
 from hiveacid.sql.execute.small_results import empty_result
@@ -26,7 +27,6 @@ from hiveacid.sql.statements import administration, changes, definitions, querie
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.sql.execute.context import ExecutionContext
 
 Executor: TypeAlias = "Callable[[ExecutionContext, Any], DataFrame | None]"
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hiveacid.core.model import TableKind
+from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.errors import HiveAcidError, UnsupportedFeatureError
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import lock_of_new
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.small_results import string_rows
@@ -23,9 +25,6 @@ from hiveacid.table.write.update import change_lock
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.core.transactions.locks import LockComponent
-    from hiveacid.sql.execute.context import ExecutionContext
 
 # Spark's names of the modes; Hive's other options (VECTORIZATION, LOCKS ...) have no counterpart in Spark.
 _MODES = frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST"})

@@ -8,25 +8,24 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hiveacid.core.model import TableName
+from hiveacid.core.transactions.locks import LockComponent
 from hiveacid.errors import OutputTwiceError, UnsupportedFeatureError
 from hiveacid.sql.binding.bind import Binder
 from hiveacid.sql.binding.source_positions import Edit, EditedText, errors_at, spark_errors_at_source
 from hiveacid.sql.binding.virtual_columns import without_virtual_columns
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import write_result
+from hiveacid.sql.statements.changes import Insert, LoadData, MultiInsert
 from hiveacid.sql.statements.values import PartitionSpec, Slice
 from hiveacid.table.partitions import partition_name, static_values
 from hiveacid.table.write.insert import InsertOptions, insert, insert_lock
 from hiveacid.table.write.load import LoadOptions, load
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableName
-    from hiveacid.core.transactions.locks import LockComponent
-    from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements.changes import Insert, LoadData, MultiInsert
-    from hiveacid.transactions.transaction import Transaction
 
 
 def insert_rows(execution: ExecutionContext, statement: Insert) -> DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.catalog.views import require_view
+from hiveacid.core.model import ViewDefinition
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import (
     AlreadyExistsError,
@@ -20,18 +21,15 @@ from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import Binder
 from hiveacid.sql.binding.source_positions import spark_errors_at_source
 from hiveacid.sql.binding.virtual_columns import without_virtual_columns
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.small_results import string_rows
-from hiveacid.sql.statements.values import Slice
+from hiveacid.sql.statements.definitions import CreateTemporaryView, DropView
+from hiveacid.sql.statements.queries import Query
+from hiveacid.sql.statements.values import Slice, TableRef
 from hiveacid.table.acid_table import AcidTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import ViewDefinition
-    from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements.definitions import CreateTemporaryView, DropView
-    from hiveacid.sql.statements.queries import Query
-    from hiveacid.sql.statements.values import TableRef
 
 
 def query(execution: ExecutionContext, statement: Query) -> DataFrame:

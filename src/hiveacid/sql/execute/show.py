@@ -5,23 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiveacid.config.keys import REGISTRY
-from hiveacid.core.model import TableDefinition
+from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.schema.show_create import show_create_table, show_create_view
 from hiveacid.errors import ConfigError, NoSuchPartitionError
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import store_rows
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.small_results import Row, string_rows
+from hiveacid.sql.statements import queries
+from hiveacid.sql.statements.values import PartitionSpec, Properties, TableRef
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableName, ViewDefinition
-    from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements import queries
-    from hiveacid.sql.statements.values import PartitionSpec, Properties, TableRef
 
 
 def databases(execution: ExecutionContext, statement: queries.ShowDatabases) -> DataFrame:

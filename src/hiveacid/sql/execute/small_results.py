@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.table.write.report import WriteReport
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.table.write.report import WriteReport
 
 Cell = str | int | bool | None
 Row = Sequence[Cell]

@@ -13,16 +13,16 @@ from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import NoSuchPartitionError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.execute import store_rows
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.insert import partition_values
 from hiveacid.sql.execute.small_results import small_frame
+from hiveacid.sql.statements.queries import ShowTableExtended
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements.queries import ShowTableExtended
-    from hiveacid.table.context import Context
 
 _COLUMNS = (
     ("namespace", "string"),

@@ -6,24 +6,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.catalog import views
-from hiveacid.core.model import Column, ViewDefinition
+from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.errors import AlreadyExistsError, SchemaMismatchError, StatementError
 from hiveacid.spark.session.temporary_views import exists_in_spark
 from hiveacid.sql.binding.bind import QUERY, relations_of
 from hiveacid.sql.binding.source_positions import errors_at
 from hiveacid.sql.binding.view_text import hive_columns_of, output_names, qualify_names
 from hiveacid.sql.execute import store_rows
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.query import bound_frame
 from hiveacid.sql.execute.small_results import string_rows
+from hiveacid.sql.statements import definitions, queries
+from hiveacid.sql.statements.values import Slice, TableRef
+from hiveacid.table.context import Context
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableName
-    from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.statements import definitions, queries
-    from hiveacid.sql.statements.values import Slice, TableRef
-    from hiveacid.table.context import Context
 
 
 def create(execution: ExecutionContext, statement: definitions.CreateView) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pyspark.sql.catalog import Catalog, Column, Database, Table
+from pyspark.storagelevel import StorageLevel
 
 from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.types import quote_name
@@ -14,9 +15,6 @@ from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.execute import store_rows
 from hiveacid.sql.native.gateway import NativeConnection, mirror_databases
-
-if TYPE_CHECKING:
-    from pyspark.storagelevel import StorageLevel
 
 T = TypeVar("T")
 SPARK_CATALOG = "spark_catalog"

@@ -11,12 +11,12 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.sql.native.merge_writer import NativeMergeWriter
+from hiveacid.sql.native.targets import WriterSession
 from hiveacid.sql.native.writers import NativeWriter, NativeWriterV2
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hiveacid.sql.native.targets import WriterSession
 
 _VIEW_MEMBERS = (
     "createTempView",

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hiveacid.core.model import TableName
 from hiveacid.spark.parser.catalyst import parser_of
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import (
@@ -21,20 +22,19 @@ from hiveacid.spark.session.classic_session import (
     spark_catalog_tables,
 )
 from hiveacid.sql.binding.ownership import Owner, Ownership, decide_owner
+from hiveacid.sql.binding.parameters import Arguments
 from hiveacid.sql.execute import store_rows, table_extended
 from hiveacid.sql.execute.dispatch import execute
 from hiveacid.sql.execute.small_results import small_frame
 from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import administration, definitions, queries
+from hiveacid.sql.statements.values import Slice, TableRef
+from hiveacid.table.acid_table import AcidTable
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hiveacid.core.model import TableName
-    from hiveacid.sql.binding.parameters import Arguments
-    from hiveacid.sql.statements.values import Slice, TableRef
-    from hiveacid.table.acid_table import AcidTable
-    from hiveacid.transactions.transaction import Transaction
 
 # Seconds for which views stay, because Spark analyses the plan that reads them after the parser has returned.
 _VIEW_SECONDS = 60.0

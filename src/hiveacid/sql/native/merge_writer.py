@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.sql.native.targets import Target
 from hiveacid.table.write.merge import Merge
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from hiveacid.sql.native.targets import Target
 
 Values = Mapping[str, "Column"]
 

@@ -6,15 +6,17 @@ import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
+from hiveacid.core.model import TableName
 from hiveacid.errors import UnsupportedFeatureError
+from hiveacid.ports.transactions import Client
 from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.capabilities import SparkFacts
@@ -40,13 +42,6 @@ from hiveacid.sql.native.targets import Target, find_target
 from hiveacid.sql.session import open_session
 from hiveacid.sql.statements import queries
 from hiveacid.sql.statements.values import Slice, table_ref
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from hiveacid.core.model import TableName
-    from hiveacid.ports.transactions import Client
-
 
 ConnectArguments: TypeAlias = tuple[str | None, str | None, Mapping[str, str] | None]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
-from hiveacid.core.model import Bucketing, Column, TableDefinition
+from hiveacid.core.model import Bucketing, Column, TableDefinition, TableName
 from hiveacid.core.schema.storage_formats import storage_format
 from hiveacid.errors import (
     AlreadyExistsError,
@@ -23,20 +23,18 @@ from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import find_hiveacid_table
 from hiveacid.sql.binding.ownership import makes_own_table
 from hiveacid.sql.binding.view_text import find_hiveacid_view, hive_columns_of
+from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.create import create_from
-from hiveacid.sql.native.gateway import ensure_database
+from hiveacid.sql.native.gateway import NativeConnection, ensure_database
 from hiveacid.sql.statements.definitions import CreateTable
 from hiveacid.sql.statements.values import TableRef
+from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.write.insert import InsertOptions, insert
+from hiveacid.table.write.report import WriteReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.core.model import TableName
-    from hiveacid.sql.execute.context import ExecutionContext
-    from hiveacid.sql.native.gateway import NativeConnection
-    from hiveacid.table.acid_table import AcidTable
-    from hiveacid.table.write.report import WriteReport
 
 # Formats of a writer that say nothing about the files: the table's own, or ORC for a new table.
 _ANY_FORMAT = frozenset({"hive", "hiveacid"})

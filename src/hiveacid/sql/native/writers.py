@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
@@ -15,9 +16,6 @@ from hiveacid.errors import AlreadyExistsError, UnsupportedFeatureError
 from hiveacid.sql.native.targets import TableSpec, Target, WriterSession
 from hiveacid.table.write.insert import InsertOptions
 from hiveacid.table.write.replace import replace_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 class NativeWriter(DataFrameWriter):

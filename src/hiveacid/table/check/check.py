@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.core.snapshot.event_findings import EventFacts, check_events
 from hiveacid.core.snapshot.findings import Finding, FindingKind, sorted_findings
@@ -18,15 +19,14 @@ from hiveacid.spark.read import row_facts as rows
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage.locations import Location
 from hiveacid.table.check.files import FileChecks, UsedFile, check_files, plain_path
+from hiveacid.table.context import Context
 from hiveacid.table.read.inventory import LocationInventory, TableInventory
 from hiveacid.table.read.scan import scan_locations
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.core.format.write_id_lists import ValidWriteIdList
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 T = TypeVar("T")
 _MOST_BAD_FILES = 20  # unreadable files after which the check gives up reading rows

@@ -9,11 +9,12 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hiveacid.core.compaction.cleaning import seen_by_all
+from hiveacid.core.compaction.queue import Compaction
 from hiveacid.core.format.names import PAIR_FILE, BaseName, is_hidden, is_layout
-from hiveacid.core.model import TableKind, TableName, TxnId, WriteId
+from hiveacid.core.format.write_id_lists import ValidTxnList
+from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.snapshot.selection import select
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import (
@@ -36,15 +37,9 @@ from hiveacid.table.cleaning.location import (
 from hiveacid.table.cleaning.overwritten import OverwrittenCleaner
 from hiveacid.table.cleaning.removal import remove_entries
 from hiveacid.table.cleaning.retention import cleaning_delay, history_retention
-from hiveacid.table.context import table_names
+from hiveacid.table.context import Context, table_names
 from hiveacid.table.partitions import find_partition, partitions_of, partitions_on_disk
 from hiveacid.table.read.flushed_files import delete_copies
-
-if TYPE_CHECKING:
-    from hiveacid.core.compaction.queue import Compaction
-    from hiveacid.core.format.write_id_lists import ValidTxnList
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.table.context import Context
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config.table_properties import HISTORY_FROM, NO_CLEANUP
 from hiveacid.core.compaction.cleaning import CleaningPlan, plan_cleaning
+from hiveacid.core.compaction.queue import Compaction
 from hiveacid.core.format.names import PAIR_FILE, parse_number
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.core.transactions.states import CompactionState, TransactionState
 from hiveacid.errors import StorageError
@@ -18,8 +20,6 @@ from hiveacid.storage.locations import adopted_txn_id, id_property, list_adopted
 from hiveacid.storage.staging import staging_txn_id
 
 if TYPE_CHECKING:
-    from hiveacid.core.compaction.queue import Compaction
-    from hiveacid.core.snapshot.listing import FileEntry
     from hiveacid.table.context import Context
 
 logger = logging.getLogger(__name__)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.core.compaction.cleaning import CleaningPlan
 from hiveacid.core.model import TableDefinition, TableKind, TableName, TxnId, WriteId
+from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.core.snapshot.selection import select
 from hiveacid.errors import FormatError, MissingDirectoryError
 from hiveacid.storage.locations import adopted_txn_id, list_adopted, read_metadata
@@ -30,7 +31,6 @@ from hiveacid.table.cleaning.retention import cleaning_delay, history_retention
 from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:
-    from hiveacid.core.snapshot.listing import FileEntry
     from hiveacid.table.context import Context
 
 _OVERLAP = 60_000  # ms: the time of a commit is a little before the moment at which others see it

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from hiveacid.config import keys
 from hiveacid.config.table_properties import HISTORY_RETENTION
 from hiveacid.config.values import parse_duration
+from hiveacid.core.model import TableDefinition
 from hiveacid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hiveacid.core.model import TableDefinition
     from hiveacid.table.context import Context
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind
-from hiveacid.core.compaction.queue import DEFAULT_POOL, PRIVATE_POOL_PREFIX, CompactionRequest
+from hiveacid.core.compaction.queue import DEFAULT_POOL, PRIVATE_POOL_PREFIX, Compaction, CompactionRequest
 from hiveacid.core.compaction.sort_order import sort_columns
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName
 from hiveacid.core.schema.partitions import require_partitions
@@ -27,6 +26,7 @@ from hiveacid.errors import (
     StatementCancelledError,
     TransactionStateError,
 )
+from hiveacid.ports.clock import Clock
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.spark.session.jobs import cancel_jobs
 from hiveacid.spark.session.plan_lease import release_unused_plans
@@ -34,16 +34,10 @@ from hiveacid.spark.write.rebalance import MAX_BUCKETS, require_sortable
 from hiveacid.table.cleaning.cleaner import clean_job
 from hiveacid.table.compaction.job import job_group, never_interrupted, run_job
 from hiveacid.table.compaction.report import CompactionReport
+from hiveacid.table.compaction.write import CompactionWriter
+from hiveacid.table.context import Context
 from hiveacid.table.parallel import run_in_parallel
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hiveacid.core.compaction.queue import Compaction
-    from hiveacid.ports.clock import Clock
-    from hiveacid.table.compaction.write import CompactionWriter
-    from hiveacid.table.context import Context
 
 SERVICE_TIMEOUT = 60.0
 """Seconds after which a service without a new announcement counts as gone."""

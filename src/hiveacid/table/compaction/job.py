@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
 from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
+from hiveacid.core.compaction.queue import Compaction
 from hiveacid.core.format.names import LayoutLevel
+from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
 from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.core.transactions.states import CompactionState
@@ -27,7 +29,7 @@ from hiveacid.errors import (
 )
 from hiveacid.ports.transactions import Operation, TxnKind, Written
 from hiveacid.spark.session.jobs import named_jobs
-from hiveacid.storage.locations import list_locations
+from hiveacid.storage.locations import Location, list_locations
 from hiveacid.table.cleaning.location import cleaner_lock, record_history_start
 from hiveacid.table.compaction.report import CompactionReport, DataVolume
 from hiveacid.table.compaction.write import (
@@ -37,18 +39,11 @@ from hiveacid.table.compaction.write import (
     rewrite,
     spark_writer,
 )
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import find_partition
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import ACID_V1_EVENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hiveacid.core.compaction.queue import Compaction
-    from hiveacid.core.format.write_id_lists import ValidCompactorWriteIdList
-    from hiveacid.storage.locations import Location
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
+from hiveacid.transactions.transaction import Transaction
 
 _TURNS, _PAUSE = 240, 0.5  # attempts to get the lock of a cleaner, and seconds between two of them
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.compaction.disjoint_files import KeyedFile, files_in_key_order
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, data_directories
+from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.write.acid_events import (
     StagedKind,
     StagingTarget,
@@ -26,13 +27,9 @@ from hiveacid.spark.write.acid_events import (
 from hiveacid.spark.write.publish import StagedFile, list_staged_files
 from hiveacid.spark.write.splicing import splice_by_bucket
 from hiveacid.spark.write.task_reports import TaskReport, add_reports
-
-if TYPE_CHECKING:
-    from hiveacid.core.format.write_id_lists import ValidWriteIdList
-    from hiveacid.spark.session.capabilities import SparkFacts
-    from hiveacid.storage.locations import Location
-    from hiveacid.table.context import Context
-    from hiveacid.table.read.footers import Footers
+from hiveacid.storage.locations import Location
+from hiveacid.table.context import Context
+from hiveacid.table.read.footers import Footers
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan
+from hiveacid.core.compaction.queue import CompactionRequest
 from hiveacid.core.compaction.sort_order import sort_columns
 from hiveacid.core.format.names import ACID_VERSION_FILE, METADATA_FILE, PAIR_FILE, LayoutLevel
 from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import StorageError
 from hiveacid.orc.tail import read_tail
@@ -42,21 +44,18 @@ from hiveacid.spark.write.publish import (
     publish_flat,
 )
 from hiveacid.spark.write.rebalance import bucket_count, renumber_rows, stage_runs
+from hiveacid.spark.write.task_reports import TaskReport
+from hiveacid.storage.locations import Location
 from hiveacid.storage.staging import delete_staging, staging_name
 from hiveacid.table.compaction.presorted import stage_in_order
 from hiveacid.table.compaction.report import DataVolume
+from hiveacid.table.context import Context
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import scan_locations
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.core.compaction.queue import CompactionRequest
-    from hiveacid.core.snapshot.listing import DataFile
-    from hiveacid.spark.write.task_reports import TaskReport
-    from hiveacid.storage.locations import Location
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 
 _ONLY_ONE = "c0"

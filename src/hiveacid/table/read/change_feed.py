@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hiveacid.config.table_properties import HISTORY_FROM
 from hiveacid.core.display import Displayed, did_you_mean
 from hiveacid.core.format.write_id_lists import ValidWriteIdList, parse_write_id_list
-from hiveacid.core.model import Partition, TableDefinition, TableKind, WriteId
+from hiveacid.core.model import Partition, TableDefinition, TableKind, TableName, WriteId
 from hiveacid.core.schema.types import quote_name
 from hiveacid.core.snapshot.changes import (
     CHANGE_TYPE,
@@ -27,9 +27,11 @@ from hiveacid.errors import (
     NotTransactionalError,
     UnsupportedFeatureError,
 )
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
 from hiveacid.spark.predicates.predicate_columns import with_char_metadata
 from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_updates
+from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.scan_source import ROW_ID, ScanSource
 from hiveacid.spark.session.error_translation import translate_errors
 from hiveacid.storage.locations import (
@@ -41,19 +43,16 @@ from hiveacid.storage.locations import (
     read_metadata,
     without_linked_originals,
 )
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.scan import ACID_V1_EVENTS, extend_lease, reading_transaction
 from hiveacid.table.read.time_travel import Instant, write_ids_at_instant
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.core.model import TableName
-    from hiveacid.ports.file_system import FileSystem
-    from hiveacid.spark.read.originals import OriginalsByRoot
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 FeedPoint = int | str | datetime | Instant | None
 """A point in a table's time: a write id, a valid write-id list as Hive writes it, or a moment (docs/history.md)."""

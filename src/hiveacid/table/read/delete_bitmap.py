@@ -6,23 +6,20 @@ from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from hiveacid.config import keys
 from hiveacid.core.format.write_id_lists import RangeResponse, ValidWriteIdList
-from hiveacid.orc.delete_bitmap import NO_DELETE_KEYS, build_delete_bitmap, read_delete_keys
+from hiveacid.core.model import TableDefinition
+from hiveacid.core.snapshot.listing import DataFile
+from hiveacid.orc.delete_bitmap import NO_DELETE_KEYS, KeyBounds, build_delete_bitmap, read_delete_keys
 from hiveacid.spark.read.delete_bitmap import BitmapLookup
+from hiveacid.spark.read.delete_bounds import DeleteBounds
 from hiveacid.spark.read.path_groups import partition_key
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.core.snapshot.listing import DataFile
-    from hiveacid.orc.delete_bitmap import KeyBounds
-    from hiveacid.spark.read.delete_bounds import DeleteBounds
-    from hiveacid.storage.locations import Location
-    from hiveacid.table.context import Context
+from hiveacid.storage.locations import Location
+from hiveacid.table.context import Context
 
 _THREADS = 16
 _MOST_PLACES = 1000

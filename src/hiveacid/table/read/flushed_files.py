@@ -7,19 +7,15 @@ The readable part is therefore copied to a file of the reading transaction.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 from hiveacid.core.format.names import DeltaName, parse_directory
 from hiveacid.core.model import TableName, TxnId
+from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.errors import BadFileError, MissingDirectoryError
+from hiveacid.ports.file_system import FileSystem
 from hiveacid.storage.growing_files import FlushLength, read_flush_length
-from hiveacid.table.context import STORE_DIRECTORY
-
-if TYPE_CHECKING:
-    from hiveacid.core.snapshot.listing import DataFile
-    from hiveacid.ports.file_system import FileSystem
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
+from hiveacid.table.context import STORE_DIRECTORY, Context
+from hiveacid.transactions.transaction import Transaction
 
 
 def readable_length(

@@ -13,29 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hiveacid.config import keys
 from hiveacid.core.model import TableDefinition, TableKind, TableName
 from hiveacid.core.schema.evolution import Recipe, matching, recipe
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.schema.types import Struct
+from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.originals import OriginalRows, number_originals
+from hiveacid.core.snapshot.selection import AcidDirectory
 from hiveacid.errors import BadFileError, FormatError
 from hiveacid.orc.summary import FileKey, FileSummary, read_summary
 from hiveacid.spark.read.delete_bounds import DeleteBounds, measure_delete_bounds
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.path_groups import FileFooter
 from hiveacid.spark.read.scan_source import data_directories, files_without_acid_columns
-from hiveacid.storage.locations import PlanMemo, map_in_threads, memo_of
+from hiveacid.storage.locations import Location, PlanMemo, map_in_threads, memo_of
+from hiveacid.table.context import Context
 from hiveacid.table.read.flushed_files import readable_length
-
-if TYPE_CHECKING:
-    from hiveacid.core.snapshot.listing import DataFile
-    from hiveacid.core.snapshot.selection import AcidDirectory
-    from hiveacid.storage.locations import Location
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
+from hiveacid.transactions.transaction import Transaction
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,18 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from hiveacid.config.table_properties import HISTORY_FROM
+from hiveacid.core.compaction.queue import Compaction
 from hiveacid.core.format.names import DeltaName
+from hiveacid.core.model import Partition, TableDefinition
 from hiveacid.core.transactions.commits import CommitRecord, last_committed, write_ids_before
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.storage.locations import id_property
 from hiveacid.table.read.inventory import Row, TableAccess, TableInventory, current_snapshot, inventory_of
 from hiveacid.table.read.time_travel import format_datetime, utc_datetime
-
-if TYPE_CHECKING:
-    from hiveacid.core.compaction.queue import Compaction
-    from hiveacid.core.model import Partition, TableDefinition
 
 HISTORY = (
     ("write_id", "bigint"),

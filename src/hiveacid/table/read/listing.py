@@ -16,10 +16,10 @@ from hiveacid.errors import FormatError, NotEnoughHistoryError
 from hiveacid.storage.locations import Location, list_locations, memo_of
 from hiveacid.table.read.kept_listings import list_kept
 from hiveacid.table.read.time_travel import PointInTime, require_history, write_ids_at
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from hiveacid.table.context import StoreContext
-    from hiveacid.transactions.transaction import Transaction
 
 logger = logging.getLogger(__name__)
 

@@ -20,17 +20,16 @@ from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns
 from hiveacid.spark.session.plan_lease import PlanWatch
 from hiveacid.storage.locations import Location
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import partitions_of
 from hiveacid.table.read.delete_bitmap import load_delete_bitmap
 from hiveacid.table.read.footers import read_footers
 from hiveacid.table.read.listing import list_as_of, list_visible, warn_of_foreign_files, write_ids_of
 from hiveacid.table.read.time_travel import PointInTime
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from hiveacid.table.context import Context
-    from hiveacid.transactions.transaction import Transaction
 
 
 @contextmanager

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from hiveacid.config.table_properties import HISTORY_FROM
 from hiveacid.core.display import ShownAsText
-from hiveacid.core.model import WriteId
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import TableDefinition, WriteId
 from hiveacid.core.transactions.commits import CommitRecord, last_committed, write_ids_before
 from hiveacid.errors import NotEnoughHistoryError, UnsupportedFeatureError
 from hiveacid.storage.locations import id_property
+from hiveacid.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hiveacid.core.format.write_id_lists import ValidWriteIdList
-    from hiveacid.core.model import TableDefinition
     from hiveacid.table.context import StoreContext
-    from hiveacid.transactions.transaction import Transaction
 
 
 @dataclass(frozen=True)

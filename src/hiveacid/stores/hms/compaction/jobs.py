@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hiveacid.core.compaction.queue import (
     DEFAULT_POOL,
@@ -14,16 +14,12 @@ from hiveacid.core.compaction.queue import (
     CompactionRequest,
     Service,
 )
+from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.states import CompactionState
 from hiveacid.errors import TransactionStateError, UnsupportedFeatureError
+from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.compaction import queue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
-    from hiveacid.stores.hms.capabilities import Capabilities
-    from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.client import MetastoreClient
 
 _OURS = "~"
 """Begins the names of our workers in the queue. A metastore that starts takes the jobs from all workers whose names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.core.compaction.queue import DEFAULT_POOL, PRIVATE_POOL_PREFIX, Compaction, CompactionRequest
 from hiveacid.core.model import TableName, TxnId, WriteId
@@ -16,12 +16,10 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.stores import checks
+from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
 from hiveacid.stores.hms.thrift import queue_protocol
-
-if TYPE_CHECKING:
-    from hiveacid.stores.hms.capabilities import Capabilities
-    from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.client import MetastoreClient
 
 _KINDS = {"minor": 1, "major": 2, "rebalance": 3}  # CompactionType
 _NAMES = {number: name for name, number in _KINDS.items()}

@@ -7,12 +7,10 @@ process: a ticket of ``kinit`` (``KRB5CCNAME``), or a keytab (``KRB5_CLIENT_KTNA
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.errors import ConfigError, StoreError
-
-if TYPE_CHECKING:
-    from hiveacid.stores.hms.thrift.transport import TimedSocket
+from hiveacid.stores.hms.thrift.transport import TimedSocket
 
 MECHANISM = b"GSSAPI"
 _START, _OK, _COMPLETE = 1, 2, 5  # a negotiation message's status; others are failures

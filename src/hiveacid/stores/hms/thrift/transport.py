@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from io import BytesIO
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    import socket
+from typing import Protocol
 
 LARGEST_ANSWER = 512 << 20
 """Most bytes of one answer (a view's text, a table's partitions). Memory grows with the bytes received, not with an announced length."""

@@ -7,7 +7,7 @@ fireInsertEvent), in the transaction and before its commit. If that fails, the s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.core.format.names import parse_directory
 from hiveacid.core.model import DEFAULT_PARTITION, TableName, TxnId, WriteId
@@ -15,9 +15,7 @@ from hiveacid.core.transactions.commits import NewFiles
 from hiveacid.errors import BadDirectoryNameError
 from hiveacid.stores.hms.catalog.definitions import sent_location
 from hiveacid.stores.hms.thrift import protocol
-
-if TYPE_CHECKING:
-    from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.hms.thrift.client import MetastoreClient
 
 Values = tuple[str | None, ...]
 

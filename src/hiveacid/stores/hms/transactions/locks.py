@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.core.model import LockId, TableDefinition, TableKind, TableName, TxnId
 from hiveacid.core.transactions.locks import LockComponent, LockState, LockType
 from hiveacid.errors import StoreError, TransactionStateError
 from hiveacid.ports.locks import LockAnswer, LockRow
 from hiveacid.ports.transactions import Client
+from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_database, plain_partition, plain_table
 from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.hms.thrift.client import MetastoreClient
 from hiveacid.stores.refusals import lock_in_use, request_gone
-
-if TYPE_CHECKING:
-    from hiveacid.stores.hms.capabilities import Capabilities
-    from hiveacid.stores.hms.thrift.client import MetastoreClient
 
 OPERATIONS = {"i": 2, "u": 3, "d": 4}  # DataOperationType
 _SELECT, _NO_TXN = 1, 6

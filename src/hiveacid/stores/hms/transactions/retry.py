@@ -5,15 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.locations import is_same_location
 from hiveacid.errors import CommitStateUnknownError, HiveAcidError, StoreUnavailableError
+from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
 from hiveacid.stores.hms.thrift.client import ROUNDS
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
 
 logger = logging.getLogger(__name__)
 

@@ -5,28 +5,24 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.format.write_id_lists import NO_OPEN_ID
-from hiveacid.core.model import TableName, TxnId, WriteId
+from hiveacid.core.model import TableDefinition, TableName, TxnId, WriteId
 from hiveacid.core.transactions.locks import LockComponent, LockType
 from hiveacid.errors import StoreError, UnsupportedFeatureError
+from hiveacid.ports.clock import Clock
 from hiveacid.ports.store import WarehouseStore
-from hiveacid.ports.transactions import Operation
+from hiveacid.ports.transactions import Client, Operation
 from hiveacid.ports.write_ids import STAND_IN_PREFIX, present_write_ids
 from hiveacid.stores import checks
+from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_table
 from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.hms.thrift.client import MetastoreClient
 from hiveacid.stores.hms.transactions import transactions
 from hiveacid.stores.refusals import ids_given
-
-if TYPE_CHECKING:
-    from hiveacid.core.model import TableDefinition
-    from hiveacid.ports.clock import Clock
-    from hiveacid.ports.transactions import Client
-    from hiveacid.stores.hms.capabilities import Capabilities
-    from hiveacid.stores.hms.thrift.client import MetastoreClient
 
 MOST_SINGLY = 20_000
 """Most write ids, from the lowest aborted one on, that can be allocated one by one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiveacid.core.format.write_id_lists import NO_OPEN_ID, ValidTxnList, ValidWriteIdList
 from hiveacid.core.model import LAST_ID, TableName, TxnId, WriteId
@@ -19,14 +19,12 @@ from hiveacid.errors import (
 from hiveacid.ports.transactions import Client, HeartbeatAnswer, TransactionRow, TxnKind
 from hiveacid.ports.write_ids import present_write_ids
 from hiveacid.stores import checks
+from hiveacid.stores.hms.capabilities import Capabilities
 from hiveacid.stores.hms.catalog.names import plain_table, without_quotes
 from hiveacid.stores.hms.thrift import protocol
+from hiveacid.stores.hms.thrift.client import MetastoreClient
+from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.refusals import not_open
-
-if TYPE_CHECKING:
-    from hiveacid.stores.hms.capabilities import Capabilities
-    from hiveacid.stores.hms.thrift.client import MetastoreClient
-    from hiveacid.stores.limits_and_retries import Limits
 
 # TxnType. READ_ONLY (2) is not used: ``get_open_txns`` leaves those out, so a reader could not ask for its own state.
 _TYPES = {TxnKind.COMPACTION: 3}
