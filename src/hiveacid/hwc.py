@@ -1,6 +1,6 @@
 """The calls of the Hive Warehouse Connector, each one verb of this project (docs/coming-from.md).
 
-Jobs written for ``pyspark_llap`` change their import to ``from hiveacid.hwc import HiveWarehouseSession`` and go on.
+Jobs written for ``pyspark_llap`` change only their import, to ``from hiveacid.hwc import HiveWarehouseSession``.
 Names, order and meaning of the arguments are those of HWC's documented Python API.
 """
 
@@ -39,7 +39,7 @@ class HiveWarehouseSession:
 
 @dataclass(frozen=True)
 class HiveWarehouseBuilder:
-    """A connection in the making."""
+    """Builder of a connection."""
 
     spark: SparkSession
     database: str | None = None
@@ -70,9 +70,8 @@ class HiveWarehouseBuilder:
     def build(self) -> HiveWarehouse:
         """Open the connection.
 
-        A session made by ``configure(native=True)`` brings its own; else ``spark.hiveacid.warehouse`` and
-        ``spark.hiveacid.store`` in the session's configuration say where, as `hiveacid.connect` takes them.
-        Raises ConfigError where nothing says it, and what `connect` raises.
+        Its location is that of a native session, or else ``spark.hiveacid.warehouse`` and ``spark.hiveacid.store`` of
+        the session's configuration, as for `hiveacid.connect`. Raises ConfigError without one, and what `connect` raises.
         """
         place = {key: self.spark.conf.get(key, None) for key in (WAREHOUSE_KEY, STORE_KEY)}
         if not any(place.values()) and not hasattr(self.spark, "acid"):
@@ -87,8 +86,8 @@ class HiveWarehouseBuilder:
 
     def _refuse(self, call: str) -> HiveWarehouseBuilder:
         raise UnsupportedFeatureError(
-            f"{call}: hiveacid talks to no HiveServer2, so there is nobody to log in to; leave it out. The password of a "
-            "store on a server is taken from HIVEACID_STORE_PASSWORD (docs/operate.md)"
+            f"{call}: hiveacid uses no HiveServer2 and needs no login: leave the call out. The password of a store "
+            "on a server is taken from HIVEACID_STORE_PASSWORD (docs/operate.md)"
         )
 
 
@@ -149,21 +148,21 @@ class HiveWarehouse:
         self.acid.sql(f"DROP TABLE {'IF EXISTS ' if ifExists else ''}{name}{' PURGE' if purge else ''}")
 
     def createTable(self, name: str) -> CreateTableBuilder:  # noqa: N802 - HWC's name
-        """Begin a table."""
+        """Return a builder of a table."""
         return CreateTableBuilder(self.acid, name)
 
     def mergeBuilder(self) -> MergeBuilder:  # noqa: N802 - HWC's name
-        """Begin a MERGE."""
+        """Return a builder of a MERGE."""
         return MergeBuilder(self.acid)
 
     def close(self) -> None:
-        """End the connection; Spark goes on."""
+        """Close the connection; Spark keeps running."""
         self.acid.close()
 
 
 @dataclass
 class CreateTableBuilder:
-    """A table in the making: full ACID and ORC, as Hive makes managed tables, unless a property says otherwise."""
+    """Builder of a table: full ACID in ORC, as Hive's managed tables, unless a property says otherwise."""
 
     acid: AcidSession
     name: str
@@ -189,7 +188,7 @@ class CreateTableBuilder:
         return self
 
     def clusterBy(self, numBuckets: int, *columns: str) -> CreateTableBuilder:  # noqa: N802, N803 - HWC's names
-        """Divide rows into buckets. Raises ConfigError where the number does not come first, or no column behind it."""
+        """Divide rows into buckets. Raises ConfigError unless a number and at least one column are given."""
         given: object = numBuckets  # a caller may forget it
         if not isinstance(given, int) or isinstance(given, bool) or given < 1 or not columns:
             raise ConfigError("clusterBy takes the number of buckets, then columns: clusterBy(4, 'id')")
@@ -218,7 +217,7 @@ class CreateTableBuilder:
 
 @dataclass
 class MergeBuilder:
-    """A MERGE in the making; its clauses come in HWC's order: update, delete, insert."""
+    """Builder of a MERGE; its clauses come in HWC's order: update, delete, insert."""
 
     acid: AcidSession
     _target: str = ""
@@ -259,7 +258,7 @@ class MergeBuilder:
         return " ".join([f"MERGE INTO {self._target} USING {self._source} ON {self._on}", *clauses])
 
     def merge(self) -> None:
-        """Carry it out. Raises ConfigError where a part of it is missing."""
+        """Run the MERGE. Raises ConfigError if a part is missing."""
         missing = [
             call
             for call, there in (("mergeInto", self._target), ("using", self._source), ("on", self._on))

@@ -1,4 +1,4 @@
-"""``hiveacid``: the table of all commands. A command is imported when it is called, so that --help is quick."""
+"""List of all commands of ``hiveacid``. A command is imported when it is called, so that --help is quick."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Stamps of local directories: whether a listing would still find what an earlier one found.
+"""Stamps of local directories, which show whether a listing is still right.
 
 Creating, deleting or renaming an entry changes the times of its directory. A stamp holds the times and identity of every
-directory of a listing. It is made only where these tell every later change:
+directory of a listing. It is made only where they reveal every later change:
 
 - The file system is one of this machine that keeps the times itself. Network file systems cache them.
 - No directory changed in the last seconds. Another change within the clock's resolution would leave the same times.
 - There are no symbolic links. What they lead to may change without their directory.
 
-A change of a file's content leaves its directory as it is: `core.snapshot.reuse.is_final` tells whether there can be one.
+A change inside a file does not show in its directory: `core.snapshot.reuse.is_final` excludes files that may change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reuse of a selection: whether another snapshot selects the same files of an unchanged location.
+"""Reuse of a selection by another snapshot of an unchanged location.
 
-A selection asks the lists of a snapshot only about ids that the names of directories hold. Two snapshots that agree on
-all ids up to the highest of these select the same.
+A selection asks a snapshot only about the ids in directory names. Two snapshots that agree on all ids up to the highest
+of these select the same files.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def measure_reach(entries: Iterable[FileEntry]) -> Reach:
 def is_final(state: AcidState) -> bool:
     """Tell whether the files that a selection reads can no longer change while the directories keep their entries.
 
-    Files of a delta or base are written before their transaction commits. Exceptions are original files, streamed files
-    with a flushed length, and directories with an open write id. A pending directory may still be at work.
+    Files of a delta or base are complete when their transaction commits. Exceptions: original files, streamed files with
+    a flushed length, directories with an open write id, pending ones, and half of a minor compaction (``halves``).
     """
     return not (state.originals or state.pending or state.halves) and all(
         directory.validity is RangeResponse.ALL

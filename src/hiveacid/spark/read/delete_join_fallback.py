@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def _between(value: str, low: int, high: int) -> str:
-    """Compare without BETWEEN, which Spark 4 evaluates in a projection below that needs all columns of the row."""
+    """Compare without BETWEEN: Spark 4 evaluates it in a projection of its own, which reads all columns of the row."""
     return f"({value} >= {low} AND {value} <= {high})"
 
 

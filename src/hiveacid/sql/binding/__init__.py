@@ -6,8 +6,9 @@ statement's snapshot, or at the point of ``AS OF`` (``time_travel``).
 
 - ``ownership`` decides whether hiveacid or Spark carries out a statement of a native session.
 - ``virtual_columns`` adds ROW__ID and INPUT__FILE__NAME to the views of queries that name them.
-- ``predicates`` finds conditions that reach the files; ``time_travel`` and ``change_functions`` find ``t.history``
-  and ``hiveacid_changes(...)``.
+- ``predicates`` finds conditions that reach the files.
+- ``time_travel`` evaluates ``AS OF`` (found by Spark's parser, or by ``travel_clauses``) and reads ``t.history``;
+  ``change_functions`` finds ``hiveacid_changes(...)``.
 - ``source_positions`` maps positions in Spark's errors to the user's text.
 
 Views are dropped when the statement ends. DataFrames that were analysed with them stay valid.

@@ -80,9 +80,8 @@ class NativeParser:
         """Return an expression; its subqueries may read hiveacid tables."""
 
         def parse() -> Any:
-            parsed = self.own_parser.parseExpression(
-                text
-            )  # raises errors in the text, which may include an alias
+            # parsed first, so that errors in the text are Spark's; the text may include an alias
+            parsed = self.own_parser.parseExpression(text)
             if self._sql_gateway.passes(self.session_number, text) or not _has_subquery(text):
                 return parsed
             return self.own_parser.parseExpression(
@@ -185,9 +184,8 @@ class NativeParser:
 
     def _with_java_errors(self, parse: Callable[[], Any]) -> Any:
         """Convert Python errors to Java exceptions of Spark's own classes."""
-        if (
-            not self._catalog_parser_is_set
-        ):  # views and functions of Spark's catalog refer to Spark's tables, whatever the current database is
+        if not self._catalog_parser_is_set:
+            # views and functions of Spark's catalog refer to Spark's tables, whatever the current database is
             self._catalog_parser_is_set = True
             set_catalog_parser(self._spark._jsparkSession, self.own_parser)  # noqa: SLF001
         try:

@@ -2,8 +2,8 @@
 
 ``store.SqlStore`` inherits the verbs of the ports, one base class for each module that implements some.
 ``database`` runs the statements: connections, transactions of the database, retries with back-off while a server is
-away, the expiry of a client's transactions, and errors without passwords. ``dialects`` holds all that differs between the databases. ``schema`` declares the
-tables, ``migrations`` creates and upgrades them.
+away, the expiry of a client's transactions, and errors without passwords. ``dialects`` holds all that differs between
+the databases. ``schema`` declares the tables, ``migrations`` creates and upgrades them.
 
 - ``transactions``: begin, snapshots, locks, write ids, commit, abort, commit records, stream progress.
 - ``compaction``: the queue, its life cycle, and the partitions with changes.

@@ -1,4 +1,4 @@
-"""Kept listings: a location is listed again only if one of its directories changed or the snapshot sees it otherwise."""
+"""Listings that a connection keeps for later snapshots of unchanged directories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _KeptListing:
-    """A location, the stamp of its directories, and what it asked the snapshot's lists about."""
+    """A listed location with the conditions of its reuse.
+
+    ``view``: what the snapshot said about ids up to ``reach``, the highest ones in the directory names.
+    """
 
     location: Location
     stamp: DirectoryStamp
@@ -44,9 +47,9 @@ class _KeptListing:
 def list_kept(
     context: StoreContext, table: TableDefinition, partitions: Sequence[Partition] | None, ids: SnapshotIds
 ) -> tuple[Location, ...]:
-    """List the partitions (or the table) as `storage.locations.list_locations` does, from kept listings if they hold.
+    """List the partitions (or the table) as `storage.locations.list_locations` does, reusing kept listings.
 
-    ``ids``: of the present, taken before. Results of the same kept listings are one object.
+    ``ids``: the current snapshot, taken before the call. If all listings are reused, the result is the earlier object.
     """
     listings = StampedListings.begin(context.fs, context.clock.now())
     known = context.listings.locations

@@ -50,10 +50,10 @@ _NAMED = re.compile(
     r"SELECT (?:`[^`]+` AS `[^`]+`(?:, )?)+ FROM \((?P<query>.*)\) (?!`hiveacid_query`)`[^`]+`",
     re.DOTALL,
 )
-"""What Hive makes of a view's query where the view names its columns: `_c0` in it is Hive's, not Spark's, for no name."""
+"""Query that Hive stores for a view with named columns; its `_c0` is Hive's name for an unnamed column."""
 _NAMESPACE = "view.catalogAndNamespace.{}"
 _DATABASE = _NAMESPACE.format("part.1")
-"""Where a view's text was written, as Spark says it (``CatalogTable.viewCatalogAndNamespace``)."""
+"""Database in which a view was created, under Spark's key (``CatalogTable.viewCatalogAndNamespace``)."""
 _ASCENDING = 1
 
 

@@ -39,9 +39,9 @@ from hiveacid.stores.hms.thrift.methods import METHODS
 logger = logging.getLogger(__name__)
 
 ROUNDS = 3
-"""How often all servers are tried before a call fails; with the pauses about two seconds.
+"""Rounds over all servers before a call fails, about two seconds with the pauses.
 
-Once more for each further server: one that is there, and does not answer, keeps the others from their turn.
+Each further server adds a round, because a server that hangs takes the time of the others.
 """
 _PAUSE, _LONGEST = 0.5, 4  # seconds, doubled at each round; at most so many times
 _MOST_IDLE = 4

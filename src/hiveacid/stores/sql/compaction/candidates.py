@@ -70,7 +70,7 @@ class ChangedPartitions(SqlBase):
 def keep_changed_partitions(
     connection: Connection, gone: ColumnElement[bool], parameters: Mapping[str, object]
 ) -> None:
-    """Save the last commit of each partition before the caller drops the rows of ``written`` that fulfil ``gone``."""
+    """Record the last commit of each partition before the caller drops the rows of ``written`` that fulfil ``gone``."""
     rows = (
         select(*_PLACE, _LAST)
         .join(txns, txns.c.id == written.c.txn_id)

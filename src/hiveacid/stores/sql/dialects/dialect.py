@@ -86,13 +86,13 @@ class Dialect(ABC):
     """A database product: engine, transactions, locks by key, ids, words of the schema, classification of errors."""
 
     ids_may_gap = True
-    """Whether a transaction id can be assigned before other clients see its row."""
+    """A transaction id can be assigned before other clients see its row."""
     pipelines = False
-    """Whether :meth:`pipeline` sends several statements in one round trip."""
+    """`pipeline` sends several statements in one round trip."""
     counts_ids = False
-    """Whether transaction ids come from :meth:`take_txn_ids`; otherwise from the table's serial column."""
+    """Transaction ids come from `take_txn_ids`, not from the table's serial column."""
     server_time = True
-    """Whether times come from the database (a server) or from the client's clock (embedded)."""
+    """Times come from the database, not from the client's clock."""
     words: Mapping[str, str] = MappingProxyType(
         {
             "options": "",

@@ -164,7 +164,7 @@ def doubtful_ids_of_table(first: ColumnElement[int]) -> Select[Any]:
 
 
 def _pairs(joined: str | None) -> Sequence[tuple[int, int]]:
-    """Read ``write id,transaction id,...``; transaction 0 stands for aborted ids without a transaction."""
+    """Read ``write id,transaction id,...``; aborted ids without a transaction have transaction 0."""
     if not joined:
         return ()
     ids = list(map(int, joined.split(",")))
