@@ -262,7 +262,7 @@ class NoSuchTransactionError(TransactionError):
 
 
 class TransactionAbortedError(TransactionError):
-    """The transaction was aborted: by a time-out, by ABORT TRANSACTIONS, or by a conflict."""
+    """The transaction was aborted: by a timeout, by ABORT TRANSACTIONS, or by a conflict."""
 
     code = "10263"
 
