@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -18,9 +18,6 @@ import hiveacid
 from hiveacid.demo.source import load
 from hiveacid.demo.story import Advance, Files, Step, Story
 from hiveacid.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MOST_MONTHS = 12
 LEAST_MONTHS = 2

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.config.table_properties import TRANSACTIONAL
 from hiveacid.core.schema.types import quote_name
@@ -14,9 +16,6 @@ from hiveacid.spark.parser.catalyst import java_packages, scala_items, session_o
 from hiveacid.spark.session.callback_server import LastReturned, use_secret_ids
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.error_translation import is_unsupported_metastore
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 class _ParserBuilder:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
 
 from hiveacid.spark.parser.catalyst import java_class, java_packages
 from hiveacid.spark.session.capabilities import SparkFacts
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-
 
 _SPARK_4 = (4, 0)
 

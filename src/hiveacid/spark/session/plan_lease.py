@@ -12,16 +12,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
 
 from hiveacid.spark.parser.catalyst import java_class, scala_items
 from hiveacid.spark.session.capabilities import SparkFacts
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _RELATION = "HadoopFsRelation"
 _MAX_ROUNDS, _PAUSE = 4, 0.1  # seconds between later turns

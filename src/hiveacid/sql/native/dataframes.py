@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from hiveacid.sql.native.merge_writer import NativeMergeWriter
 from hiveacid.sql.native.targets import WriterSession
 from hiveacid.sql.native.writers import NativeWriter, NativeWriterV2
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _VIEW_MEMBERS = (
     "createTempView",

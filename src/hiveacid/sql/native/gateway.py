@@ -9,7 +9,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.core.model import TableName
 from hiveacid.spark.parser.catalyst import parser_of
@@ -31,10 +33,6 @@ from hiveacid.sql.statements import administration, definitions, queries
 from hiveacid.sql.statements.values import Slice, TableRef
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.transactions.transaction import Transaction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 # Seconds for which views stay, because Spark analyses the plan that reads them after the parser has returned.
 _VIEW_SECONDS = 60.0

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
 
 from hiveacid.errors import UnsupportedFeatureError
 from hiveacid.sql.native.targets import Target
 from hiveacid.table.write.merge import Merge
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
 
 Values = Mapping[str, "Column"]
 

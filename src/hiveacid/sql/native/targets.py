@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+from pyspark.sql import DataFrame
 
 from hiveacid.config.table_properties import TRANSACTIONAL, TRANSACTIONAL_PROPERTIES
 from hiveacid.core.model import Bucketing, Column, TableDefinition, TableName
@@ -31,10 +33,6 @@ from hiveacid.sql.statements.values import TableRef
 from hiveacid.table.acid_table import AcidTable
 from hiveacid.table.write.insert import InsertOptions, insert
 from hiveacid.table.write.report import WriteReport
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 # Formats of a writer that say nothing about the files: the table's own, or ORC for a new table.
 _ANY_FORMAT = frozenset({"hive", "hiveacid"})
