@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from hiveacid.cli.demo import demo
 from hiveacid.demo import source
-from hiveacid.demo.compare import DifferenceError, require_equal
-from hiveacid.demo.model import Model
+from hiveacid.demo.model import DifferenceError, Model, require_equal
 from hiveacid.demo.source import Source
 from hiveacid.errors import UnsupportedFeatureError
 

@@ -11,5 +11,5 @@
    valid. `acid_v1` keeps the newest version of each row where files have update events.
 
 A filter is an expression of pyarrow. `conditions` makes one from SQL text, `polars_source` from a Polars predicate;
-`dataset` receives one from DuckDB. The filter is applied to every row; pruning only avoids reading.
+`scan.TableDataset` receives one from DuckDB. The filter is applied to every row; pruning only avoids reading.
 """

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.arrow.conditions import Condition, condition_of, parse_condition
-from hiveacid.arrow.dataset import Read, TableDataset
-from hiveacid.arrow.scan import BATCH_ROWS, ROW_ID, Selection, output_schema, read_batches
+from hiveacid.arrow.scan import BATCH_ROWS, ROW_ID, Read, Selection, TableDataset, output_schema, read_batches
 from hiveacid.arrow.snapshot import Snapshot, require_supported, take_snapshot
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import TableDefinition, TableKind, TableName, WriteId

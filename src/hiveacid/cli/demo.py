@@ -44,7 +44,7 @@ def demo(warehouse: Path | None, months: int, output: str) -> None:
     After every step, each changed table and a reader with an old snapshot are compared with the result that
     plain Spark computes from the source. A difference ends the demo with an error. Needs the extra "demo".
     """
-    from hiveacid.demo.compare import DifferenceError  # noqa: PLC0415 - Spark only where it is needed
+    from hiveacid.demo.model import DifferenceError  # noqa: PLC0415 - Spark only where it is needed
     from hiveacid.demo.run import run  # noqa: PLC0415
     from hiveacid.spark.session.launch import local_session  # noqa: PLC0415
 

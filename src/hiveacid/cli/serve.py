@@ -131,12 +131,12 @@ def serve(
     is rolled back. Without --password-file or --ldap every local user may connect, and only the loopback address is
     possible. The log goes to standard error.
     """
+    from hiveacid.cli.services import log_to  # noqa: PLC0415
     from hiveacid.serve.server import Server, ServerOptions  # noqa: PLC0415 - --help must not import pyspark
     from hiveacid.serve.service import Service  # noqa: PLC0415
     from hiveacid.serve.sessions import Sessions  # noqa: PLC0415
     from hiveacid.serve.wire import Limits  # noqa: PLC0415
     from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
-    from hiveacid.services.logs import log_to  # noqa: PLC0415
 
     pairs = dict(parse_settings(settings))
     log_to(sys.stderr, style, log_level)

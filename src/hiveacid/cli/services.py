@@ -1,4 +1,4 @@
-"""``hiveacid services``: a process that runs initiator, workers, cleaner and housekeeper until it is stopped."""
+"""``hiveacid services``: a process that runs initiator, workers, cleaner and housekeeper until it is stopped; its log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import signal
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -113,10 +114,10 @@ def services(
     Metastore it runs a worker only, because the other services are Hive's. Several processes, on several machines, may
     share a store: no two of them take the same job. The log goes to standard error.
     """
+    from hiveacid.cli.services import log_to  # noqa: PLC0415
     from hiveacid.services import Services  # noqa: PLC0415 - imports PySpark
     from hiveacid.services.endpoint import Endpoint  # noqa: PLC0415
     from hiveacid.services.http_server import PROBES, Access  # noqa: PLC0415
-    from hiveacid.services.logs import log_to  # noqa: PLC0415
 
     every = not (initiator or cleaner or housekeeper or workers is not None)
     if not (every or initiator or cleaner or housekeeper or workers):
@@ -218,3 +219,34 @@ def _print_turn(turn: Turn) -> None:
         click.echo(json.dumps({"removed": path}, ensure_ascii=False))
     for error in turn.cleaned.errors:
         click.echo(json.dumps({"error": error}, ensure_ascii=False))
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as a JSON object: time (UTC), level, logger, thread, message, and error if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of JSON."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {
+            "time": time,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "thread": record.threadName,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def log_to(stream: TextIO, style: str, level: str) -> logging.Handler:
+    """Send this package's log to a stream; ``style``: text or json, ``level``: debug, info, warning or error."""
+    handler = logging.StreamHandler(stream)
+    if style == "json":
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    logger = logging.getLogger("hiveacid")
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    return handler

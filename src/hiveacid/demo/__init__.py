@@ -2,6 +2,6 @@
 
 It uses only the public API, like a user's program. ``hiveacid demo`` and ``make demo`` run it.
 
-`source` reads the flights, `story` holds the steps, and `run` runs them. After each step `compare` checks every table
-against `model`, which makes the same changes with plain Spark.
+`source` reads the flights, `story` holds the steps, and `run` runs them. After each step every table is compared
+with `model`, which makes the same changes with plain Spark.
 """

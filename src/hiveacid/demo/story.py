@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 
 from hiveacid import AcidSession
 from hiveacid.demo import corrections
-from hiveacid.demo.compare import require_equal
-from hiveacid.demo.model import STORM_DAY, Model
+from hiveacid.demo.model import STORM_DAY, Model, require_equal
 from hiveacid.demo.source import COLUMNS, Source
 
 DIMENSION_KEYS = (("airlines", "carrier"), ("airports", "faa"), ("planes", "tailnum"))

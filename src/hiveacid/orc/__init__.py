@@ -7,7 +7,7 @@ Main flows:
 - Publishing: ``nesting`` turns a flat staged file into an ACID file by rewriting its footer; ``key_statistics``
   proves its key order and gives the key index.
 - Streaming and compaction: ``writing`` makes stripes from Arrow batches, ``splicing`` joins the stripes of several
-  files under one footer (``statistics_merge``), and ``key_order`` proves the order of the rows.
+  files and their statistics under one footer, and ``key_order`` proves the order of the rows.
 - Reading: ``delete_bitmap`` turns delete events into a bitmap of deleted row ids.
 
 Invariants: a damaged or hostile file raises BadFileError before it costs much memory; a footer never claims more than

@@ -1,17 +1,47 @@
-"""Ports for a whole store: the union of the smaller ports that one adapter implements."""
+"""Ports for services, for streams, and for a whole store: the union of the ports that one adapter implements."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from hiveacid.config import Settings
+from hiveacid.core.compaction.queue import Service
+from hiveacid.core.transactions.stream_progress import StreamKey, StreamProgress
 from hiveacid.ports.catalog import Catalog
 from hiveacid.ports.compaction_queue import CompactionQueuePort
 from hiveacid.ports.locks import LockPort
-from hiveacid.ports.services import ServicePort
-from hiveacid.ports.stream_progress import StreamProgressPort
 from hiveacid.ports.transactions import TransactionPort
 from hiveacid.ports.write_ids import WriteIdPort
+
+
+class StreamProgressPort(Protocol):
+    """Progress of streaming queries, committed in the same transaction as their rows."""
+
+    def register_stream(
+        self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
+    ) -> StreamProgress:
+        """Register a writer of a stream; repeating it for the same writer changes nothing.
+
+        ``writer``: a text that identifies one run of the query. The rules are those of
+        :func:`hiveacid.core.transactions.stream_progress.register_writer`. Raises StreamFencedError, StreamCheckpointError,
+        UnsupportedFeatureError where a store cannot commit progress and rows together.
+        """
+
+    def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
+        """Return the progress of a stream, None if it never registered a writer."""
+
+
+class ServicePort(Protocol):
+    """Register of running services, kept alive by repeated announcements."""
+
+    def announce_service(self, service: Service) -> None:
+        """Announce a running service: at its start, and repeatedly while it runs."""
+
+    def withdraw_service(self, name: str) -> None:
+        """Remove a service that ends from the register; an unknown name is no error."""
+
+    def show_services(self, within: float) -> tuple[Service, ...]:
+        """List the services announced in the last ``within`` seconds, by name."""
 
 
 class StoreConnection(Protocol):

@@ -15,8 +15,7 @@ from typing import Self
 from hiveacid.config import keys
 from hiveacid.core.compaction.queue import Service
 from hiveacid.errors import CompactionError, HiveAcidError
-from hiveacid.services.services import Services
-from hiveacid.services.worker import Worker
+from hiveacid.services.services import Services, Worker
 
 logger = logging.getLogger(__name__)
 

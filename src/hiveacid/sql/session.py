@@ -32,7 +32,7 @@ from hiveacid.services.runner import Runner
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.callback_server import use_secret_ids
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.session.query_log import spark_errors_logged
+from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.sql.binding.bind import Binder
 from hiveacid.sql.binding.parameters import Arguments, with_arguments
 from hiveacid.sql.execute.context import ExecutionContext

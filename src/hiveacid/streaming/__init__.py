@@ -1,8 +1,8 @@
 """Streaming into transactional tables without Spark jobs (Hive's Streaming Ingest API, version 2).
 
 A `Connection` opens a batch of transactions (`transaction_batch`). A `RecordWriter` parses records into Arrow
-batches (`records`, `arrow_casts`), which are split by partition and bucket (`bucket_rows`, `bucketing`). Each bucket is one
-file that all transactions of the batch append to (`growing_file`). `QueryStream` adds exactly-once batches of a streaming
+batches (`records`, `arrow_casts`), which are split by partition and bucket (`bucketing`). Each bucket is one file that
+all transactions of the batch append to (`growing_file`). `QueryStream` adds exactly-once batches of a streaming
 query, and `feeder` feeds it lines of files and pipes.
 
 A commit writes a footer and publishes its length in a side file (``_flush_length``) before the store commits. Readers

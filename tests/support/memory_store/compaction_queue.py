@@ -213,7 +213,7 @@ class MemoryCompactionQueue(MemoryBase):
 
     @synchronized
     def announce_service(self, service: Service) -> None:
-        """See :class:`hiveacid.ports.services.ServicePort`."""
+        """See :class:`hiveacid.ports.store.ServicePort`."""
         checks.service(service)
         now = self._clock.now()
         before = self._state.services.get(service.name)
@@ -222,12 +222,12 @@ class MemoryCompactionQueue(MemoryBase):
 
     @synchronized
     def withdraw_service(self, name: str) -> None:
-        """See :class:`hiveacid.ports.services.ServicePort`."""
+        """See :class:`hiveacid.ports.store.ServicePort`."""
         self._state.services.pop(name, None)
 
     @synchronized
     def show_services(self, within: float) -> tuple[Service, ...]:
-        """See :class:`hiveacid.ports.services.ServicePort`."""
+        """See :class:`hiveacid.ports.store.ServicePort`."""
         oldest = self._clock.now() - int(within * 1000)
         services = self._state.services.values()
         recent = [service for service in services if (service.last_seen or 0) >= oldest]

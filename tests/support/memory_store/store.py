@@ -385,7 +385,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
     def register_stream(
         self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
     ) -> StreamProgress:
-        """See :class:`hiveacid.ports.stream_progress.StreamProgressPort`."""
+        """See :class:`hiveacid.ports.store.StreamProgressPort`."""
         checks.stream(stream, writer, checkpoint)
         known = self._state.streams.get(stream)
         self._state.streams[stream] = register_writer(known, stream, writer, checkpoint, restart=restart)
@@ -393,7 +393,7 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
 
     @synchronized
     def stream_progress(self, stream: StreamKey) -> StreamProgress | None:
-        """See :class:`hiveacid.ports.stream_progress.StreamProgressPort`."""
+        """See :class:`hiveacid.ports.store.StreamProgressPort`."""
         return self._state.streams.get(checks.stream(stream))
 
     # --- housekeeping -------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from io import StringIO
 import pytest
 from scene import Scene, T
 
+from hiveacid.cli.services import log_to
 from hiveacid.core.compaction.queue import CompactionRequest, Service
 from hiveacid.errors import ConfigError, StorageError, StoreUnavailableError
 from hiveacid.ports.transactions import TxnKind
 from hiveacid.services.endpoint import Endpoint, collect, exposition, health
-from hiveacid.services.logs import log_to
 from hiveacid.services.runner import LoopState, Runner
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.stores.clock import SystemClock

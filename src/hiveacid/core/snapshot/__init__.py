@@ -2,8 +2,8 @@
 
 ``listing`` groups entries by directory; ``selection`` selects what a snapshot reads (Hive's ``AcidUtils.getAcidState``).
 ``originals`` numbers the rows of files without row ids. ``changes`` selects the directories that tell the changes
-between two snapshots. ``inventory`` gives the state of every entry. ``findings``, ``layout_findings`` and
-``event_findings`` hold the rules of a check.
+between two snapshots. ``inventory`` gives the state of every entry. ``findings`` and ``event_findings``
+hold the rules of a check.
 
 Invariants: a directory is read, obsolete, aborted, pending or foreign, never two of them. Rows of open or aborted write
 ids are never read.

@@ -2,7 +2,7 @@
 
 ``types`` and ``struct_fields`` map and cast types strictly: a value that does not fit fails the statement.
 ``time_zones`` keeps wall-clock times the same between files and session. ``column_recipes`` reads ORC files of older
-schemas; ``flat_files`` reads and writes files without ACID columns, with ``text`` and ``avro`` for these formats.
+schemas; ``flat_files`` reads and writes files without ACID columns, with ``text`` for text files.
 ``bucket_hash`` computes Hive's bucket of a row, on ``java_integers`` where Hive's own class is out of reach.
 ``expressions`` builds plans from SQL text, which saves Py4J round trips.
 

@@ -11,11 +11,15 @@ Parquet dates and timestamps before 1582-10-15 are read as proleptic Gregorian, 
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
+from typing import Any, TypeVar
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -23,10 +27,19 @@ from pyspark.sql import types as T
 from hiveacid.core.model import TableDefinition
 from hiveacid.core.schema.evolution import Recipe, plain_recipe
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
-from hiveacid.core.schema.types import LOCAL_TIMESTAMP, quote_name
+from hiveacid.core.schema.types import (
+    LOCAL_TIMESTAMP,
+    Array,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    parse_type,
+    quote_name,
+)
 from hiveacid.errors import UnsupportedFeatureError
-from hiveacid.spark.formats import avro, text
 from hiveacid.spark.formats import column_recipes as recipes
+from hiveacid.spark.formats import text
 from hiveacid.spark.formats.expressions import Expression, cast, named, selected
 from hiveacid.spark.formats.text_layout import text_layout
 from hiveacid.spark.formats.time_zones import from_file, to_file
@@ -34,6 +47,90 @@ from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.temporary_views import analyse
 from hiveacid.spark.write.task_reports import TaskReport, save_frame
+
+_Result = TypeVar("_Result")
+_PLAIN = {
+    "boolean": "boolean",
+    "tinyint": "int",
+    "smallint": "int",
+    "int": "int",
+    "bigint": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "bytes",
+}
+
+
+def with_avro_source(facts: SparkFacts, use: Callable[[], _Result]) -> _Result:
+    """Return the result of ``use``. Raises UnsupportedFeatureError, naming the package, if Spark has no Avro source."""
+    try:
+        return use()
+    except AnalysisException as error:
+        if "data source" not in str(error) or "avro" not in str(error).lower():
+            raise
+        scala = "2.12" if facts.version < (4, 0) else "2.13"
+        raise UnsupportedFeatureError(
+            "this Spark session cannot read or write Avro files: start it with the package "
+            f"org.apache.spark:spark-avro_{scala}:{facts.spark.version} (spark.jars.packages)"
+        ) from error
+
+
+def read_schema(table: TableDefinition) -> T.StructType:
+    """Return the schema for reading files: tinyint and smallint are int, since Avro has no smaller integers."""
+    return T.StructType([T.StructField(c.name, _read_type(column_type(c))) for c in table.columns])
+
+
+def _read_type(kind: T.DataType) -> T.DataType:
+    match kind:
+        case T.ByteType() | T.ShortType():
+            return T.IntegerType()
+        case T.ArrayType():
+            return T.ArrayType(_read_type(kind.elementType))
+        case T.MapType():
+            return T.MapType(kind.keyType, _read_type(kind.valueType))
+        case T.StructType():
+            return T.StructType([T.StructField(f.name, _read_type(f.dataType)) for f in kind.fields])
+    return kind
+
+
+def write_schema(table: TableDefinition) -> str:
+    """Return the JSON of Hive's Avro schema of a table. Raises UnsupportedFeatureError for types that Hive refuses."""
+    numbers = count()
+    fields = [
+        {"name": c.name, "type": ["null", _avro_type(parse_type(c.type), numbers, c.name)], "default": None}
+        for c in table.columns
+    ]
+    name, namespace = table.name.name, table.name.database
+    return json.dumps({"type": "record", "name": name, "namespace": namespace, "fields": fields})
+
+
+def _avro_type(kind: HiveType, numbers: Iterator[int], column: str) -> Any:
+    match kind:
+        case Primitive(name=name) if name in _PLAIN:
+            return _PLAIN[name]
+        case Primitive(name="varchar" | "char", args=(length,)):
+            return {"type": "string", "logicalType": kind.name, "maxLength": length}
+        case Primitive(name="decimal", args=args):
+            precision, scale = (*args, *(10, 0)[len(args) :])
+            return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+        case Primitive(name="date"):
+            return {"type": "int", "logicalType": "date"}
+        case Primitive(name="timestamp"):
+            return {"type": "long", "logicalType": "timestamp-millis"}
+        case Array(element=element):
+            return {"type": "array", "items": ["null", _avro_type(element, numbers, column)]}
+        case Map(key=Primitive(name="string"), value=value):
+            return {"type": "map", "values": ["null", _avro_type(value, numbers, column)]}
+        case Struct(fields=fields):
+            name = f"record_{next(numbers)}"
+            inner = [
+                {"name": f.name, "type": ["null", _avro_type(f.type, numbers, column)], "default": None}
+                for f in fields
+            ]
+            return {"type": "record", "name": name, "fields": inner}
+    raise UnsupportedFeatureError(f"column {column}: Hive keeps no {kind} in Avro files")
+
 
 _CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 # Hive 3.1 reads timestamps as INT96 only and decimals as bytes only; its lists and maps are Spark's legacy ones.
@@ -79,8 +176,8 @@ def read(
         layout = text_layout(table)
         return lines.select(*text.parse_line(facts, layout, F.col("value"), table.columns))
     if kind is FileKind.AVRO:
-        reader = reader.schema(avro.read_schema(table))
-        rows = avro.with_avro_source(facts, lambda: analyse(facts, reader.format("avro").load(list(files))))
+        reader = reader.schema(read_schema(table))
+        rows = with_avro_source(facts, lambda: analyse(facts, reader.format("avro").load(list(files))))
         return selected(rows, _values(facts, table))
     if kind is FileKind.ORC:
         return _read_orc(facts, table, files, reader, recipe or plain_recipe(table.columns))
@@ -151,9 +248,9 @@ def write(
             with _session_settings(facts.spark, _PARQUET):
                 return save_frame(facts, frame, "parquet", codec, keys, directory)
         case FileKind.AVRO:
-            schema = {"avroSchema": avro.write_schema(table)}
+            schema = {"avroSchema": write_schema(table)}
             with _session_settings(facts.spark, _AVRO):
-                return avro.with_avro_source(
+                return with_avro_source(
                     facts, lambda: save_frame(facts, frame, "avro", schema, keys, directory)
                 )
         case FileKind.TEXTFILE:

@@ -22,8 +22,11 @@ from hiveacid.errors import (
     StatementError,
 )
 from hiveacid.spark.session.capabilities import SparkFacts
-from hiveacid.spark.session.error_translation import is_stack_overflow, stack_overflow_error
-from hiveacid.spark.session.query_log import spark_errors_logged
+from hiveacid.spark.session.error_translation import (
+    is_stack_overflow,
+    spark_errors_logged,
+    stack_overflow_error,
+)
 
 _COUNTED_FROM_0 = re.compile(r"\(line (\d+), pos (\d+)\)")
 _COUNTED_FROM_1 = re.compile(r"\(line (\d+), position (\d+)\)")

@@ -7,7 +7,7 @@ Main flow: ``column_conditions`` splits a condition into conjuncts and lets Spar
 - ``intervals`` widens the comparisons until no reader can skip a matching row, and ``search_argument`` passes them to
   the ORC reader as its search argument.
 
-``predicate_columns`` gives the columns that a condition may name; ``constant_expressions`` evaluates constants.
+``constant_expressions`` evaluates constants.
 
 Invariant: the result only says what need not be read. The scan still applies the whole condition to every row, and a
 conjunct that is not understood is ignored.

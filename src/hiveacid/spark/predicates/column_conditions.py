@@ -1,4 +1,4 @@
-"""Conjuncts of a condition over single columns, as Spark itself parses and analyses the text.
+"""Columns that a condition may name, and its conjuncts over single columns, as Spark itself parses and analyses the text.
 
 Spark analyses the text against an empty frame of the table's columns, and Python reads the analysed tree. Conjuncts
 that are not understood are left out. Callers may therefore use the result only to read less, never to select rows.
@@ -12,12 +12,51 @@ from itertools import pairwise
 from typing import Any
 
 from pyspark.errors import ParseException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hiveacid.core.model import TableDefinition, TableKind
+from hiveacid.core.schema.types import quote_name
+from hiveacid.spark.formats.types import column_type
 from hiveacid.spark.parser.catalyst import explain_errors, java_class, parser_of, session_of
 from hiveacid.spark.parser.lexer import Token, TokenKind, scan, split_conjunction
 from hiveacid.spark.predicates.comparisons import Comparison, ComparisonReader
+from hiveacid.spark.read.scan_source import FILE_NAME, ROW_ID, ROW_ID_TYPE
 from hiveacid.spark.session.capabilities import SparkFacts
+
+# Spark pads values that are compared with a column of this metadata, so that 'a' equals 'a   ' as in Hive.
+_CHAR_METADATA_KEY = "__CHAR_VARCHAR_TYPE_STRING"
+
+
+def visible_columns(table: TableDefinition) -> T.StructType:
+    """Return the columns of `hiveacid.spark.read.scan.scan`: data, partition and virtual columns."""
+    fields = [
+        T.StructField(c.name, column_type(c), metadata=char_metadata(c.type))
+        for c in (*table.columns, *table.partition_columns)
+    ]
+    if table.kind is TableKind.FULL_ACID:
+        fields.append(T.StructField(ROW_ID, ROW_ID_TYPE))
+    return T.StructType([*fields, T.StructField(FILE_NAME, T.StringType())])
+
+
+def char_metadata(hive: str) -> dict[str, str]:
+    """Return the metadata of a column of a Hive type; empty except for char."""
+    return {_CHAR_METADATA_KEY: hive} if hive.startswith("char(") else {}
+
+
+def with_char_metadata(table: TableDefinition, frame: DataFrame) -> DataFrame:
+    """Add char metadata to the columns of a scan, for Spark's ``ApplyCharTypePadding``."""
+    marks = {c.name: char_metadata(c.type) for c in (*table.columns, *table.partition_columns)}
+    if not any(marks.values()):
+        return frame
+    columns = [
+        F.col(quote_name(name)).alias(name, metadata=mark)
+        if (mark := marks.get(name))
+        else F.col(quote_name(name))
+        for name in frame.columns
+    ]
+    return frame.select(*columns)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hiveacid.errors import ConfigError
 from hiveacid.spark.session.capabilities import configure
-from hiveacid.spark.session.query_log import disable_query_log
+from hiveacid.spark.session.error_translation import disable_query_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from hiveacid.spark.parser.lexer import Token, TokenKind, split
 from hiveacid.sql.grammar import admin, ddl, dml
 from hiveacid.sql.grammar.create import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
-from hiveacid.sql.grammar.merge import merge
+from hiveacid.sql.grammar.dml import merge
 from hiveacid.sql.grammar.show import describe, show
 from hiveacid.sql.statements.queries import Explain, Query
 from hiveacid.sql.statements.values import Statement

@@ -21,7 +21,7 @@ from hiveacid.spark.session.classic_session import (
     set_catalog_parser,
     to_java_exception,
 )
-from hiveacid.spark.session.query_log import spark_errors_logged
+from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import EXPRESSION, QUERY, is_spark_table
 from hiveacid.sql.binding.ownership import Owner, Ownership, refuse_transactional

@@ -21,7 +21,7 @@ from hiveacid.spark.parser.catalyst import scala_items
 from hiveacid.spark.parser.relations import substitute_variables
 from hiveacid.spark.session.capabilities import SparkFacts
 from hiveacid.spark.session.classic_session import inject_parser
-from hiveacid.spark.session.query_log import spark_errors_logged
+from hiveacid.spark.session.error_translation import spark_errors_logged
 from hiveacid.spark.session.temporary_views import is_temporary_view
 from hiveacid.sql.binding.bind import find_hiveacid_relation
 from hiveacid.sql.binding.ownership import Owner, refuse_transactional

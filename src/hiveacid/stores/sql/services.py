@@ -21,7 +21,7 @@ _OLD = delete(services).where(services.c.last_seen < NOW - bindparam("timeout", 
 
 
 class Services(SqlBase):
-    """Implements :class:`hiveacid.ports.services.ServicePort`."""
+    """Implements :class:`hiveacid.ports.store.ServicePort`."""
 
     def announce_service(self, service: Service) -> None:
         """Insert a service, or update the time of its last announcement."""

@@ -12,9 +12,15 @@ from hiveacid.core.model import Partition, TableDefinition, TableKind
 from hiveacid.core.schema.partitions import require_partitions
 from hiveacid.core.schema.storage_formats import FileKind, file_kind
 from hiveacid.core.snapshot.event_findings import EventFile, check_events
-from hiveacid.core.snapshot.findings import Finding, FindingKind, sorted_findings
+from hiveacid.core.snapshot.findings import (
+    Finding,
+    FindingKind,
+    check_flush_length,
+    check_layout,
+    check_version_files,
+    sorted_findings,
+)
 from hiveacid.core.snapshot.inventory import FileItem, ItemState
-from hiveacid.core.snapshot.layout_findings import check_flush_length, check_layout, check_version_files
 from hiveacid.core.snapshot.listing import DataFile
 from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import FormatError, StorageError, UnsupportedFeatureError

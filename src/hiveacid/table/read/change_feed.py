@@ -28,8 +28,8 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
 )
 from hiveacid.ports.file_system import FileSystem
+from hiveacid.spark.predicates.column_conditions import with_char_metadata
 from hiveacid.spark.predicates.constant_expressions import epoch_millis
-from hiveacid.spark.predicates.predicate_columns import with_char_metadata
 from hiveacid.spark.read.change_feed import ChangedLocation, change_feed, pair_updates
 from hiveacid.spark.read.originals import OriginalsByRoot
 from hiveacid.spark.read.scan_source import ROW_ID, ScanSource

@@ -13,8 +13,8 @@ from hiveacid.config.table_properties import ADOPTED_TXN
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import TableDefinition, TableKind
 from hiveacid.errors import CatalogError, StatementError, UnsupportedFeatureError
+from hiveacid.spark.predicates.column_conditions import with_char_metadata
 from hiveacid.spark.predicates.partition_pruning import prune_partitions
-from hiveacid.spark.predicates.predicate_columns import with_char_metadata
 from hiveacid.spark.predicates.search_argument import SearchArgument, search_argument
 from hiveacid.spark.read.scan import scan
 from hiveacid.spark.read.scan_source import ScanSource, files_without_acid_columns

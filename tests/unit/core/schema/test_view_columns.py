@@ -4,8 +4,8 @@ import pytest
 
 from hiveacid.core.model import Column, TableName, ViewDefinition
 from hiveacid.core.schema.show_create import show_create_view
-from hiveacid.core.schema.view_columns import match_output_columns
 from hiveacid.errors import SchemaMismatchError
+from hiveacid.sql.binding.view_text import match_output_columns
 from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.definitions import CreateView, ViewColumn
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.logger import PySparkLogger
 
 from hiveacid.errors import DataError
-from hiveacid.spark.session.query_log import spark_errors_logged
+from hiveacid.spark.session.error_translation import spark_errors_logged
 
 NAMES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 

@@ -13,7 +13,7 @@ from hiveacid.core.transactions import states
 from hiveacid.core.transactions.states import COMPACTION, UNDER_WAY, CompactionState, fire
 from hiveacid.stores import checks, refusals
 from hiveacid.stores.limits_and_retries import Limits
-from hiveacid.stores.sql.compaction.job_rows import (
+from hiveacid.stores.sql.compaction.lifecycle import (
     ALL,
     ONE,
     compaction_from_row,

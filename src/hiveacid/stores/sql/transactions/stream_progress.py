@@ -28,7 +28,7 @@ _CHANGE = update(streams).where(*_THIS)
 
 
 class Streams(SqlBase):
-    """Implements :class:`hiveacid.ports.stream_progress.StreamProgressPort`."""
+    """Implements :class:`hiveacid.ports.store.StreamProgressPort`."""
 
     def register_stream(
         self, stream: StreamKey, writer: str, checkpoint: str, *, restart: bool = False
