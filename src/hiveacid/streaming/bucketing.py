@@ -1,6 +1,6 @@
 """Partitions and buckets of the rows of an Arrow batch, as Hive computes them; rows keep their order.
 
-The rules are those of `hiveacid.core.schema.bucket_hash`. Integers and dates are hashed by Arrow kernels, whose 32-bit
+The rules are those of `hiveacid.core.schema.bucket_hash`. Integers and dates are hashed as NumPy arrays, whose 32-bit
 arithmetic wraps as in Java. For other types, each distinct value of a batch is hashed once.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,13 +39,12 @@ def check_bucketing(table: TableDefinition) -> None:
 def bucket_numbers(table: TableDefinition, batch: Any) -> Any:
     """Return each row's bucket number (int32, from 0) in a bucketed table."""
     assert table.bucketing is not None  # noqa: S101 - the caller's condition
-    total = None
+    total = np.zeros(batch.num_rows, np.uint32)
     for column, hive in _bucket_columns(table):
-        hashed = pc.fill_null(_hash(batch.column(column.name), hive, table.bucketing_version), 0)
-        total = hashed if total is None else pc.add(pc.multiply(total, _constant(31)), hashed)
-    positive = pc.bit_wise_and(total, _constant(_POSITIVE))
-    count = _constant(table.bucketing.count)
-    return pc.subtract(positive, pc.multiply(pc.divide(positive, count), count)).cast(pa.int32())
+        values = batch.column(column.name)
+        hashed = _hash(values, hive, table.bucketing_version)
+        total = total * 31 + np.where(values.is_valid(), hashed, np.uint32(0))
+    return pa.array(((total & _POSITIVE) % table.bucketing.count).astype(np.int32))
 
 
 def _bucket_columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]:
@@ -53,76 +53,45 @@ def _bucket_columns(table: TableDefinition) -> Sequence[tuple[Column, HiveType]]
     return [(by_name[name], parse_type(by_name[name].type)) for name in names]
 
 
-def _constant(value: int) -> Any:
-    return pa.scalar(value, pa.uint32())
-
-
 def _hash(values: Any, hive: HiveType, version: int) -> Any:
-    """Return the hash of each value as 32 bits without a sign."""
+    """Return the hash of each value as 32 bits without a sign; that of NULL has no meaning."""
     name = hive.name if isinstance(hive, Primitive) else ""
-    if name in _HASHED_AS_INT:
-        return _as_uint32(values.cast(pa.int32()))
-    if name in _HASHED_AS_INT_IN_V1 and version == 1:
-        return _as_uint32(values.cast(pa.int32()))
+    if name in _HASHED_AS_INT or (name in _HASHED_AS_INT_IN_V1 and version == 1):
+        return _numbers(values, pa.int32())
     if name in {"int", "date"}:
-        return _murmur([_reverse_bytes(_as_uint32(values.cast(pa.int32())))], 4)
+        return _murmur([_numbers(values, pa.int32())], 4)
     if name == "bigint":
-        wide = values.view(pa.uint64())
-        high = pc.shift_right(wide, pa.scalar(32, pa.uint64())).cast(pa.uint32())
-        low = pc.bit_wise_and(wide, pa.scalar(0xFFFFFFFF, pa.uint64())).cast(pa.uint32())
-        return (
-            pc.bit_wise_xor(high, low)
-            if version == 1
-            else _murmur([_reverse_bytes(high), _reverse_bytes(low)], 8)
-        )
-    return _hash_distinct(values, hive, version)
-
-
-def _hash_distinct(values: Any, hive: HiveType, version: int) -> Any:
-    coded = pc.dictionary_encode(values)
+        wide = _numbers(values, pa.int64())
+        high, low = (wide >> 32).astype(np.uint32), wide.astype(np.uint32)
+        return high ^ low if version == 1 else _murmur([high, low], 8)
+    coded = pc.dictionary_encode(values, null_encoding="encode")
     hashes = [
-        bucket_hash([one], [hive], version) & 0xFFFFFFFF if one is not None else 0
+        0 if one is None else bucket_hash([one], [hive], version) & 0xFFFFFFFF
         for one in coded.dictionary.to_pylist()
     ]
-    return pa.array(hashes, pa.uint32()).take(coded.indices)
+    return np.array(hashes, np.uint32)[coded.indices.to_numpy()]
 
 
-def _as_uint32(values: Any) -> Any:
-    return values.view(pa.uint32())
-
-
-def _reverse_bytes(values: Any) -> Any:
-    """Reverse the bytes of each number: Hive hashes big-endian bytes, murmur reads little-endian words."""
-    parts = [
-        pc.shift_left(
-            pc.bit_wise_and(pc.shift_right(values, _constant(right)), _constant(0xFF)), _constant(left)
-        )
-        for right, left in ((0, 24), (8, 16), (16, 8), (24, 0))
-    ]
-    first, *rest = parts
-    for part in rest:
-        first = pc.bit_wise_or(first, part)
-    return first
+def _numbers(values: Any, of: Any) -> Any:
+    """Return values as numbers of the type's width without a sign, 0 for NULL."""
+    numbers = values.cast(of).fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers.view(f"u{numbers.dtype.itemsize}")
 
 
 def _murmur(words: Sequence[Any], length: int) -> Any:
-    total: Any = _constant(_SEED)
+    """Hash words of 32 bits; Hive hashes their bytes in big-endian order, murmur reads little-endian words."""
+    total: Any = np.full(len(words[0]), _SEED, np.uint32)
     for word in words:
-        mixed = pc.multiply(_rotate(pc.multiply(word, _constant(_C1)), 15), _constant(_C2))
-        rotated = _rotate(pc.bit_wise_xor(total, mixed), 13)
-        total = pc.add(pc.multiply(rotated, _constant(5)), _constant(0xE6546B64))
-    total = pc.bit_wise_xor(total, _constant(length))
+        mixed = _rotate(word.byteswap() * _C1, 15) * _C2
+        total = _rotate(total ^ mixed, 13) * 5 + 0xE6546B64
+    total ^= length
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        total = pc.multiply(
-            pc.bit_wise_xor(total, pc.shift_right(total, _constant(shift))), _constant(factor)
-        )
-    return pc.bit_wise_xor(total, pc.shift_right(total, _constant(16)))
+        total = (total ^ (total >> shift)) * factor
+    return total ^ (total >> 16)
 
 
 def _rotate(values: Any, bits: int) -> Any:
-    return pc.bit_wise_or(
-        pc.shift_left(values, _constant(bits)), pc.shift_right(values, _constant(32 - bits))
-    )
+    return (values << bits) | (values >> (32 - bits))
 
 
 Values = tuple[str | None, ...]
