@@ -14,7 +14,7 @@ from hiveacid.core.schema.types import Primitive, parse_type
 from hiveacid.errors import NoSuchColumnError, StatementError, UnsupportedFeatureError
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.insert import partition_values
-from hiveacid.sql.statements import administration, definitions, values
+from hiveacid.sql.statements import administration, definitions
 from hiveacid.sql.statements.values import PartitionItem, PartitionSpec
 from hiveacid.table.partitions import static_values
 
@@ -154,17 +154,6 @@ def _comparable(column: Column, text: str) -> Decimal | str:
     return text
 
 
-def unsupported(_: ExecutionContext, statement: values.Statement) -> DataFrame:
+def unsupported(_: ExecutionContext, statement: administration.UnsupportedStatement) -> DataFrame:
     """Refuse an unsupported statement, with the alternative."""
-    raise UnsupportedFeatureError(_ADVICE[type(statement).__name__])
-
-
-_ADVICE: Mapping[str, str] = {
-    "ReplaceColumns": "ALTER TABLE REPLACE COLUMNS is not supported yet: CREATE TABLE ... AS SELECT a new table",
-    "ChangeColumn": "ALTER TABLE CHANGE COLUMN is not supported yet: CREATE TABLE ... AS SELECT a new table",
-    "RenamePartition": "ALTER TABLE ... PARTITION RENAME is not supported yet: INSERT the rows into the new "
-    "partition and DROP the old one",
-    "SetDatabaseProperties": "ALTER DATABASE is not supported yet: give DBPROPERTIES to CREATE DATABASE",
-    "RepairTable": "MSCK is not supported yet: ALTER TABLE ADD PARTITION, or acid.adopt(...) for a whole table",
-    "AnalyzeTable": "ANALYZE TABLE is not needed: files carry their own statistics, and Spark reads these",
-}
+    raise UnsupportedFeatureError(statement.advice)

@@ -57,6 +57,7 @@ _READING: Mapping[type, Executor] = {
     administration.StartTransaction: admin.start_transaction,
     administration.Commit: admin.commit,
     administration.Rollback: admin.rollback,
+    administration.UnsupportedStatement: ddl.unsupported,
 }
 _CHANGING_ROWS: Mapping[type, Executor] = {
     changes.Insert: insert.insert_rows,
@@ -114,7 +115,7 @@ def _executor(execution: ExecutionContext, statement: values.Statement) -> Execu
         return _CHANGING_ROWS[kind]
     if execution.joined is not None:
         raise TransactionStateError(f"{name} cannot be part of a transaction: COMMIT or ROLLBACK first")
-    return _ALONE.get(kind, ddl.unsupported)
+    return _ALONE[kind]
 
 
 def _words(name: str) -> list[str]:

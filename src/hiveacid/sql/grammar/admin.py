@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import administration
-from hiveacid.sql.statements.values import Statement
+from hiveacid.sql.statements.values import Statement, TableRef
 
 
 def abort(cursor: Cursor) -> Statement:
@@ -91,30 +91,27 @@ def refresh(cursor: Cursor) -> administration.RefreshTable:
     return administration.RefreshTable(cursor.table())
 
 
-def repair(cursor: Cursor) -> administration.RepairTable:
+def unsupported(
+    cursor: Cursor, advice: str, table: TableRef | None = None
+) -> administration.UnsupportedStatement:
+    """Take the rest of a statement that is refused when it is carried out; ``advice``: what to do instead."""
+    cursor.raw_rest()
+    return administration.UnsupportedStatement(advice, table)
+
+
+def repair(cursor: Cursor) -> administration.UnsupportedStatement:
     """Parse behind MSCK."""
     cursor.take("REPAIR")
     cursor.expect("TABLE")
-    table = cursor.table()
-    mode = cursor.take_one("ADD", "DROP", "SYNC").lower()
-    if mode:
-        cursor.expect("PARTITIONS")
-    return administration.RepairTable(table, mode or "add")
+    advice = "MSCK is not supported yet: ALTER TABLE ADD PARTITION, or acid.adopt(...) for a whole table"
+    return unsupported(cursor, advice, cursor.table())
 
 
-def analyze(cursor: Cursor) -> administration.AnalyzeTable:
+def analyze(cursor: Cursor) -> administration.UnsupportedStatement:
     """Parse behind ANALYZE."""
     cursor.expect("TABLE")
     table = cursor.table()
-    partition = cursor.partition(dynamic=True)
+    cursor.partition(dynamic=True)
     cursor.expect("COMPUTE", "STATISTICS")
-    columns: tuple[str, ...] | None = None
-    if cursor.take("FOR"):
-        cursor.take("ALL")
-        cursor.expect("COLUMNS")
-        columns = ()
-        while cursor.next.is_name:
-            columns += (cursor.name("a column name"),)
-            if not cursor.take(","):
-                break
-    return administration.AnalyzeTable(table, partition, columns, cursor.take("NOSCAN"))
+    advice = "ANALYZE TABLE is not needed: files carry their own statistics, and Spark reads these"
+    return unsupported(cursor, advice, table)

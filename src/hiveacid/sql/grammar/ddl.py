@@ -7,8 +7,8 @@ from dataclasses import replace
 from operator import attrgetter
 
 from hiveacid.core.compaction.sort_order import format_sort_order, parse_sort_order
-from hiveacid.core.model import Column
 from hiveacid.errors import ParseError, StatementError
+from hiveacid.sql.grammar.admin import unsupported
 from hiveacid.sql.grammar.create import QUERY_WORDS, create_table, query_of
 from hiveacid.sql.grammar.cursor import Cursor
 from hiveacid.sql.statements import administration, definitions
@@ -16,6 +16,7 @@ from hiveacid.sql.statements.values import PartitionSpec, Properties, Statement,
 
 COMPACTIONS = frozenset({"minor", "major", "rebalance"})
 _DATABASE = ("DATABASE", "SCHEMA")
+_NEW_TABLE = "is not supported yet: CREATE TABLE ... AS SELECT a new table"
 _VIEW_WORDS = frozenset({"VIEW", "TEMPORARY", "TEMP", "GLOBAL"})
 
 
@@ -72,9 +73,10 @@ def alter(cursor: Cursor) -> Statement:
     if kind == "VIEW":
         return _alter_view(cursor)
     if kind != "TABLE":
-        name = cursor.name("a database name")
-        cursor.expect("SET", "DBPROPERTIES")
-        return definitions.SetDatabaseProperties(name, cursor.properties())
+        cursor.name("a database name")
+        return unsupported(
+            cursor, "ALTER DATABASE is not supported yet: give DBPROPERTIES to CREATE DATABASE"
+        )
     table = cursor.table()
     partition = cursor.partition()
     if cursor.take("COMPACT"):
@@ -82,14 +84,20 @@ def alter(cursor: Cursor) -> Statement:
     if partition:
         if not cursor.take("RENAME", "TO"):
             cursor.fail("COMPACT or RENAME TO PARTITION")
-        new = cursor.partition() or cursor.fail("PARTITION (...)")
-        return definitions.RenamePartition(table, partition, new)
+        if not cursor.sees("PARTITION"):
+            cursor.fail("PARTITION (...)")
+        return unsupported(
+            cursor,
+            "ALTER TABLE ... PARTITION RENAME is not supported yet: INSERT the rows into the new partition and DROP the "
+            "old one",
+            table,
+        )
     actions: dict[str, Callable[[Cursor, TableRef], Statement]] = {
         "ADD": _add,
         "DROP": _drop_partitions,
         "RENAME": _rename,
-        "REPLACE": _replace_columns,
-        "CHANGE": _change_column,
+        "REPLACE": lambda inner, of: unsupported(inner, f"ALTER TABLE REPLACE COLUMNS {_NEW_TABLE}", of),
+        "CHANGE": lambda inner, of: unsupported(inner, f"ALTER TABLE CHANGE COLUMN {_NEW_TABLE}", of),
         "SET": _set,
         "UNSET": _unset,
     }
@@ -105,28 +113,21 @@ def _rename(cursor: Cursor, table: TableRef) -> definitions.RenameTable:
     return definitions.RenameTable(table, cursor.table("the new name"))
 
 
-def _replace_columns(cursor: Cursor, table: TableRef) -> definitions.ReplaceColumns:
-    cursor.expect("COLUMNS")
-    return definitions.ReplaceColumns(table, _new_columns(cursor), _cascade(cursor))
-
-
 def _set(cursor: Cursor, table: TableRef) -> definitions.SetTableProperties:
     cursor.expect("TBLPROPERTIES")
     return definitions.SetTableProperties(table, cursor.properties())
 
 
-def _cascade(cursor: Cursor) -> bool:
-    return cursor.take_one("RESTRICT", "CASCADE") == "CASCADE"
-
-
-def _new_columns(cursor: Cursor) -> tuple[Column, ...]:
-    return cursor.list_of(cursor.column, attrgetter("name"), "column {} stands twice")
-
-
 def _add(cursor: Cursor, table: TableRef) -> Statement:
     if cursor.take_one("COLUMNS", "COLUMN"):
-        columns = _new_columns(cursor) if cursor.sees("(") else (cursor.column(),)
-        return definitions.AddColumns(table, columns, _cascade(cursor))
+        several = cursor.sees("(")
+        columns = (
+            cursor.list_of(cursor.column, attrgetter("name"), "column {} stands twice")
+            if several
+            else (cursor.column(),)
+        )
+        cursor.take_one("RESTRICT", "CASCADE")
+        return definitions.AddColumns(table, columns)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     partitions: list[definitions.AddedPartition] = []
     while cursor.sees("PARTITION"):
@@ -146,17 +147,6 @@ def _drop_partitions(cursor: Cursor, table: TableRef) -> definitions.DropPartiti
             cursor.fail("PARTITION (...)")
         specs.append(cursor.partition(comparisons=True))
     return definitions.DropPartitions(table, tuple(specs), if_exists, cursor.take("PURGE"))
-
-
-def _change_column(cursor: Cursor, table: TableRef) -> definitions.ChangeColumn:
-    cursor.take("COLUMN")
-    old_name = cursor.name("a column name")
-    statement = definitions.ChangeColumn(table, old_name, cursor.column())
-    if cursor.take("FIRST"):
-        statement = replace(statement, first=True)
-    elif cursor.take("AFTER"):
-        statement = replace(statement, after=cursor.name("a column name"))
-    return replace(statement, cascade=_cascade(cursor))
 
 
 def _unset(cursor: Cursor, table: TableRef) -> definitions.UnsetTableProperties:

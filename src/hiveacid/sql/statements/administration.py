@@ -61,24 +61,11 @@ class RefreshTable(Statement):
 
 
 @dataclass(frozen=True)
-class RepairTable(Statement):
-    """MSCK [REPAIR] TABLE t [ADD | DROP | SYNC PARTITIONS]; ``mode`` is add, drop or sync."""
+class UnsupportedStatement(Statement):
+    """A statement of Hive's that is refused, with its alternative; ``table``: the table that it names."""
 
-    table: TableRef
-    mode: str = "add"
-
-
-@dataclass(frozen=True)
-class AnalyzeTable(Statement):
-    """ANALYZE TABLE t [PARTITION (...)] COMPUTE STATISTICS [NOSCAN | FOR [ALL] COLUMNS [a, ...]].
-
-    ``columns`` is None without FOR COLUMNS, empty for all columns.
-    """
-
-    table: TableRef
-    partition: PartitionSpec = ()
-    columns: tuple[str, ...] | None = None
-    noscan: bool = False
+    advice: str
+    table: TableRef | None = None
 
 
 @dataclass(frozen=True)

@@ -99,35 +99,10 @@ class RenameTable(Statement):
 
 @dataclass(frozen=True)
 class AddColumns(Statement):
-    """ALTER TABLE t ADD COLUMNS (...)."""
+    """ALTER TABLE t ADD COLUMNS (...) [RESTRICT | CASCADE]; partitions have the table's columns in any case."""
 
     table: TableRef
     columns: tuple[Column, ...]
-    cascade: bool = False
-
-
-@dataclass(frozen=True)
-class ReplaceColumns(Statement):
-    """ALTER TABLE t REPLACE COLUMNS (...)."""
-
-    table: TableRef
-    columns: tuple[Column, ...]
-    cascade: bool = False
-
-
-@dataclass(frozen=True)
-class ChangeColumn(Statement):
-    """ALTER TABLE t CHANGE [COLUMN] old new type [COMMENT ''] [FIRST | AFTER other].
-
-    ``comment`` of ``new`` is None where the statement has none (the old one stays).
-    """
-
-    table: TableRef
-    old_name: str
-    new: Column
-    first: bool = False
-    after: str | None = None
-    cascade: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,15 +147,6 @@ class DropPartitions(Statement):
     specs: tuple[PartitionSpec, ...]
     if_exists: bool = False
     purge: bool = False
-
-
-@dataclass(frozen=True)
-class RenamePartition(Statement):
-    """ALTER TABLE t PARTITION (...) RENAME TO PARTITION (...)."""
-
-    table: TableRef
-    old: PartitionSpec
-    new: PartitionSpec
 
 
 @dataclass(frozen=True)
@@ -274,11 +240,3 @@ class DropDatabase(Statement):
     name: str
     if_exists: bool = False
     cascade: bool = False
-
-
-@dataclass(frozen=True)
-class SetDatabaseProperties(Statement):
-    """ALTER DATABASE d SET DBPROPERTIES (...)."""
-
-    name: str
-    properties: Properties

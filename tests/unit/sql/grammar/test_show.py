@@ -7,13 +7,12 @@ from hiveacid.sql.grammar.parse import parse
 from hiveacid.sql.statements.administration import (
     AbortCompactions,
     AbortTransactions,
-    AnalyzeTable,
     Commit,
-    RepairTable,
     ResetOption,
     Rollback,
     SetOption,
     StartTransaction,
+    UnsupportedStatement,
     UseDatabase,
 )
 from hiveacid.sql.statements.changes import Delete
@@ -121,24 +120,42 @@ P = PartitionItem("p", Slice("'x'"), Literal("x", "string"))
         ("SET TIME ZONE 'UTC'", SetOption("spark.sql.session.timeZone", "UTC")),
         ("RESET", ResetOption()),
         ("RESET a.b", ResetOption("a.b")),
-        ("MSCK REPAIR TABLE d.t", RepairTable(DT)),
-        ("MSCK TABLE t SYNC PARTITIONS", RepairTable(T, "sync")),
-        ("ANALYZE TABLE t COMPUTE STATISTICS", AnalyzeTable(T)),
-        (
-            "ANALYZE TABLE t PARTITION (p='x', q) COMPUTE STATISTICS NOSCAN",
-            AnalyzeTable(T, (P, PartitionItem("q")), noscan=True),
-        ),
-        ("ANALYZE TABLE d.t COMPUTE STATISTICS FOR COLUMNS", AnalyzeTable(DT, columns=())),
-        ("ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS a, b", AnalyzeTable(T, columns=("a", "b"))),
         ("EXPLAIN SELECT 1", Explain(Query(Slice("SELECT 1")))),
         ("EXPLAIN FORMATTED CBO DELETE FROM t", Explain(Delete(T), ("FORMATTED", "CBO"))),
         ("EXPLAIN ANALYZE SELECT 1", Explain(Query(Slice("SELECT 1")), ("ANALYZE",))),
-        ("EXPLAIN ANALYZE TABLE t COMPUTE STATISTICS", Explain(AnalyzeTable(T))),
     ],
 )
 def test_statements(text: str, statement: Statement) -> None:
     assert parse(text) == statement
     assert parse(f"/* first */ {text};;") == statement
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "advice"),
+    [
+        ("MSCK REPAIR TABLE d.t", DT, "MSCK is not supported yet"),
+        ("MSCK TABLE t SYNC PARTITIONS;", T, "acid.adopt"),
+        ("ANALYZE TABLE t COMPUTE STATISTICS", T, "ANALYZE TABLE is not needed"),
+        ("ANALYZE TABLE t PARTITION (p='x', q) COMPUTE STATISTICS NOSCAN", T, "is not needed"),
+        ("ANALYZE TABLE d.t COMPUTE STATISTICS FOR COLUMNS a, b", DT, "is not needed"),
+        ("ALTER TABLE t REPLACE COLUMNS (a int)", T, "ALTER TABLE REPLACE COLUMNS is not supported yet"),
+        ("ALTER TABLE t CHANGE a b bigint COMMENT 'x' AFTER c", T, "CHANGE COLUMN is not supported yet"),
+        ("ALTER TABLE t PARTITION (p='x') RENAME TO PARTITION (p='z')", T, "DROP the old one"),
+        ("ALTER DATABASE d SET DBPROPERTIES ('a'='1')", None, "give DBPROPERTIES to CREATE DATABASE"),
+    ],
+)
+def test_statements_that_are_refused_keep_their_table_and_an_alternative(
+    text: str, table: TableRef | None, advice: str
+) -> None:
+    statement = parse(text)
+    assert isinstance(statement, UnsupportedStatement)
+    assert (statement.table, advice in statement.advice) == (table, True)
+
+
+def test_explain_analyze_takes_a_statement_named_analyze() -> None:
+    statement = parse("EXPLAIN ANALYZE TABLE t COMPUTE STATISTICS")
+    assert isinstance(statement, Explain)
+    assert isinstance(statement.statement, UnsupportedStatement)
 
 
 @pytest.mark.parametrize(
