@@ -14,15 +14,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from hiveacid.cli.options import output_option, store_option
 from hiveacid.errors import HiveAcidError
-
-if TYPE_CHECKING:
-    from hiveacid.ports.store import WarehouseStore
+from hiveacid.ports.store import WarehouseStore
 
 _JAVA = 17
 _SPARK = ((3, 5), (5, 0))  # from, below

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from hiveacid.cli.options import (
 from hiveacid.core.model import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from hiveacid.catalog.migrate import MigratedTable, Migration
 
 

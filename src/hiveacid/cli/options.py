@@ -13,9 +13,9 @@ from click.core import ParameterSource
 
 from hiveacid.core.schema.partitions import parse_partition_values
 from hiveacid.errors import HiveAcidError
+from hiveacid.ports.store import WarehouseStore
 
 if TYPE_CHECKING:
-    from hiveacid.ports.store import WarehouseStore
     from hiveacid.sql.native.session import NativeSession
     from hiveacid.sql.session import AcidSession
     from hiveacid.table.read.inventory import StandaloneAccess

@@ -15,9 +15,9 @@ import click
 from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_errors
 from hiveacid.cli.services import parse_settings, stop_signals
 from hiveacid.config import keys
+from hiveacid.serve.authentication import Authentication
 
 if TYPE_CHECKING:
-    from hiveacid.serve.authentication import Authentication
     from hiveacid.services.runner import Runner
     from hiveacid.sql.native.session import NativeSession
 

@@ -6,10 +6,12 @@ import json
 import logging
 import signal
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -18,9 +20,6 @@ from hiveacid.cli.options import ConnectionOptions, connection_options, exit_on_
 from hiveacid.config import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
-
     from hiveacid.services import Services, Turn
     from hiveacid.services.endpoint import Endpoint
 

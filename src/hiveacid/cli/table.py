@@ -18,10 +18,10 @@ from hiveacid.cli.options import (
 )
 from hiveacid.cli.show import show, show_rows
 from hiveacid.core.schema.types import quote_name
+from hiveacid.core.snapshot.findings import Finding
 from hiveacid.sql.execute.store_rows import TABLE_COLUMNS, table_rows
 
 if TYPE_CHECKING:
-    from hiveacid.core.snapshot.findings import Finding
     from hiveacid.table.read.inventory import Row, TableInventory
 
 _COLOURS = {"damage": "red", "warning": "yellow", "note": "blue"}

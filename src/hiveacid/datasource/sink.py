@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,9 +38,6 @@ from hiveacid.orc.stored_values import without_offset
 from hiveacid.storage.local_file_system import LocalFileSystem
 from hiveacid.storage.staging import STREAM_PREFIX
 from hiveacid.streaming import Connection, QueryStream
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 _BATCH_ROWS = 10_000  # of one batch
 

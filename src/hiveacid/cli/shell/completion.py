@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hiveacid.core.model import TableName
 from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import HiveAcidError, ParseError
+from hiveacid.ports.catalog import Catalog
 from hiveacid.spark.parser.lexer import Token, TokenKind, tokenize
-
-if TYPE_CHECKING:
-    from hiveacid.ports.catalog import Catalog
 
 _WORDS = """
 ABORT ADD ALTER AND AS BEGIN BETWEEN BUCKETS BY CASCADE CASE CAST CLUSTERED COLUMNS COMMIT COMPACT

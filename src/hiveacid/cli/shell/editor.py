@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import Completer, Completion
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 
 from hiveacid.cli.shell.completion import Candidate
 from hiveacid.cli.shell.entries import is_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from prompt_toolkit.completion import CompleteEvent
-    from prompt_toolkit.document import Document
-    from prompt_toolkit.key_binding import KeyPressEvent
 
 Complete = Callable[[str, int], "list[Candidate]"]
 _SECRET = re.compile(

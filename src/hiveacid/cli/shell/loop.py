@@ -15,12 +15,11 @@ from hiveacid.cli.shell.cancel import ProgressLine, StatementRunner
 from hiveacid.cli.shell.commands import COMMANDS, DisplayOptions, command
 from hiveacid.cli.shell.completion import Candidate, CatalogNames, candidates
 from hiveacid.cli.shell.entries import Entries, Entry, ends_shell
-from hiveacid.cli.shell.screen import Result, fetch
+from hiveacid.cli.shell.screen import Result, Screen, fetch
 from hiveacid.cli.show import show
 from hiveacid.errors import ParseError, StatementCancelledError
 
 if TYPE_CHECKING:
-    from hiveacid.cli.shell.screen import Screen
     from hiveacid.sql.session import AcidSession
 
 

@@ -17,6 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hiveacid.cli.options import escape_controls, print_error
+from hiveacid.cli.shell.commands import DisplayOptions
+from hiveacid.cli.shell.entries import Entry
 from hiveacid.cli.show import aligned_right, as_texts
 from hiveacid.errors import StatementError
 from hiveacid.spark.session.error_translation import translate_errors
@@ -24,8 +26,6 @@ from hiveacid.spark.session.error_translation import translate_errors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.cli.shell.commands import DisplayOptions
-    from hiveacid.cli.shell.entries import Entry
 
 _POSITION = re.compile(r"\(line (\d+), column (\d+)\)\Z")
 _NARROWEST = 6  # characters of a column; narrower ones are not readable
