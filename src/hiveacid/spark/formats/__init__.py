@@ -1,6 +1,6 @@
 """File formats and types between Hive and Spark: ORC, text, Avro and Parquet as native Spark expressions.
 
-``types`` and ``struct_fields`` map and cast types strictly: a value that does not fit fails the statement.
+``types`` maps and casts types strictly: a value that does not fit fails the statement.
 ``time_zones`` keeps wall-clock times the same between files and session. ``column_recipes`` reads ORC files of older
 schemas; ``flat_files`` reads and writes files without ACID columns, with ``text`` for text files.
 ``bucket_hash`` computes Hive's bucket of a row, on ``java_integers`` where Hive's own class is out of reach.

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from hiveacid.core.model import Column
-from hiveacid.core.schema.types import Array, HiveType, Map, Primitive, Struct, has_primitive, parse_type
+from hiveacid.core.schema.types import (
+    Array,
+    Field,
+    HiveType,
+    Map,
+    Primitive,
+    Struct,
+    has_primitive,
+    parse_type,
+)
 from hiveacid.errors import SchemaMismatchError, UnsupportedFeatureError
+
+WantedField = TypeVar("WantedField", Field, T.StructField)
 
 _PRIMITIVES: dict[str, T.DataType] = {
     "boolean": T.BooleanType(),
@@ -99,20 +111,29 @@ def hive_type_name(spark: T.DataType, column: str) -> str:
     raise UnsupportedFeatureError(f"column {column}: type {spark.simpleString()} cannot be stored in Hive")
 
 
-def store_cast(value: SparkColumn, have: T.DataType, want: HiveType, column: str) -> SparkColumn:
+def assignment_cast(value: SparkColumn, have: T.DataType, column: Column) -> SparkColumn:
+    """Cast a value to a column as Python's operations, UPDATE and MERGE do: fields of structs are matched by name."""
+    return store_cast(value, have, parse_type(column.type), column.name, by_name=True)
+
+
+def store_cast(
+    value: SparkColumn, have: T.DataType, want: HiveType, column: str, *, by_name: bool = False
+) -> SparkColumn:
     """Cast ``value`` strictly to the type of a column: a value that does not fit fails the statement.
 
     The cast never wraps around or returns NULL instead, with or without ``spark.sql.ansi.enabled``. Strings are cast to
     any atomic type (as in Hive), but must be well-formed. char and varchar are cut as in Hive; char has no trailing
-    blanks beyond its padding. Raises SchemaMismatchError if no cast between the types exists.
+    blanks beyond its padding. ``by_name``: fields of structs that have the same names are matched by name, at any depth;
+    those of other structs (``struct(1, 2)`` has ``col1, col2``) by position. Raises SchemaMismatchError if no cast
+    between the types exists.
     """
     target = spark_type(want)
-    if not _is_castable(have, target):
+    if not _is_castable(have, target, by_name=by_name):
         raise SchemaMismatchError(
             f"column {column} is {want}, but the value is {have.simpleString()}: cast it explicitly"
         )
     if have != target and not isinstance(have, T.NullType):
-        value = _strict_cast(value, have, target, want, column)
+        value = _strict_cast(value, have, target, want, column, by_name=by_name)
     elif isinstance(have, T.NullType):
         value = value.cast(target)
     return cut_to_length(value, want)
@@ -154,13 +175,22 @@ def convert_primitives(
     return value
 
 
+def _field_pairs(
+    have: Sequence[T.StructField], want: Sequence[WantedField], *, by_name: bool
+) -> list[tuple[T.StructField, WantedField]]:
+    names = {field.name.lower(): field for field in have}
+    if by_name and len(names) == len(have) and sorted(names) == sorted(field.name.lower() for field in want):
+        return [(names[field.name.lower()], field) for field in want]
+    return list(zip(have, want, strict=True))
+
+
 def _strict_cast(
-    value: SparkColumn, have: T.DataType, target: T.DataType, want: HiveType, column: str
+    value: SparkColumn, have: T.DataType, target: T.DataType, want: HiveType, column: str, *, by_name: bool
 ) -> SparkColumn:
     if isinstance(target, T.StringType) or _is_widening(have, target):
         return value.cast(target)
     if isinstance(target, (T.StructType, T.ArrayType, T.MapType)):
-        return _strict_nested(value, have, target, want, column)
+        return _strict_nested(value, have, want, column, by_name=by_name)
     message = F.concat(
         F.lit(f"{DATA_ERROR}column {column}: value '"), value.cast("string"), F.lit(f"' does not fit {want}")
     )
@@ -188,22 +218,23 @@ def _try_cast(value: SparkColumn, have: T.DataType, target: T.DataType) -> Spark
 
 
 def _strict_nested(
-    value: SparkColumn, have: T.DataType, target: T.DataType, want: HiveType, column: str
+    value: SparkColumn, have: T.DataType, want: HiveType, column: str, *, by_name: bool
 ) -> SparkColumn:
-    match have, target, want:
-        case T.ArrayType(), T.ArrayType(), Array(element=element):
-            return F.transform(value, lambda item: store_cast(item, have.elementType, element, column))
-        case T.MapType(), T.MapType(), Map(key=key, value=item):
-            values = F.transform_values(value, lambda _, v: store_cast(v, have.valueType, item, column))
-            return F.transform_keys(values, lambda k, _: store_cast(k, have.keyType, key, column))
-        case T.StructType(), T.StructType(), Struct(fields=fields):
-            inner = F.struct(
-                *[
-                    store_cast(value.getField(h.name), h.dataType, f.type, f"{column}.{f.name}").alias(f.name)
-                    for h, f in zip(have.fields, fields, strict=True)
-                ]
-            )
-            return F.when(value.isNotNull(), inner)
+    def inner(part: SparkColumn, given: T.DataType, wanted: HiveType, name: str = column) -> SparkColumn:
+        return store_cast(part, given, wanted, name, by_name=by_name)
+
+    match have, want:
+        case T.ArrayType(), Array(element=element):
+            return F.transform(value, lambda item: inner(item, have.elementType, element))
+        case T.MapType(), Map(key=key, value=item):
+            values = F.transform_values(value, lambda _, v: inner(v, have.valueType, item))
+            return F.transform_keys(values, lambda k, _: inner(k, have.keyType, key))
+        case T.StructType(), Struct(fields=fields):
+            parts = [
+                inner(value.getField(h.name), h.dataType, f.type, f"{column}.{f.name}").alias(f.name)
+                for h, f in _field_pairs(have.fields, fields, by_name=by_name)
+            ]
+            return F.when(value.isNotNull(), F.struct(*parts))
     raise SchemaMismatchError(f"column {column} is {want}, but the value is {have.simpleString()}")
 
 
@@ -225,20 +256,20 @@ def _is_widening(have: T.DataType, target: T.DataType) -> bool:
     return isinstance(have, (*times, T.DateType)) and isinstance(target, (T.DateType, T.TimestampType))
 
 
-def _is_castable(have: T.DataType, target: T.DataType) -> bool:
+def _is_castable(have: T.DataType, target: T.DataType, *, by_name: bool) -> bool:
     if isinstance(have, T.NullType) or have == target:
         return True
     match have, target:
         case T.ArrayType(), T.ArrayType():
-            return _is_castable(have.elementType, target.elementType)
+            return _is_castable(have.elementType, target.elementType, by_name=by_name)
         case T.MapType(), T.MapType():
-            return _is_castable(have.keyType, target.keyType) and _is_castable(
-                have.valueType, target.valueType
-            )
+            pairs = (have.keyType, target.keyType), (have.valueType, target.valueType)
+            return all(_is_castable(*pair, by_name=by_name) for pair in pairs)
         case T.StructType(), T.StructType():
             same = len(have.fields) == len(target.fields)
             return same and all(
-                _is_castable(h.dataType, t.dataType) for h, t in zip(have.fields, target.fields, strict=True)
+                _is_castable(h.dataType, t.dataType, by_name=by_name)
+                for h, t in _field_pairs(have.fields, target.fields, by_name=by_name)
             )
     nested = (T.ArrayType, T.MapType, T.StructType)
     if isinstance(have, nested) or isinstance(target, nested):

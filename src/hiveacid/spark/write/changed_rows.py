@@ -14,8 +14,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.core.schema.types import quote_name
 from hiveacid.spark.formats.expressions import Expression, as_column, cast, named, selected
-from hiveacid.spark.formats.struct_fields import assignment_cast
-from hiveacid.spark.formats.types import column_type
+from hiveacid.spark.formats.types import assignment_cast, column_type
 from hiveacid.spark.read.scan_source import ROW_ID
 from hiveacid.spark.write.acid_events import ACTION, Action
 

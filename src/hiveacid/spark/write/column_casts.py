@@ -15,8 +15,7 @@ from hiveacid.core.schema.constraints import Constraint, not_null_columns, null_
 from hiveacid.core.schema.types import parse_type, quote_name
 from hiveacid.errors import NoSuchColumnError, SchemaMismatchError
 from hiveacid.spark.formats.expressions import Expression, as_column, named, selected
-from hiveacid.spark.formats.struct_fields import assignment_cast
-from hiveacid.spark.formats.types import column_type, store_cast
+from hiveacid.spark.formats.types import assignment_cast, column_type, store_cast
 from hiveacid.spark.read.scan_source import ROW_ID
 from hiveacid.spark.write.acid_events import ACTION, Action
 
