@@ -12,7 +12,7 @@ from hiveacid.catalog.opening import open_store
 from hiveacid.config import Settings
 from hiveacid.core.model import DatabaseDefinition
 from hiveacid.stores.clock import SystemClock
-from hiveacid.stores.sql.private_files import protect_file
+from hiveacid.stores.sql.sqlite_file import protect_file
 from hiveacid.stores.sql.store import SqlStore
 
 

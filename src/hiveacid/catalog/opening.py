@@ -33,8 +33,11 @@ def open_store(
     if warehouse is None:
         raise ConfigError("connect() needs warehouse=: the directory that tables are kept in")
     from hiveacid.stores.limits_and_retries import Limits  # noqa: PLC0415 - SQLAlchemy only when it is needed
-    from hiveacid.stores.sql.private_files import protect_directory  # noqa: PLC0415
-    from hiveacid.stores.sql.sqlite_file import require_well_placed, sqlite_url  # noqa: PLC0415
+    from hiveacid.stores.sql.sqlite_file import (  # noqa: PLC0415
+        protect_directory,
+        require_well_placed,
+        sqlite_url,
+    )
     from hiveacid.stores.sql.store import SqlStore  # noqa: PLC0415
 
     root = absolute(warehouse)

@@ -152,8 +152,7 @@ def _find_obstacle(work: Migration, view: TableName, reachable: Collection[Table
     """Return the reason why a view cannot move to the target, an empty text if it can."""
     from hiveacid.core.model import TableName  # noqa: PLC0415 - not before --help had its say
     from hiveacid.sql.binding.change_functions import tables_of_change_calls  # noqa: PLC0415
-    from hiveacid.sql.binding.table_mentions import find_table_mentions  # noqa: PLC0415 - needs an extra
-    from hiveacid.sql.binding.travel_clauses import without_clauses  # noqa: PLC0415
+    from hiveacid.sql.binding.table_mentions import find_mentions_and_travel  # noqa: PLC0415 - needs an extra
     from hiveacid.sql.statements.values import Slice  # noqa: PLC0415
 
     definition = work.source.store.get_view(view)
@@ -163,7 +162,7 @@ def _find_obstacle(work: Migration, view: TableName, reachable: Collection[Table
     if list(tables_of_change_calls(query)):
         return "it calls a function for changes"
     target = work.target.store
-    for relation in find_table_mentions(without_clauses(query)[0]):
+    for relation in find_mentions_and_travel(query):
         database, name = (
             relation.parts[:2] if len(relation.parts) > 1 else (definition.database, *relation.parts)
         )

@@ -16,10 +16,9 @@ from rich.console import Console
 from hiveacid.cli.main import main
 from hiveacid.cli.options import print_error
 from hiveacid.cli.shell.cancel import progress_text
-from hiveacid.cli.shell.commands import COMMANDS, HELP, DisplayOptions, command
 from hiveacid.cli.shell.completion import CatalogNames, candidates
 from hiveacid.cli.shell.editor import history_path, is_secret, open_history
-from hiveacid.cli.shell.entries import Entries, Entry, is_whole
+from hiveacid.cli.shell.entries import COMMANDS, HELP, DisplayOptions, Entries, Entry, command, is_whole
 from hiveacid.cli.shell.screen import (
     Result,
     error_position,

@@ -37,7 +37,6 @@ from hiveacid.sql.binding.time_travel import (
     metadata_frame,
     resolve_as_of,
 )
-from hiveacid.sql.binding.travel_clauses import without_clauses
 from hiveacid.sql.binding.view_text import errors_of_view, find_hiveacid_view, with_view_columns
 from hiveacid.sql.binding.virtual_columns import (
     MARKER,
@@ -268,7 +267,9 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
     """Return the tables that a piece of text names, with offsets from the beginning of the piece."""
     try:
         if not facts.classic:
-            return _without_parser(piece, before)
+            from hiveacid.sql.binding.table_mentions import find_mentions_and_travel  # noqa: PLC0415 - needs an extra
+
+            return find_mentions_and_travel(piece, before)
         if before == EXPRESSION:
             return find_relations_in_expression(facts, piece.text)
         tokens = None if before else piece.tokens
@@ -281,37 +282,6 @@ def relations_of(facts: SparkFacts, piece: Slice, before: str) -> list[Relation]
         line, column = piece.statement_position(error.line, column)
         raise ParseError(message, line=line, column=column) from error
     return [shift_relation(relation, -len(before)) for relation in relations]
-
-
-def _without_parser(piece: Slice, before: str) -> list[Relation]:
-    """Return the tables as sqlglot finds them; the clauses of time travel are cut out before and added afterwards."""
-    from hiveacid.sql.binding.table_mentions import find_table_mentions  # noqa: PLC0415 - needs an extra
-
-    text, (plain, clauses) = piece.text, without_clauses(piece)
-    relations = find_table_mentions(plain, before)
-    travels = {}
-    for clause in clauses:
-        owner = [
-            relation.start
-            for relation in relations
-            if relation.end <= clause.start and not text[relation.end : clause.start].strip()
-        ]
-        if owner:
-            travels[owner[-1]] = clause
-    return [
-        replace(
-            relation,
-            travel=travels[relation.start],
-            alias_at=_behind(relation.alias_at, travels[relation.start].end),
-        )
-        if relation.start in travels
-        else relation
-        for relation in relations
-    ]
-
-
-def _behind(alias_at: int | None, end: int) -> int | None:
-    return None if alias_at is None else max(alias_at, end)
 
 
 def _edits(piece: Slice, relation: Relation, view: str) -> list[Edit]:

@@ -1,4 +1,4 @@
-"""Table names in a query with their exact offsets, found by sqlglot.
+"""Table names in a query with their exact offsets, found by sqlglot, and the clauses of time travel behind them.
 
 Sessions without Spark's own parser (Spark Connect) use this module; tests compare it with
 `hiveacid.spark.parser.relations`. No other module imports sqlglot. sqlglot only parses the query: Spark receives the
@@ -11,14 +11,16 @@ without sqlglot.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from hiveacid.core.schema.types import position
 from hiveacid.errors import ConfigError, ParseError
-from hiveacid.spark.parser.lexer import Token, tokenize
-from hiveacid.spark.parser.relations import Relation, shift_relation
+from hiveacid.spark.parser.lexer import Token, TokenKind, tokenize
+from hiveacid.spark.parser.relations import Relation, TimeTravel, shift_relation
 from hiveacid.sql.grammar.create import QUERY_WORDS
 from hiveacid.sql.grammar.cursor import Cursor
+from hiveacid.sql.statements.values import Slice
 
 try:
     import sqlglot
@@ -31,6 +33,22 @@ except ModuleNotFoundError as error:
     ) from error
 
 _DIALECT = "spark"
+
+
+def find_mentions_and_travel(piece: Slice, before: str = "") -> list[Relation]:
+    """Return the tables of a piece; clauses of time travel are cut out before and added afterwards.
+
+    ``before``, and the errors, as for `find_table_mentions`.
+    """
+    text, (plain, clauses) = piece.text, without_clauses(piece)
+    relations = []
+    for relation in find_table_mentions(plain, before):
+        behind = (c for c in clauses if relation.end <= c.start and not text[relation.end : c.start].strip())
+        travel = next(behind, None)
+        if travel is not None and relation.alias_at is not None:
+            relation = replace(relation, alias_at=max(relation.alias_at, travel.end))  # noqa: PLW2901
+        relations.append(replace(relation, travel=travel))
+    return relations
 
 
 def find_table_mentions(text: str, before: str = "") -> list[Relation]:
@@ -142,3 +160,91 @@ def _check_function(table: exp.Table) -> None:
     if name in {"IDENTIFIER", "TABLE"}:
         message = f"{name}(...) as a table is not supported: write the table's name"
         raise ParseError(message)
+
+
+_KINDS = {
+    "VERSION": "VERSION",
+    "SYSTEM_VERSION": "VERSION",
+    "TIMESTAMP": "TIMESTAMP",
+    "SYSTEM_TIME": "TIMESTAMP",
+}
+_TYPES = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "DATE"})
+_UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"}) | {
+    "MILLISECOND",
+    "MICROSECOND",
+}
+# What may follow a column that is called OF: SELECT version AS of FROM t
+_NO_VALUES = frozenset(
+    {"FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT", "MINUS"}
+)
+_VALUES = frozenset({TokenKind.STRING, TokenKind.NUMBER})
+
+
+def without_clauses(piece: Slice) -> tuple[str, list[TimeTravel]]:
+    """Replace the clauses of time travel by blanks; return the text and the clauses in their order."""
+    text, tokens = piece.text, piece.tokens
+    clauses = []
+    for index in range(len(tokens) - 3):
+        words = [token.keyword for token in tokens[index : index + 3]]
+        if words[0] not in _KINDS or words[1:] != ["AS", "OF"]:
+            continue
+        with_for = index > 0 and tokens[index - 1].keyword == "FOR"
+        start = tokens[index - with_for].start
+        first = index + 3
+        end = _value(tokens, first)
+        if end > first:
+            value = text[tokens[first].start : tokens[end - 1].end]
+            clauses.append(TimeTravel(_KINDS[words[0]], value, start, tokens[end - 1].end))
+    for clause in clauses:
+        text = text[: clause.start] + " " * (clause.end - clause.start) + text[clause.end :]
+    return text, clauses
+
+
+def _value(tokens: Sequence[Token], index: int) -> int:
+    """Return the index of the token after a value: terms joined by + and -, with casts."""
+    index = _term(tokens, index)
+    while tokens[index].keyword in {"+", "-", "::"}:
+        index = _term(tokens, index + 1)
+    return index
+
+
+def _term(tokens: Sequence[Token], index: int) -> int:
+    while tokens[index].keyword in {"+", "-"}:
+        index += 1
+    token = tokens[index]
+    if token.keyword == "(":
+        return _behind(tokens, index)
+    if token.kind in _VALUES:
+        return index + 1
+    if token.keyword in _TYPES and tokens[index + 1].kind is TokenKind.STRING:
+        return index + 2
+    if token.keyword == "INTERVAL":
+        return _interval(tokens, index + 1)
+    if not token.is_name or token.keyword in _NO_VALUES:
+        return index
+    index += 1
+    while tokens[index].keyword == "." and tokens[index + 1].kind is not TokenKind.END:
+        index += 2
+    return _behind(tokens, index) if tokens[index].keyword == "(" else index
+
+
+def _interval(tokens: Sequence[Token], index: int) -> int:
+    """Return the index of the token after ``'1' DAY``, ``1 day 2 hours`` or ``'1 02' DAY TO HOUR``."""
+    while True:
+        number_index = index + (tokens[index].keyword in {"+", "-"})
+        if tokens[number_index].kind not in _VALUES:
+            return index
+        index = number_index + 1
+        if tokens[index].keyword.removesuffix("S") in _UNITS:
+            index += 1
+        if tokens[index].keyword == "TO" and tokens[index + 1].kind is not TokenKind.END:
+            index += 2
+
+
+def _behind(tokens: Sequence[Token], start: int) -> int:
+    depth = 0
+    for index in range(start, len(tokens)):
+        depth += (tokens[index].keyword == "(") - (tokens[index].keyword == ")")
+        if depth == 0:
+            return index + 1
+    return len(tokens) - 1

@@ -5,17 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from hiveacid.catalog.ddl import partition_values as full_values
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.model import Bucketing, Column, Partition, TableDefinition, ViewDefinition
-from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError, NoSuchPartitionError
+from hiveacid.errors import NoSuchColumnError, NoSuchDatabaseError
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute.context import ExecutionContext
-from hiveacid.sql.execute.insert import partition_values
+from hiveacid.sql.execute.show import find_partition
 from hiveacid.sql.execute.small_results import Row, string_rows
 from hiveacid.sql.statements.queries import DescribeDatabase, DescribeHistory, DescribeTable
 from hiveacid.table.inspect import Inspect
-from hiveacid.table.partitions import partition_name, partitions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,13 +36,7 @@ def describe_table(execution: ExecutionContext, statement: DescribeTable) -> Dat
     if view is not None and not statement.partition:
         return string_rows(context.facts, _HEADINGS, _rows(view, None, statement))
     table = context.require(execution.find(statement.table))
-    partition = None
-    if statement.partition:
-        values = full_values(context, table, partition_values(execution, statement.partition) or {})
-        matches = [p for p in partitions_of(context, table, execution.joined) or () if p.values == values]
-        if not matches:
-            raise NoSuchPartitionError(f"{table.name} has no partition {partition_name(table, values)}")
-        partition = matches[0]
+    partition = find_partition(execution, table, statement.partition) if statement.partition else None
     return string_rows(context.facts, _HEADINGS, _rows(table, partition, statement))
 
 

@@ -15,7 +15,6 @@ from hiveacid.sql.execute import (
     insert,
     query,
     show,
-    table_extended,
     view,
 )
 from hiveacid.sql.execute.context import ExecutionContext
@@ -40,7 +39,7 @@ _READING: Mapping[type, Executor] = {
     queries.DescribeHistory: describe_history,
     queries.ShowDatabases: show.databases,
     queries.ShowTables: show.tables,
-    queries.ShowTableExtended: table_extended.show,
+    queries.ShowTableExtended: show.table_extended,
     queries.ShowViews: view.show,
     queries.ShowPartitions: show.partitions,
     queries.ShowCreateTable: show.create_table,

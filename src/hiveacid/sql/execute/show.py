@@ -1,21 +1,32 @@
-"""SHOW ... with Hive's columns and Hive's texts for missing values."""
+"""SHOW ... with Hive's columns and Hive's texts for missing values.
+
+SHOW TABLE EXTENDED has the columns and the layout of Spark, which programs (dbt) read.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from hiveacid.catalog.ddl import partition_values as full_values
 from hiveacid.config.keys import REGISTRY
-from hiveacid.core.model import TableDefinition, TableName, ViewDefinition
+from hiveacid.core.model import Column, Partition, TableDefinition, TableName, ViewDefinition
 from hiveacid.core.schema.partitions import matching_partitions
 from hiveacid.core.schema.show_create import show_create_table, show_create_view
+from hiveacid.core.schema.storage_formats import file_kind
+from hiveacid.core.schema.types import quote_name
 from hiveacid.errors import ConfigError, NoSuchPartitionError
+from hiveacid.spark.formats.types import column_type
 from hiveacid.sql.binding.view_text import find_hiveacid_view
 from hiveacid.sql.execute import store_rows
 from hiveacid.sql.execute.context import ExecutionContext
 from hiveacid.sql.execute.insert import partition_values
-from hiveacid.sql.execute.small_results import Row, string_rows
+from hiveacid.sql.execute.small_results import Row, small_frame, string_rows
 from hiveacid.sql.statements import queries
+from hiveacid.sql.statements.queries import ShowTableExtended
 from hiveacid.sql.statements.values import PartitionSpec, Properties, TableRef
+from hiveacid.table.context import Context
 from hiveacid.table.partitions import partition_name, partitions_of, static_values
 
 if TYPE_CHECKING:
@@ -118,6 +129,16 @@ def named_partition(execution: ExecutionContext, name: TableName, spec: Partitio
     return partition_name(table, tuple(static.get(c.name) for c in table.partition_columns))
 
 
+def find_partition(execution: ExecutionContext, table: TableDefinition, spec: PartitionSpec) -> Partition:
+    """Return the partition of a full specification. Raises NoSuchPartitionError, SchemaMismatchError."""
+    context = execution.context
+    values = full_values(context, table, partition_values(execution, spec) or {})
+    for partition in partitions_of(context, table, execution.joined) or ():
+        if partition.values == values:
+            return partition
+    raise NoSuchPartitionError(f"{table.name} has no partition {partition_name(table, values)}")
+
+
 def conf(execution: ExecutionContext, statement: queries.ShowConf) -> DataFrame:
     """SHOW CONF: a setting's default, type and meaning."""
     setting = REGISTRY.get(statement.key)
@@ -125,3 +146,100 @@ def conf(execution: ExecutionContext, statement: queries.ShowConf) -> DataFrame:
         raise ConfigError(f"{statement.key} is not a setting; hiveacid knows those of docs/settings.md")
     rows = [(setting.default, setting.kind, setting.doc)]
     return string_rows(execution.context.facts, ("default", "type", "desc"), rows)
+
+
+_EXTENDED = (
+    ("namespace", "string"),
+    ("tableName", "string"),
+    ("isTemporary", "boolean"),
+    ("information", "string"),
+)
+
+
+def table_extended(execution: ExecutionContext, statement: ShowTableExtended) -> DataFrame:
+    """SHOW TABLE EXTENDED [IN d] LIKE 'pattern' [PARTITION (...)]."""
+    context = execution.context
+    database = statement.database or context.database
+    if not statement.partition:
+        names = [row[0] for row in store_rows.table_rows(context.catalog, database, statement.pattern)]
+        return extended_rows(context, database, names)
+    table = context.require(TableName(database, (statement.pattern or "").lower()))
+    partition = find_partition(execution, table, statement.partition)
+    row = (database, table.name.name, False, _lines(_of_partition(table, partition)))
+    return small_frame(context.facts, _EXTENDED, [row])
+
+
+def extended_rows(context: Context, database: str, names: Sequence[str]) -> DataFrame:
+    """Return a row for each of the tables and views; one that was dropped meanwhile has none."""
+    found = [TableName(database, name) for name in names]
+    relations = [context.catalog.get_view(name) or context.catalog.get_table(name) for name in found]
+    rows = [
+        (database, relation.name.name, False, _lines(_of_relation(relation)))
+        for relation in relations
+        if relation is not None
+    ]
+    return small_frame(context.facts, _EXTENDED, rows)
+
+
+def _lines(facts: Sequence[tuple[str, str]]) -> str:
+    return "".join(f"{key}: {value}\n" for key, value in facts)
+
+
+def _of_relation(relation: TableDefinition | ViewDefinition) -> list[tuple[str, str]]:
+    created = datetime.fromtimestamp(relation.created_at, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
+    head = [
+        ("Catalog", "spark_catalog"),
+        ("Database", relation.name.database),
+        ("Table", relation.name.name),
+        ("Owner", relation.owner),
+        ("Created Time", created),
+        ("Last Access", "UNKNOWN"),
+        ("Created By", "hiveacid"),
+    ]
+    properties = ("Table Properties", f"[{', '.join(f'{k}={v}' for k, v in sorted(relation.properties))}]")
+    if not isinstance(relation, TableDefinition):
+        schema = [(column.name, column.type) for column in relation.columns]
+        return [*head, ("Type", "VIEW"), ("View Text", relation.text), properties, ("Schema", _tree(schema))]
+    columns = (*relation.columns, *relation.partition_columns)
+    partitioned = [quote_name(column.name) for column in relation.partition_columns]
+    kind = file_kind(relation.storage)
+    return [
+        *head,
+        ("Type", "EXTERNAL" if relation.external else "MANAGED"),
+        ("Provider", "hive" if kind is None else kind.value),
+        *([("Comment", relation.comment)] if relation.comment else []),
+        properties,
+        ("Location", relation.location),
+        ("Serde Library", relation.storage.serde),
+        ("InputFormat", relation.storage.input_format),
+        ("OutputFormat", relation.storage.output_format),
+        *(
+            [("Partition Provider", "Catalog"), ("Partition Columns", f"[{', '.join(partitioned)}]")]
+            if partitioned
+            else []
+        ),
+        ("Schema", _tree([(column.name, _type(column)) for column in columns])),
+    ]
+
+
+def _of_partition(table: TableDefinition, partition: Partition) -> list[tuple[str, str]]:
+    pairs = zip(table.partition_columns, partition.values, strict=True)
+    values = [f"{c.name}={'__HIVE_DEFAULT_PARTITION__' if v is None else v}" for c, v in pairs]
+    return [
+        ("Partition Values", f"[{', '.join(values)}]"),
+        ("Location", partition.location),
+        ("Serde Library", table.storage.serde),
+        ("InputFormat", table.storage.input_format),
+        ("OutputFormat", table.storage.output_format),
+        ("Partition Parameters", f"{{{', '.join(f'{k}={v}' for k, v in sorted(partition.properties))}}}"),
+    ]
+
+
+def _tree(columns: Sequence[tuple[str, str]]) -> str:
+    return "root\n" + "".join(f" |-- {name}: {kind} (nullable = true)\n" for name, kind in columns)
+
+
+def _type(column: Column) -> str:
+    """Return the name of a type as in Spark's schema trees; nested and decimal types with their parameters."""
+    kind = column_type(column)
+    return kind.typeName() if kind.simpleString().isalpha() else kind.simpleString()

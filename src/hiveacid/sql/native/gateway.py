@@ -25,8 +25,9 @@ from hiveacid.spark.session.classic_session import (
 )
 from hiveacid.sql.binding.ownership import Owner, Ownership, decide_owner
 from hiveacid.sql.binding.parameters import Arguments
-from hiveacid.sql.execute import store_rows, table_extended
+from hiveacid.sql.execute import store_rows
 from hiveacid.sql.execute.dispatch import execute
+from hiveacid.sql.execute.show import extended_rows
 from hiveacid.sql.execute.small_results import small_frame
 from hiveacid.sql.session import AcidSession
 from hiveacid.sql.statements import administration, definitions, queries
@@ -253,7 +254,7 @@ def add_hiveacid_tables(
     named = {(row[0], row[1]) for row in theirs.collect()}
     names = [name for name in names if (database, name) not in named]
     if isinstance(statement, queries.ShowTableExtended):
-        ours = table_extended.frame(session.context, database, names)
+        ours = extended_rows(session.context, database, names)
     else:
         rows = [(database, name, False) for name in names]
         ours = small_frame(session.context.facts, _SHOW_TABLES_COLUMNS, rows)

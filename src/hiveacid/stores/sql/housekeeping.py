@@ -1,12 +1,15 @@
-"""Housekeeping: removal of ended transactions and their rows (``AcidTxnCleanerService``)."""
+"""Housekeeping: removal of ended transactions and their rows (``AcidTxnCleanerService``); register of running services."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, select, update
+from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, func, insert, select, update
 
-from hiveacid.stores.sql import services
+from hiveacid.core.compaction.queue import Service
+from hiveacid.stores import checks
+from hiveacid.stores.limits_and_retries import Limits
 from hiveacid.stores.sql.compaction import candidates, lifecycle
 from hiveacid.stores.sql.database import Database, SqlBase
+from hiveacid.stores.sql.dialects import Durability
 from hiveacid.stores.sql.schema import (
     ABORTED,
     COMMIT_SEQUENCE,
@@ -15,6 +18,7 @@ from hiveacid.stores.sql.schema import (
     SETTLED,
     counters,
     idempotency_marks,
+    services,
     txns,
     write_ids,
     written,
@@ -45,7 +49,7 @@ class Housekeeping(SqlBase):
         def work(connection: Connection) -> None:
             lifecycle.requeue_abandoned_jobs(connection, limits, now)
             lifecycle.prune_history(connection, limits, now)
-            services.forget(connection, limits, now)
+            forget_services(connection, limits, now)
             commit_records.prune_commits(connection, limits, now)
             candidates.keep_changed_partitions(connection, _SEEN, parameters)
             for statement in (_MARKS, _WRITE_IDS, _SEEN_CHANGES, _EMPTY_CHANGES, _TXNS):
@@ -97,3 +101,45 @@ _TXNS = delete(txns).where(
     ~select(write_ids.c.txn_id).where(write_ids.c.txn_id == txns.c.id).exists(),
     ~select(written.c.txn_id).where(written.c.txn_id == txns.c.id).exists(),
 )
+
+
+_ANNOUNCED = (
+    select(services)
+    .where(services.c.last_seen >= NOW - bindparam("within", type_=BigInteger))
+    .order_by(services.c.name)
+)
+_SILENT = delete(services).where(services.c.last_seen < NOW - bindparam("timeout", type_=BigInteger))
+
+
+class Services(SqlBase):
+    """Implements :class:`hiveacid.ports.store.ServicePort`."""
+
+    def announce_service(self, service: Service) -> None:
+        """Insert a service, or update the time of its last announcement."""
+        checks.service(service)
+        values = {"kind": service.kind, "pool": service.pool, "version": service.version, "last_seen": NOW}
+        now = {"now": self._database.now()}
+
+        def work(connection: Connection) -> None:
+            seen = update(services).where(services.c.name == service.name).values(values)
+            if not connection.execute(seen, now).rowcount:
+                new = {**values, "name": service.name, "started": NOW}
+                connection.execute(insert(services).values(new), now)
+
+        self._database.write(work, Durability.WITH_CLIENT)
+
+    def withdraw_service(self, name: str) -> None:
+        """Delete a service."""
+        gone = delete(services).where(services.c.name == name)
+        self._database.write(lambda connection: connection.execute(gone), Durability.WITH_CLIENT)
+
+    def show_services(self, within: float) -> tuple[Service, ...]:
+        """List the services announced in the last ``within`` seconds."""
+        parameters = {"within": int(within * 1000), "now": self._database.now()}
+        rows = self._database.read(lambda connection: connection.execute(_ANNOUNCED, parameters).all())
+        return tuple(Service(**row._asdict()) for row in rows)
+
+
+def forget_services(connection: Connection, limits: Limits, now: int | None) -> None:
+    """Drop services that were not announced for ``hive.compactor.worker.timeout``."""
+    connection.execute(_SILENT, {"timeout": int(limits.worker_timeout * 1000), "now": now})

@@ -19,9 +19,8 @@ from hiveacid.stores.sql.compaction.candidates import ChangedPartitions
 from hiveacid.stores.sql.compaction.queue import CompactionQueue
 from hiveacid.stores.sql.database import TRIES, Database
 from hiveacid.stores.sql.dialects import database_now
-from hiveacid.stores.sql.housekeeping import Housekeeping
+from hiveacid.stores.sql.housekeeping import Housekeeping, Services
 from hiveacid.stores.sql.migrations import migrate
-from hiveacid.stores.sql.services import Services
 from hiveacid.stores.sql.transactions.abort_txns import AbortTxns
 from hiveacid.stores.sql.transactions.begin_txn import BeginTxn
 from hiveacid.stores.sql.transactions.commit_records import CommitRecords

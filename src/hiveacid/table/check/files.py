@@ -26,7 +26,7 @@ from hiveacid.core.snapshot.selection import AcidDirectory, AcidState
 from hiveacid.errors import FormatError, StorageError, UnsupportedFeatureError
 from hiveacid.orc.footer_findings import check_footer, event_facts_of_footer, has_acid_columns
 from hiveacid.orc.tail import OrcTail, read_tail
-from hiveacid.storage.growing_files import read_flush_length
+from hiveacid.table.read.flushed_files import read_flush_length
 from hiveacid.table.read.inventory import LocationInventory, TableAccess, TableInventory, inventory_of
 
 _THREADS = 16

@@ -1,4 +1,4 @@
-"""Streamed files, of which only the length in their side file ``_flush_length`` may be read.
+"""Streamed files, of which only the length in their side file ``_flush_length`` may be read; that length.
 
 A running or crashed writer leaves more bytes after that part, and Spark would search the footer at the end of the file.
 The readable part is therefore copied to a file of the reading transaction.
@@ -7,15 +7,45 @@ The readable part is therefore copied to a file of the reading transaction.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
 from hiveacid.core.format.names import DeltaName, parse_directory
 from hiveacid.core.model import TableName, TxnId
-from hiveacid.core.snapshot.listing import DataFile
-from hiveacid.errors import BadFileError, MissingDirectoryError
+from hiveacid.core.snapshot.listing import DataFile, last_flush_length
+from hiveacid.errors import BadFileError, MissingDirectoryError, StorageError
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.storage.growing_files import FlushLength, read_flush_length
 from hiveacid.table.context import STORE_DIRECTORY, Context
 from hiveacid.transactions.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class FlushLength:
+    """Committed bytes of a file, its size in bytes, and the content of its side file (None: removed)."""
+
+    length: int
+    size: int
+    side: bytes | None
+
+
+def read_flush_length(fs: FileSystem, path: str, side: str, listed: int) -> FlushLength:
+    """Read the committed length of a file that a listing showed with ``listed`` bytes and a side file.
+
+    Raises StorageError.
+    """
+    try:
+        data = fs.read_bytes(side)
+    except StorageError:
+        if fs.exists(side):
+            raise
+        size = _size(fs, path)
+        return FlushLength(size, size, None)
+    length = last_flush_length(data)
+    return FlushLength(length, listed if length <= listed else _size(fs, path), data)
+
+
+def _size(fs: FileSystem, path: str) -> int:
+    folder, _, name = path.rpartition("/")
+    return next((one.size for one in fs.list_directory(folder) if one.path == name), 0)
 
 
 def readable_length(

@@ -6,9 +6,9 @@ import pytest
 
 from hiveacid.errors import StatementError
 from hiveacid.spark.parser.lexer import tokenize
-from hiveacid.sql.binding.bind import _qualifiers, _without_parser
+from hiveacid.sql.binding.bind import _qualifiers
 from hiveacid.sql.binding.change_functions import find_change_calls, tables_of_change_calls
-from hiveacid.sql.binding.travel_clauses import without_clauses
+from hiveacid.sql.binding.table_mentions import find_mentions_and_travel, without_clauses
 from hiveacid.sql.statements.values import Slice
 
 
@@ -57,7 +57,7 @@ def test_an_interval_that_is_not_whole_is_left_to_the_parser() -> None:
 def test_clauses_go_to_their_tables_without_sparks_parser() -> None:
     """As on Spark Connect; an alias goes behind the clause."""
     text = "WITH c AS (SELECT * FROM db.a VERSION AS OF 2) SELECT * FROM c JOIN b TIMESTAMP AS OF '2026-01-01' x, `a` d"
-    first, second, third = _without_parser(Slice(text), "")
+    first, second, third = find_mentions_and_travel(Slice(text), "")
     assert [one.parts for one in (first, second, third)] == [("db", "a"), ("b",), ("a",)]
     assert first.travel is not None
     assert (first.travel.value, first.alias_at) == ("2", first.travel.end)

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from hiveacid.errors import ConfigError, StoreUnavailableError
 from hiveacid.stores.sql.dialects.dialect import Dialect, Durability, ErrorKind
-from hiveacid.stores.sql.private_files import protect_file
+from hiveacid.stores.sql.sqlite_file import protect_file
 
 
 class SqliteDialect(Dialect):
