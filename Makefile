@@ -12,6 +12,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What a test run may be narrowed to: make test TESTS=tests/unit ARGS="-k buckets"
 TESTS ?= tests
 ARGS ?=
+# Bytecode is kept: each of the hundred processes of a test run would compile the same modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Processes that share the machine; every one of them that needs Spark starts its own JVM.
 WORKERS ?= 3
 # Whole files to each, the longest first (tests/support/file_order.py); xdist itself would begin with those of many tests.
@@ -27,6 +29,8 @@ help:  ## show this list
 demo: java $(STAMPS)/demo $(STAMPS)/project  ## run the main job on the real flights of 2013 (under 3 minutes)
 	@$(BIN)/hiveacid demo $(ARGS)
 
+# What `make lint`, `make interop` and `make clients` run.
+ELSEWHERE := --ignore=tests/tidy --ignore=tests/interop --ignore=tests/clients
 # What only `make test-all` runs, and the smaller test that stays for each: tests/support/exhaustive.py
 test-all smoke test-connect interop-corpus interop-hive: export HIVEACID_TEST_ALL ?= 1
 .PHONY: test test-all
@@ -35,7 +39,7 @@ test-all: java $(STAMPS)/test $(STAMPS)/arrow $(STAMPS)/project $(STAMPS)/classe
 test test-all:
 	@$(BIN)/python tests/support/servers/hadoop_jars.py
 	@echo "== pytest $(TESTS) $(ARGS)$(if $(HIVEACID_TEST_ALL), (all tests))"
-	@$(BIN)/python -m pytest $(SHARED) --durations=40 $(if $(filter tests,$(TESTS)),--ignore=tests/interop --ignore=tests/clients) $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest $(SHARED) --durations=40 $(if $(filter tests,$(TESTS)),$(ELSEWHERE)) $(TESTS) $(ARGS)
 
 # What is too long for CI, too: tests/support/exhaustive.py. HIVEACID_TEST_OUTAGE: seconds that a server is away.
 .PHONY: cluster

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,17 @@ def pytest_configure() -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
     # s3a:// for those who use it; nothing of it is loaded for the others. In front it would not fit the archive.
     os.environ.setdefault("SPARK_DIST_CLASSPATH", os.pathsep.join(map(str, s3a_jars())))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep collected tests out of garbage collection: they stay to the end, and each full collection would visit them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

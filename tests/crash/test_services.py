@@ -45,7 +45,6 @@ CONF = {
     "spark.master": "local[1]",
     "spark.driver.memory": "512m",
     "spark.sql.shuffle.partitions": "1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 _PATIENCE = 300.0  # seconds
 

@@ -68,7 +68,6 @@ def main(url: str, scratch: str, *, sparks_catalog_works: bool) -> None:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )

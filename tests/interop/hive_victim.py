@@ -25,7 +25,6 @@ def main(url: str, scratch: str, seed: str, timeout: str) -> None:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
         "spark.driver.memory": "700m",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "1",

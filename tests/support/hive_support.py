@@ -90,7 +90,6 @@ def session(home: Path) -> SparkSession:
     for key, value in {
         "spark.ui.enabled": "false",
         "spark.log.level": "OFF",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.warehouse.dir": str(home / "spark"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",

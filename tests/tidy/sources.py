@@ -6,7 +6,7 @@ import ast
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +40,7 @@ class PythonFile:
         return f"{self.name}:{getattr(node, 'lineno', 1)}"
 
 
+@cache
 def tracked_files() -> tuple[str, ...]:
     """Files that git knows or would add, relative to the root; ignored ones are left out."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
@@ -50,10 +51,16 @@ def tracked_files() -> tuple[str, ...]:
 def python_files(*prefixes: str) -> tuple[PythonFile, ...]:
     """Python files below the given directories (all, if none is given)."""
     return tuple(
-        PythonFile(name)
+        _python_file(name)
         for name in tracked_files()
         if name.endswith(".py") and (not prefixes or name.startswith(prefixes))
     )
+
+
+@cache
+def _python_file(name: str) -> PythonFile:
+    """Return the one object of a file, whose tree is made once for all rules."""
+    return PythonFile(name)
 
 
 def texts() -> Iterator[tuple[str, str]]:

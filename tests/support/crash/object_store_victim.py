@@ -32,7 +32,6 @@ def main(warehouse: str, seed: int, settings: dict[str, str]) -> None:
         "spark.driver.memory": "1g",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.shuffle.partitions": "1",
         **{f"spark.hadoop.{name}": value for name, value in settings.items()},
     }.items():

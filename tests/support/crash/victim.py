@@ -37,7 +37,6 @@ def main(warehouse: str, deaths: dict[str, Death]) -> None:
         "spark.log.level": "ERROR",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.warehouse.dir": f"{warehouse}-spark",
     }.items():

@@ -60,7 +60,7 @@ def services(warehouse: str, store: str, log: Path, conf: Mapping[str, str]) -> 
     own = {
         "spark.master": "local[1]",
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.timezone={ZONE}",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone={ZONE}",
     }
     for option, pairs in (("--set", _SERVICES), ("--conf", own | dict(conf))):
         words += [part for key, value in pairs.items() for part in (option, f"{key}={value}")]
