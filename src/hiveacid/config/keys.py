@@ -36,6 +36,7 @@ TXN_TIMEOUT = duration(
     "hive.txn.timeout",
     "300s",
     "A transaction without a heartbeat for this long is aborted. We heartbeat at half of it.",
+    positive=True,
 )
 MAX_OPEN_TXNS = count(
     "hive.max.open.txns", "100000", "Highest number of open transactions in the store.", minimum=1

@@ -75,7 +75,7 @@ def parse_duration(text: str, bare_unit: str = "s") -> float:
     """
     match = _AMOUNT.fullmatch(text.lower())
     seconds = None if match is None else _SECONDS.get(match[2] or bare_unit)
-    if match is None or seconds is None:
+    if match is None or seconds is None or int(match[1]) < 0:
         raise ConfigError(f"expected a duration such as 300s, 5min or 12h, got {text!r}")
     return int(match[1]) * seconds
 
@@ -114,10 +114,23 @@ def ratio(name: str, default: str, doc: str, hive: str | None = None) -> Setting
 
 
 def duration(
-    name: str, default: str, doc: str, hive: str | None = None, bare_unit: str = "s"
+    name: str,
+    default: str,
+    doc: str,
+    hive: str | None = None,
+    bare_unit: str = "s",
+    *,
+    positive: bool = False,
 ) -> Setting[float]:
-    """Make a setting that is a duration; a bare number is in ``bare_unit``."""
-    return Setting(name, default, doc, "duration", lambda text: parse_duration(text, bare_unit), hive)
+    """Make a setting that is a duration; a bare number is in ``bare_unit``. ``positive``: it is not 0."""
+
+    def parse(text: str) -> float:
+        seconds = parse_duration(text, bare_unit)
+        if positive and not seconds:
+            raise ConfigError(f"must be longer than 0, got {text!r}")
+        return seconds
+
+    return Setting(name, default, doc, "duration", parse, hive)
 
 
 def size(name: str, default: str, doc: str, hive: str | None = None) -> Setting[int]:

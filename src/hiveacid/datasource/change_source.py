@@ -329,8 +329,8 @@ class ChangeSource:
         if held is not None and not held.ended:
             try:
                 held.commit()
-            except HiveAcidError:
-                logger.warning("read transaction %s could not be ended", held.txn_id, exc_info=True)
+            except HiveAcidError as error:
+                logger.warning("read transaction %s could not be ended: %s", held.txn_id, error)
 
     def close(self) -> None:
         """Close everything; a later call opens it again."""

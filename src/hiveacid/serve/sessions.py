@@ -101,8 +101,8 @@ class ClientSession:
         """Cancel running statements, roll back the transaction, and release all results."""
         try:
             self.thread.end(self.spark.acid.close)
-        except HiveAcidError:  # the store is unreachable: the transaction times out
-            logger.warning("the transaction of a session could not be rolled back", exc_info=True)
+        except HiveAcidError as error:  # the store is unreachable: the transaction times out
+            logger.warning("the transaction of a session could not be rolled back: %s", error)
         for operation in tuple(self.operations.values()):
             operation.close()
 

@@ -256,7 +256,12 @@ class LocalFileSystem:
                 try:
                     _delete(target)
                     break
-                except FileNotFoundError:  # another process deletes, too: go on with what is left
+                except OSError as error:
+                    if error.errno == errno.ENAMETOOLONG:
+                        return  # such a name cannot be there
+                    if not isinstance(error, FileNotFoundError):
+                        raise
+                    # another process deletes, too: go on with what is left
                     if not os.path.lexists(target):
                         return
                     if attempt == _ATTEMPTS - 1:

@@ -39,8 +39,8 @@ def delete_staging(fs: FileSystem, directory: str) -> None:
     """
     try:
         fs.delete_tree(directory)
-    except StorageError:
-        logger.warning("staging directory %s is left to the cleaner", directory, exc_info=True)
+    except StorageError as error:
+        logger.warning("staging directory %s is left to the cleaner: %s", directory, error)
 
 
 def staging_name(txn_id: TxnId, token: str) -> str:

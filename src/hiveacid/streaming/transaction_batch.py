@@ -19,7 +19,7 @@ from hiveacid.orc.stored_values import arrow_schema
 from hiveacid.ports.catalog import Catalog, NewPartition
 from hiveacid.ports.file_system import FileSystem
 from hiveacid.ports.transactions import Begun, Operation, Written
-from hiveacid.storage.staging import new_staging_directory
+from hiveacid.storage.staging import delete_staging, new_staging_directory
 from hiveacid.streaming.bucketing import Values, split_by_bucket
 from hiveacid.streaming.growing_file import GrowingFile
 from hiveacid.streaming.stream_target import StreamTarget, is_overwritten
@@ -208,16 +208,16 @@ class TransactionBatch:
         rest = [txn for txn in left if not txn.ended]
         try:
             work.store.abort_txns([txn.txn_id for txn in rest], reason)
-        except StoreError:
-            logger.warning("%d transactions are left to their time-out: no store", len(rest), exc_info=True)
+        except StoreError as error:
+            logger.warning("%d transactions are left to their time-out: %s", len(rest), error)
         for txn in rest:
             txn.ended = True
             work.heartbeats.forget(txn.txn_id)
         for file in self._files.values():
             try:
                 file.seal()
-            except StorageError:  # readers keep using the side file
-                logger.warning("%s keeps its side file", file.path, exc_info=True)
+            except StorageError as error:  # readers keep using the side file
+                logger.warning("%s keeps its side file: %s", file.path, error)
         self._files = {}
         self._clear_staging()
         return len(left)
@@ -306,9 +306,5 @@ class TransactionBatch:
                 self.context.fs.delete_tree(f"{place}/{self._directory}")
 
     def _clear_staging(self) -> None:
-        if not self._staging:
-            return
-        try:
-            self.context.fs.delete_tree(self._staging)
-        except StorageError:
-            logger.warning("%s is left to the cleaner", self._staging, exc_info=True)
+        if self._staging:
+            delete_staging(self.context.fs, self._staging)

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 from hiveacid.config import Settings, keys
 from hiveacid.core.model import TxnId
-from hiveacid.errors import TransactionAbortedError
+from hiveacid.errors import HiveAcidError, TransactionAbortedError
 from hiveacid.ports.transactions import TransactionPort
 
 logger = logging.getLogger(__name__)
@@ -166,7 +166,8 @@ def _run_safely(action: Callable[[], object]) -> bool:
     """Run one action of a turn and tell whether it succeeded; a failure is logged, so that other actions still run."""
     try:
         action()
-    except Exception:
-        logger.warning("a turn of the heartbeat failed; trying again", exc_info=True)
+    except Exception as error:
+        unknown = not isinstance(error, HiveAcidError)
+        logger.warning("a turn of the heartbeat failed; trying again: %s", error, exc_info=unknown)
         return False
     return True

@@ -135,7 +135,7 @@ def _end_read(txn: Transaction) -> bool:
     except TransactionError:  # already aborted by time-out: a read transaction has nothing to lose
         logger.info("read transaction %s had ended before", txn.txn_id)
         txn.heartbeats.forget(txn.txn_id)
-    except HiveAcidError:
-        logger.warning("read transaction %s could not be ended", txn.txn_id, exc_info=True)
+    except HiveAcidError as error:
+        logger.warning("read transaction %s could not be ended: %s", txn.txn_id, error)
         return False
     return True

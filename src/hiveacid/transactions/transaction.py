@@ -340,15 +340,15 @@ class Transaction(Displayed):
             # an interrupted commit may have succeeded: then the files belong to the table
             if aborted or self.store.txn_state(self.txn_id) == TransactionState.ABORTED:
                 self._run_actions(self._on_abort)
-        except StoreError:
-            logger.warning("transaction %s is left to its time-out: no store", self.txn_id, exc_info=True)
+        except StoreError as error:
+            logger.warning("transaction %s is left to its time-out: %s", self.txn_id, error)
 
     def _run_actions(self, actions: Sequence[Callable[[], None]]) -> None:
         for action in actions:
             try:
                 action()
-            except HiveAcidError:  # no reader sees these files
-                logger.warning("transaction %s leaves files to the cleaner", self.txn_id, exc_info=True)
+            except HiveAcidError as error:  # no reader sees these files
+                logger.warning("transaction %s leaves files to the cleaner: %s", self.txn_id, error)
 
     def _end(self, *, wrote: bool = False) -> None:
         self.ended = True

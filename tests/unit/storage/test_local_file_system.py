@@ -228,6 +228,7 @@ def test_delete(tmp_path: Path) -> None:
     FS.delete_tree(f"{tmp_path}/t")
     FS.delete_tree(f"{tmp_path}/t")
     FS.delete_tree(f"{tmp_path}/never/was")
+    FS.delete_tree(f"{tmp_path}/{'longer than a name may be' * 20}/d")
     assert names(tmp_path) == ["outside"]
 
 

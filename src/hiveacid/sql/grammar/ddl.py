@@ -92,6 +92,13 @@ def alter(cursor: Cursor) -> Statement:
             "old one",
             table,
         )
+    for verb in ("RENAME", "DROP", "ALTER"):
+        if cursor.take(verb, "COLUMN") or cursor.take(verb, "COLUMNS"):
+            return unsupported(
+                cursor,
+                f"ALTER TABLE {verb} COLUMN is not supported yet: CREATE TABLE ... AS SELECT a new table",
+                table,
+            )
     actions: dict[str, Callable[[Cursor, TableRef], Statement]] = {
         "ADD": _add,
         "DROP": _drop_partitions,

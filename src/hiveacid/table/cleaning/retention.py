@@ -29,9 +29,6 @@ def history_retention(table: TableDefinition | None) -> float:
     if text is None:
         return 0.0
     try:
-        seconds = parse_duration(text)
+        return parse_duration(text)
     except ConfigError as error:
         raise ConfigError(f"table property {HISTORY_RETENTION.name}: {error}") from error
-    if seconds < 0:
-        raise ConfigError(f"table property {HISTORY_RETENTION.name}: must not be negative, got {text!r}")
-    return seconds

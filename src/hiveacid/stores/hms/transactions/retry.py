@@ -52,8 +52,8 @@ def drop_created_tables(catalog: MetastoreCatalog, tables: list[TableDefinition]
     for table in tables:
         try:
             retry_lost_answer(partial(_drop, catalog, table))
-        except HiveAcidError:  # the caller reports the error before this one
-            logger.warning("%s may be left without rows: drop it", table.name, exc_info=True)
+        except HiveAcidError as error:  # the caller reports the error before this one
+            logger.warning("%s may be left without rows: drop it (%s)", table.name, error)
 
 
 def _drop(catalog: MetastoreCatalog, table: TableDefinition) -> None:
