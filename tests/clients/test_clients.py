@@ -12,14 +12,15 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
-import pyspark
 import pytest
+
+from support.servers.hs2_process import JARS, serving
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-clients/bin/python"
-JARS = Path(pyspark.__file__).parent / "jars"
 PATIENCE = 600.0  # seconds, on a machine that is busy
 DBAPI = "CREATE, INSERT, UPDATE, transaction with ROLLBACK, 20,000 rows, errors"
 STEPS = {
@@ -57,18 +58,6 @@ PACKAGES = {"dbt": "dbt-spark", "airflow": "apache-airflow-providers-apache-hive
 versions: dict[str, str] = {}
 
 
-def serving(directory: Path, *options: str) -> Iterator[int]:
-    """Run the command in a process of its own; yield its port."""
-    command = [sys.executable, "-m", "hiveacid", "serve", "-w", str(directory), "--port", "0", *options]
-    with subprocess.Popen(
-        [*command, "--conf", "spark.driver.memory=1g"], stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        line = next(line for line in process.stderr if "serving on" in line)
-        yield int(line.split(":")[-1].split()[0])
-        process.terminate()
-
-
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("served") / "wh"  # made by the server
@@ -76,12 +65,14 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def port(warehouse: Path) -> Iterator[int]:
-    yield from serving(warehouse)
+    with serving(warehouse) as port:
+        yield port
 
 
 @pytest.fixture(scope="module")
 def http_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    yield from serving(tmp_path_factory.mktemp("wh"), "--http")
+    with serving(tmp_path_factory.mktemp("wh"), "--http") as port:
+        yield port
 
 
 @pytest.fixture
@@ -199,21 +190,19 @@ def test_the_start_page(tmp_path: Path) -> None:
     page = (ROOT / "docs/start.md").read_text(encoding="utf-8").partition("## A session")[0]
     commands = [line.strip() for line in page.splitlines() if line.startswith("    ")]
     assert len(commands) <= 10
-    server: Iterator[int] = iter(())
     port, variables, shown = 0, "", ""
-    for command in commands:
-        if command.startswith(("python3 -m venv", "source ", "pip install")):
-            continue
-        if command.startswith("hiveacid serve"):
-            server = serving(tmp_path / "wh")
-            port = next(server)
-        elif command.startswith("JARS="):
-            variables = command
-        else:
-            path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-            line = f"{variables}\n{command.replace('10000', str(port))}"
-            shown = run("bash", "-c", line, cwd=tmp_path, PATH=path)
-    next(server, None)
+    with ExitStack() as servers:
+        for command in commands:
+            if command.startswith(("python3 -m venv", "source ", "pip install")):
+                continue
+            if command.startswith("hiveacid serve"):
+                port = servers.enter_context(serving(tmp_path / "wh"))
+            elif command.startswith("JARS="):
+                variables = command
+            else:
+                path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+                line = f"{variables}\n{command.replace('10000', str(port))}"
+                shown = run("bash", "-c", line, cwd=tmp_path, PATH=path)
     assert "│ 2   ┆ jam  ┆ 5   │" in shown
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hive_install import VERSIONS, is_installed, java_home
-from hive_kdc import REALM, Kdc, missing_programs
 from hive_server import HiveServers
 
 import hiveacid
@@ -22,6 +21,7 @@ from hiveacid.ports.transactions import Client
 from hiveacid.stores.hms.store import MetastoreStore
 from hiveacid.stores.hms.thrift.sasl import SaslTransport
 from support.servers.databases import Server
+from support.servers.kdc import REALM, Kdc, missing_programs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import socket
+import ssl
 import struct
 from typing import Any, Self
 
@@ -51,10 +52,13 @@ class Hs2Client:
         word: str = "x",
         *,
         opened: bool = True,
+        tls: ssl.SSLContext | None = None,
         **configuration: str,
     ) -> None:
         """Connect."""
         self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.session: Any = None
         self.negotiate(b"PLAIN", f"\0{user}\0{word}".encode())
         if opened:
@@ -66,12 +70,21 @@ class Hs2Client:
 
     def negotiate(self, mechanism: bytes, response: bytes) -> None:
         """Negotiate SASL. Raises CallError with the server's text."""
-        for status, payload in ((1, mechanism), (5, response)):
-            self.socket.sendall(struct.pack(">BI", status, len(payload)) + payload)
+        self.message(1, mechanism)
+        self.message(5, response)
+        self.reply(5)
+
+    def message(self, status: int, payload: bytes) -> None:
+        """Send a message of the negotiation."""
+        self.socket.sendall(struct.pack(">BI", status, len(payload)) + payload)
+
+    def reply(self, wanted: int) -> bytes:
+        """Return the server's message of the negotiation. Raises CallError with its text if it refuses."""
         status, size = struct.unpack(">BI", self.exactly(5))
         payload = self.exactly(size)
-        if status != 5:
+        if status != wanted:
             raise CallError(payload.decode())
+        return payload
 
     def call(self, method: str, **fields: Any) -> Any:
         """Call a method with the session's handle; return the answer. Raises CallError."""
@@ -153,6 +166,13 @@ class Hs2Client:
     def __exit__(self, *_: object) -> None:
         """Hang up."""
         self.close()
+
+
+def raw_client(port: int) -> Hs2Client:
+    """Connect without a negotiation."""
+    client = Hs2Client.__new__(Hs2Client)
+    client.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+    return client
 
 
 class HttpClient(Hs2Client):

@@ -28,27 +28,34 @@ _SPARK = {"spark.scheduler.mode": "FAIR"}  # a long query of one client does not
 
 
 @dataclass(frozen=True)
-class _PasswordOptions:
+class _LoginOptions:
     """Options that say how clients authenticate."""
 
     password_file: Path | None
     ldap: str | None
     ldap_user_dn: str | None
     ldap_ca: Path | None
+    keytab: Path | None
+    principal: str | None
 
     def authentication(self) -> Authentication:
         """Return the authentication. Raises ConfigError for unusable files and names."""
         from hiveacid.serve.authentication import Anyone, Authentication, PasswordFile  # noqa: PLC0415 - see below
+        from hiveacid.serve.kerberos import Kerberos  # noqa: PLC0415
         from hiveacid.serve.ldap import Ldap  # noqa: PLC0415
 
-        if self.password_file is not None and self.ldap is not None:
-            raise click.UsageError("give either --password-file or --ldap, not both")
+        if sum(option is not None for option in (self.password_file, self.ldap, self.keytab)) > 1:
+            raise click.UsageError("give only one of --password-file, --ldap and --keytab")
         if (self.ldap is None) != (self.ldap_user_dn is None):
             raise click.UsageError("--ldap and --ldap-user-dn must be given together")
+        if (self.keytab is None) != (self.principal is None):
+            raise click.UsageError("--keytab and --principal must be given together")
         if self.password_file is not None:
             return Authentication(PasswordFile(self.password_file))
         if self.ldap is not None and self.ldap_user_dn is not None:
             return Authentication(Ldap.of(self.ldap, self.ldap_user_dn, self.ldap_ca))
+        if self.keytab is not None and self.principal is not None:
+            return Authentication(None, Kerberos.of(self.principal, self.keytab))
         return Authentication(Anyone())
 
 
@@ -81,6 +88,10 @@ def _new_user(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--ldap", metavar="URL", help="Check passwords by a bind at this server: ldaps://HOST[:PORT].")
 @click.option("--ldap-user-dn", metavar="DN", help="Name to bind as: uid={user},ou=people,dc=example,dc=com.")
 @click.option("--ldap-ca", type=_FILE, help="Certificates of the LDAP server's authority (PEM).")
+@click.option(
+    "--keytab", type=_FILE, help="Accept Kerberos tickets for the principal whose key is in this file."
+)
+@click.option("--principal", metavar="NAME", help="Principal of this server: hive/HOST@REALM.")
 @click.option("--certificate", type=_FILE, help="Answer over TLS with this certificate chain (PEM).")
 @click.option(
     "--private-key", type=_FILE, help="Private key of the certificate, if its file does not contain it."
@@ -114,6 +125,8 @@ def serve(
     ldap: str | None,
     ldap_user_dn: str | None,
     ldap_ca: Path | None,
+    keytab: Path | None,
+    principal: str | None,
     certificate: Path | None,
     private_key: Path | None,
     idle_timeout: float,
@@ -128,8 +141,8 @@ def serve(
     """Serve JDBC clients, BI tools and dbt over the protocol of HiveServer2, until SIGTERM or SIGINT.
 
     Each session has its own current database, settings and transaction. A session whose client closes it or disconnects
-    is rolled back. Without --password-file or --ldap every local user may connect, and only the loopback address is
-    possible. The log goes to standard error.
+    is rolled back. Without --password-file, --ldap or --keytab every local user may connect, and only the loopback
+    address is possible. The log goes to standard error.
     """
     from hiveacid.cli.services import log_to  # noqa: PLC0415
     from hiveacid.serve.server import Server, ServerOptions  # noqa: PLC0415 - --help must not import pyspark
@@ -140,10 +153,10 @@ def serve(
 
     pairs = dict(parse_settings(settings))
     log_to(sys.stderr, style, log_level)
-    passwords = _PasswordOptions(password_file, ldap, ldap_user_dn, ldap_ca)
+    logins = _LoginOptions(password_file, ldap, ldap_user_dn, ldap_ca, keytab, principal)
     with exit_on_errors(), ExitStack() as stack:
         options = ServerOptions.of(
-            host, port, passwords.authentication(), names, certificate, private_key, http=http,
+            host, port, logins.authentication(), names, certificate, private_key, http=http,
             limits=Limits(idle=idle_timeout),
         )  # fmt: skip
         endpoint = None if health_port is None else stack.enter_context(Endpoint(health_port))

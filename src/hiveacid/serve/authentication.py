@@ -1,4 +1,4 @@
-"""Ways to check a client's password: none (loopback only), a file of hashed passwords, a bind at an LDAP server."""
+"""Ways to check a client: none (loopback only), a file of hashed passwords, a bind at an LDAP server, Kerberos."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
@@ -13,9 +14,14 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from hiveacid.errors import ConfigError
+from hiveacid.errors import ConfigError, HiveAcidError
+
+if TYPE_CHECKING:
+    from hiveacid.serve.kerberos import Kerberos
+
+logger = logging.getLogger(__name__)
 
 _USER = re.compile(r"[^\s:/\\\x00-\x1f]{1,256}")
 _LONGEST_PASSWORD = 1024
@@ -155,9 +161,13 @@ def _parse_hash(text: str, where: str) -> _Hash:
 
 @dataclass
 class Authentication:
-    """Checks names and passwords, and remembers correct ones for five minutes or until the password file changes them."""
+    """Checks names and passwords, and remembers correct ones for five minutes or until the password file changes them.
+
+    ``kerberos``: checks tickets instead.
+    """
 
     passwords: Passwords | None
+    kerberos: Kerberos | None = None
     _remembered: dict[bytes, float] = field(default_factory=dict, repr=False)
     _key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -167,8 +177,13 @@ class Authentication:
         """True if no password is checked."""
         return isinstance(self.passwords, Anyone)
 
+    @property
+    def challenge(self) -> str:
+        """The header ``WWW-Authenticate`` of a refusal over HTTP."""
+        return 'Basic realm="hiveacid"' if self.kerberos is None else "Negotiate"
+
     def accepts(self, user: str, password: str) -> bool:
-        """Tell whether a client may connect."""
+        """Tell whether a client may connect. Raises HiveAcidError, which the log gets, if the check is impossible now."""
         if self.passwords is None or not _USER.fullmatch(user) or len(password) > _LONGEST_PASSWORD:
             return False
         if self.open_to_all:
@@ -179,8 +194,12 @@ class Authentication:
         with self._lock:
             if self._remembered.get(key, 0.0) > now:
                 return True
-        if not password or not self.passwords.accepts(user, password):
-            return False
+        try:
+            if not password or not self.passwords.accepts(user, password):
+                return False
+        except HiveAcidError as error:
+            logger.warning("the password of %s cannot be checked: %s", user, error)
+            raise
         with self._lock:
             valid = {other: expiry for other, expiry in self._remembered.items() if expiry > now}
             self._remembered = {} if len(valid) >= _MOST_REMEMBERED else valid

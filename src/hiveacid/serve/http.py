@@ -1,4 +1,4 @@
-"""HTTP transport: each request carries one message and the client's name and password (Basic)."""
+"""HTTP transport: each request carries one message, and the client's name and password (Basic) or ticket (Negotiate)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import ClientProtocolError, HiveAcidError
+from hiveacid.serve.kerberos import RefusedTicketError, TicketCheck
 from hiveacid.services.http_server import Access
 
 if TYPE_CHECKING:
     from hiveacid.serve.authentication import Authentication
+    from hiveacid.serve.kerberos import Kerberos
     from hiveacid.serve.wire import Wire
 
 PATH = "/cliservice"
@@ -62,13 +64,16 @@ def serve_http(
             request = _read_head(wire)
             if request is None:
                 return
-            user, size = _authenticated_user(request, access, authentication), _body_size(request, wire)
+            _require_call(request, access)
+            user, proof = _authenticated_user(request, authentication)
+            size = _body_size(request, wire)
             keep = request.header("connection").lower() != "close"
-            send = partial(_send, wire, HTTPStatus.OK, kind=_KIND, keep=keep)
+            send = partial(_send, wire, HTTPStatus.OK, kind=_KIND, keep=keep, challenge=proof)
             answer(user, wire.exactly(size), send)
         except RefusedRequestError as refused:
-            _send(wire, refused.status, str(refused).encode(), "text/plain", keep=False)
-            return
+            challenge = authentication.challenge if refused.status is HTTPStatus.UNAUTHORIZED else ""
+            _send(wire, refused.status, str(refused).encode(), "text/plain", keep=False, challenge=challenge)
+            raise
         except ClientProtocolError as error:
             _send(wire, HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain", keep=False)
             raise
@@ -103,8 +108,8 @@ def _read_head(wire: Wire) -> Request | None:
     return Request(words[0], words[1].partition("?")[0], headers)
 
 
-def _authenticated_user(request: Request, access: Access, authentication: Authentication) -> str:
-    """Return the user's name. Raises RefusedRequestError."""
+def _require_call(request: Request, access: Access) -> None:
+    """Raise RefusedRequestError for what no client of the protocol sends, and for foreign names of this server."""
     if request.method != "POST" or request.path.rstrip("/") != PATH:
         raise RefusedRequestError(HTTPStatus.NOT_FOUND, f"only POST {PATH} exists")
     if request.header("content-type").partition(";")[0].strip().lower() != _KIND:
@@ -112,13 +117,20 @@ def _authenticated_user(request: Request, access: Access, authentication: Authen
     refusal = access.refusal(request.path, request.headers.get("host", []), None)
     if refusal is not None:
         raise RefusedRequestError(refusal, "the Host header is not a name of this server: see --host-name")
+
+
+def _authenticated_user(request: Request, authentication: Authentication) -> tuple[str, str]:
+    """Return the user's name, and what proves to the client who the server is. Raises RefusedRequestError."""
     scheme, _, encoded = request.header("authorization").partition(" ")
     try:
-        user, _, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+        sent = base64.b64decode(encoded.lstrip(": ").rstrip(), validate=True)  # Hive JDBC sends a colon
+        if scheme.lower() != authentication.challenge.partition(" ")[0].lower():
+            sent = b""
+        user, _, password = ("", "", "") if authentication.kerberos else sent.decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
-        user = password = ""
-    if scheme.lower() != "basic":
-        user = password = ""
+        sent, user, password = b"", "", ""
+    if authentication.kerberos is not None:
+        return _ticket_user(sent, authentication.kerberos)
     if authentication.open_to_all:
         user = user or "anonymous"
     try:
@@ -129,7 +141,16 @@ def _authenticated_user(request: Request, access: Access, authentication: Authen
         ) from error
     if not accepted:
         raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "wrong user or password")
-    return user
+    return user, ""
+
+
+def _ticket_user(token: bytes, kerberos: Kerberos) -> tuple[str, str]:
+    check = TicketCheck(kerberos)
+    try:
+        proof = check.step(token)
+        return check.user(), f"Negotiate {base64.b64encode(proof).decode()}"
+    except RefusedTicketError as error:
+        raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, str(error)) from error
 
 
 def _body_size(request: Request, wire: Wire) -> int:
@@ -143,13 +164,13 @@ def _body_size(request: Request, wire: Wire) -> int:
     return int(length)
 
 
-def _send(wire: Wire, status: HTTPStatus, body: bytes, kind: str, *, keep: bool) -> None:
+def _send(wire: Wire, status: HTTPStatus, body: bytes, kind: str, *, keep: bool, challenge: str = "") -> None:
     lines = [
         f"HTTP/1.1 {status.value} {status.phrase}",
         f"Content-Type: {kind}",
         f"Content-Length: {len(body)}",
         f"Connection: {'keep-alive' if keep else 'close'}",
     ]
-    if status is HTTPStatus.UNAUTHORIZED:
-        lines.append('WWW-Authenticate: Basic realm="hiveacid"')
+    if challenge:
+        lines.append(f"WWW-Authenticate: {challenge}")
     wire.send("\r\n".join([*lines, "", ""]).encode() + body)

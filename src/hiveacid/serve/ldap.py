@@ -14,7 +14,8 @@ from hiveacid.errors import ConfigError, StoreUnavailableError
 _TIMEOUT = 10.0  # seconds
 _MOST_BYTES = 1 << 16  # of an answer
 _SPECIAL = re.compile(r'([,+"\\<>;=#\x00-\x1f])')
-_SUCCESS, _INVALID_CREDENTIALS = 0, 49
+_SUCCESS = 0
+_WRONG = (32, 48, 49)  # no such entry, an entry without a password, a wrong password
 _PORTS = {"ldap": 389, "ldaps": 636}
 
 
@@ -64,7 +65,7 @@ class Ldap:
             raise StoreUnavailableError(
                 f"the LDAP server {self.host}:{self.port} did not answer: {error}"
             ) from error
-        if code not in (_SUCCESS, _INVALID_CREDENTIALS):
+        if code not in (_SUCCESS, *_WRONG):
             raise StoreUnavailableError(
                 f"the LDAP server {self.host}:{self.port} refused the bind: result {code}"
             )

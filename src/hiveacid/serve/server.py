@@ -60,7 +60,7 @@ class ServerOptions:
         access = Access(host, frozenset(name.lower() for name in names), None, server_tls(certificate, key))
         if not access.is_local and (authentication.open_to_all or access.tls is None):
             raise ConfigError(
-                f"listening on {host} needs authentication (--password-file or --ldap) and TLS (--certificate): "
+                f"listening on {host} needs authentication (--password-file, --ldap or --keytab) and TLS (--certificate): "
                 "other machines reach it"
             )
         return cls(access, port, authentication, http, limits or Limits())

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from hiveacid.errors import ClientProtocolError, HiveAcidError
 from hiveacid.serve.codec import EXCEPTION, encode_exception, encode_message
+from hiveacid.serve.kerberos import RefusedTicketError, TicketCheck
 
 if TYPE_CHECKING:
     from hiveacid.serve.authentication import Authentication
+    from hiveacid.serve.kerberos import Kerberos
 
 _LENGTH = struct.Struct(">I")
 _HEAD = struct.Struct(">BI")
@@ -120,14 +122,35 @@ def authenticate(wire: Wire, authentication: Authentication) -> str:
     status, mechanism = _receive(wire)
     if status != _START:
         raise _refusal(wire, "the SASL negotiation must begin with a mechanism", status=_ERROR)
-    if mechanism == b"PLAIN" and authentication.passwords is not None:
-        _, response = _receive(wire)
-        user = _plain_user(wire, response, authentication)
-        _send(wire, _COMPLETE, b"")
-        return user
-    mechanism_offered = "PLAIN" if authentication.passwords is not None else "GSSAPI"
-    name = re.sub(rb"[^\w-]", b"?", mechanism[:20]).decode()  # the log gets it, too
-    raise _refusal(wire, f"the mechanism {name} is not offered here; this server offers {mechanism_offered}")
+    offered = b"PLAIN" if authentication.kerberos is None else b"GSSAPI"
+    if mechanism != offered:
+        name = re.sub(rb"[^\w-]", b"?", mechanism[:20]).decode()  # the log gets it, too
+        raise _refusal(
+            wire, f"the mechanism {name} is not offered here; this server offers {offered.decode()}"
+        )
+    if authentication.kerberos is not None:
+        user = _ticket_user(wire, authentication.kerberos)
+    else:
+        user = _plain_user(wire, _receive(wire)[1], authentication)
+    _send(wire, _COMPLETE, b"")
+    return user
+
+
+def _ticket_user(wire: Wire, kerberos: Kerberos) -> str:
+    """Check the messages of SASL's GSSAPI (RFC 4752): tokens, an empty one, and the choice of a layer."""
+    check = TicketCheck(kerberos)
+    try:
+        while not check.complete:
+            answer = check.step(_receive(wire)[1])
+            if answer or not check.complete:
+                _send(wire, _OK, answer)
+        if answer:
+            _receive(wire)
+        _send(wire, _OK, check.offer())
+        check.require_choice(_receive(wire)[1])
+        return check.user()
+    except RefusedTicketError as error:
+        raise _refusal(wire, str(error)) from error
 
 
 def _plain_user(wire: Wire, response: bytes, authentication: Authentication) -> str:

@@ -22,8 +22,18 @@ class Keys:
     key: ec.EllipticCurvePrivateKey
 
 
-def make_keys(place: Path, name: str, *, common: str = "localhost", by: Keys | None = None) -> Keys:
-    """Make a key of a host or user (``common``), certified by another key or by itself; files go to ``place/name.*``."""
+def make_keys(
+    place: Path,
+    name: str,
+    *,
+    common: str = "localhost",
+    by: Keys | None = None,
+    authority: bool = False,
+) -> Keys:
+    """Make a key of a host or user (``common``), certified by another key or by itself; files go to ``place/name.*``.
+
+    ``authority``: may certify others, as a key certified by itself may.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common)])
     now = dt.datetime.now(dt.UTC)
@@ -37,7 +47,7 @@ def make_keys(place: Path, name: str, *, common: str = "localhost", by: Keys | N
         .not_valid_before(now - dt.timedelta(days=1))
         .not_valid_after(now + dt.timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(common)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
+        .add_extension(x509.BasicConstraints(ca=authority or by is None, path_length=None), critical=True)
         .sign(key if by is None else by.key, hashes.SHA256())
     )
     certificate, secret = place / f"{name}.pem", place / f"{name}.key"

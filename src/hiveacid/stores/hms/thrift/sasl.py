@@ -29,13 +29,13 @@ class NotSentError(OSError):
     """Nothing was sent, because the security context failed (an expired ticket, for example)."""
 
 
-def _gssapi() -> Any:
+def gssapi_library() -> Any:
     """Return the library gssapi. Raises ConfigError if it is not installed."""
     try:
-        import gssapi  # noqa: PLC0415 - only who talks to a metastore with Kerberos needs it
+        import gssapi  # noqa: PLC0415 - only who uses Kerberos needs it
     except ImportError as error:
         raise ConfigError(
-            "a metastore with Kerberos needs the package gssapi: pip install 'hiveacid[kerberos]' "
+            "Kerberos needs the package gssapi: pip install 'hiveacid[kerberos]' "
             "(it is built with MIT Kerberos' headers, libkrb5-dev on Debian)"
         ) from error
     return gssapi
@@ -50,7 +50,7 @@ class SaslTransport:
     """
 
     def __init__(self, plain: TimedSocket, principal: str) -> None:
-        gssapi = _gssapi()
+        gssapi = gssapi_library()
         self._refused: type[Exception] = gssapi.exceptions.GSSError
         self._socket = plain
         self._in = b""
