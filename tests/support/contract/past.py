@@ -102,6 +102,22 @@ class PastContract:
         before = write_ids_before(present, [one for one in found if one.write_id in (1, 4)])
         assert (before.high_watermark, before.open, before.is_valid(1)) == (WriteId(3), (1,), False)
 
+    def test_a_clock_that_goes_back_leaves_commits_in_their_order(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        """A moment never shows a change without the rows that it changed."""
+        store.create_database(database())
+        store.create_table(table())
+        clock.advance(60)
+        _commit(store)
+        clock.advance(-30)
+        _commit(store, operation=UPDATE)
+        _commit(store)
+        found = store.commits(ORDERS)
+        assert _ids(found) == [0, 1, 2, 3]
+        assert _ids(store.commits(ORDERS, store.now())) == [0, 1, 2, 3]
+        clock.advance(60)
+
     def test_old_commits_are_forgotten_but_for_the_last(self, store: Store, clock: ManualClock) -> None:
         """The last one stands for those before it."""
         store.create_database(database())

@@ -368,8 +368,11 @@ class MemoryStore(MemoryCatalog, MemoryCompactionQueue, MemoryLocks):
                 if txn_id == txn.id:
                     summary = deeds.get(table, OperationSummary())
                     client = txn.client
+                    known = self._state.commits.get(table, ())
+                    latest = max(known, key=lambda one: one.write_id, default=None)
+                    committed = max(self._clock.now(), latest.committed if latest else 0)
                     made = CommitRecord(
-                        write_id, self._clock.now(), txn.id, client.user, client.host, client.agent, summary
+                        write_id, committed, txn.id, client.user, client.host, client.agent, summary
                     )
                     self._state.commits.setdefault(table, []).append(made)
 

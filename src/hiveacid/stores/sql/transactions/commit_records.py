@@ -50,7 +50,7 @@ def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[Ta
         write_ids.c.database_name,
         write_ids.c.table_name,
         write_ids.c.write_id,
-        txns.c.ended,
+        case((txns.c.ended < _LATEST, _LATEST), else_=txns.c.ended),
         txns.c.id,
         txns.c.user_name,
         txns.c.host,
@@ -60,6 +60,19 @@ def record_commit(connection: Connection, txn_id: TxnId, operations: Sequence[Ta
     connection.execute(insert(commits).from_select(_COLUMNS, rows), {"of_txn": txn_id})
 
 
+# A clock that goes back must not put a commit before those whose rows it may have changed.
+_EARLIER = commits.alias()
+_LATEST = (
+    select(_EARLIER.c.committed)
+    .where(
+        _EARLIER.c.database_name == write_ids.c.database_name,
+        _EARLIER.c.table_name == write_ids.c.table_name,
+    )
+    .order_by(_EARLIER.c.write_id.desc())
+    .limit(1)
+    .correlate(write_ids)
+    .scalar_subquery()
+)
 _COLUMNS = (
     "database_name",
     "table_name",

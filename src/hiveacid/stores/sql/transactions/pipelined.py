@@ -200,8 +200,10 @@ _RETURNED = "RETURNING id, ended, user_name, host, agent"
 _NOTED = """noted AS (
     INSERT INTO hiveacid_commits
         (database_name, table_name, write_id, committed, txn_id, user_name, host, agent, deed)
-    SELECT given.database_name, given.table_name, given.write_id, done.ended, done.id, done.user_name, done.host,
-        done.agent, told.deed
+    SELECT given.database_name, given.table_name, given.write_id, greatest(done.ended, (
+        SELECT earlier.committed FROM hiveacid_commits earlier
+        WHERE earlier.database_name = given.database_name AND earlier.table_name = given.table_name
+        ORDER BY earlier.write_id DESC LIMIT 1)), done.id, done.user_name, done.host, done.agent, told.deed
     FROM done JOIN hiveacid_write_ids given ON given.txn_id = done.id
     LEFT JOIN unnest(%(told_databases)s::text[], %(told_tables)s::text[], %(deeds)s::text[])
         AS told (database_name, table_name, deed)
