@@ -28,6 +28,7 @@ from hiveacid.spark.predicates.search_argument import SearchArgumentBuilder, sea
 from hiveacid.spark.read.acid_rows import _KEEP_COLUMNS, ABSENT_FIELD
 from hiveacid.spark.session.capabilities import SparkFacts
 from support.exhaustive import ALL, sample
+from support.generated_code import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,9 +145,8 @@ def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> File
 @contextmanager
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """Run without generated code: a hundred small scans would compile a hundred classes."""
-    chosen = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    before = {key: spark.conf.get(key, None) for key in chosen}
-    for key, value in chosen.items():
+    before = {key: spark.conf.get(key, None) for key in INTERPRETED}
+    for key, value in INTERPRETED.items():
         spark.conf.set(key, value)
     try:
         yield

@@ -74,7 +74,7 @@ EXHAUSTIVE = {
     "contract/test_secrets.py::test_the_command_line_takes_no_password[mariadb": _POSTGRES,
     "contract/test_mariadb.py::TestMariadbServer::test_a_history": _POSTGRES,
     "contract/test_mariadb.py::TestMariadbServer::test_walks": _POSTGRES,
-    "crash/test_crash.py::test_a_compaction_is_done_or_never_was[minor": "deaths in a major compaction stay",
+    "crash/test_crash.py::test_a_compaction_is_done_or_never_was[minor": _OTHER_CASE,
     "crash/test_crash.py::test_the_statement_is_done_or_never_was[overwrite": "INSERT and MERGE stay",
     "crash/test_crash.py::test_the_statement_is_done_or_never_was[transaction": "INSERT and MERGE stay",
     "crash/test_crash.py::test_the_statement_is_done_or_never_was[update": "MERGE updates as well",
@@ -91,7 +91,8 @@ EXHAUSTIVE = {
     "crash/test_soak.py": _STRESS,
     "crash/test_stream_crash.py::test_a_batch_that_died_is_written_once[merge": _OTHER_CASE,
     "crash/test_stream_crash.py::test_a_query_that_is_killed": "batches that died stay; unit/streaming kills writers",
-    "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql": "the other SQL interface stays",
+    "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[false": _OTHER_CASE,
+    "hostile/test_parameter_values.py::test_parameter_values_are_data_in_acid_sql[true": "the other SQL interface stays",
     "spark/test_beside_trino.py::test_an_unbucketed_table": "sizes only; Trino's rules for statements stay",
     "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[3]": _OTHER_CASE,
     "spark/test_beside_trino.py::test_update_and_merge_at_level_hive3_write_rows_as_statement_zero[4]": _OTHER_CASE,
@@ -155,8 +156,9 @@ EXHAUSTIVE = {
     "spark/test_narrowing.py::test_the_result_is_the_same[joined": _OTHER_CASE,
     **{
         f"spark/test_object_store.py::test_a_driver_that_dies_at_any_step_leaves_no_partial_row[{name}": _DEATHS
-        for name in ("major", "minor", "overwrite", "update")
+        for name in ("major", "overwrite", "update")
     },
+    "spark/test_object_store.py::test_a_driver_that_dies_at_any_step_leaves_no_partial_row[minor": _OTHER_CASE,
     "spark/test_object_store.py::test_files_come_from": "the same files in a local warehouse stay",
     "spark/test_object_store.py::test_partitions_cost": "speed only; every statement on S3 stays",
     "spark/test_object_store.py::test_a_warehouse_may_lie_on_hdfs": "contract/test_file_systems.py uses the same HDFS",
