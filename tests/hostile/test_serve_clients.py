@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -28,8 +29,10 @@ from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Caller, ClientSession, Sessions
 from hiveacid.serve.wire import Limits, Wire
+from hiveacid.services.http_server import Access, server_tls
 from hiveacid.sql.cancellation import Running
 from support.hs2_client import CallError, Hs2Client, raw_client
+from support.servers.certificates import make_keys
 
 ENOUGH = 60.0  # seconds until a test gives up
 LIMITS = Limits(handshake=0.5, patience=0.5, message=1 << 16)
@@ -116,6 +119,26 @@ def test_slow_clients_lose_their_connection_and_block_no_others(server: Server) 
     assert closed
     for client in [*idle, dripping]:
         client.close()
+
+
+def test_handshakes_of_tls_that_stop_hold_no_more_threads_than_connections(tmp_path: Path) -> None:
+    keys = make_keys(tmp_path, "server")
+    tls = server_tls(keys.certificate, keys.secret)
+    patient = Limits(handshake=ENOUGH, patience=ENOUGH)
+    more = {"access": Access(tls=tls), "limits": patient, "most_connections": 8}
+    for server in serving(Authentication(Anyone()), **more):
+        silent = [socket.create_connection(("127.0.0.1", server.port), ENOUGH) for _ in range(60)]
+        for client in silent[:52]:
+            assert closes(client)
+        end = time.monotonic() + ENOUGH
+        while sum(one.name.startswith("hiveacid-connection") for one in threading.enumerate()) > 8:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        trusting = ssl.create_default_context(cafile=keys.certificate)
+        with Hs2Client(server.port, opened=False, tls=trusting):
+            pass
+        for client in silent:
+            client.close()
 
 
 def test_calls_before_a_login_are_refused(guarded: Server) -> None:

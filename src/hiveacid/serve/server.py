@@ -178,7 +178,7 @@ class Server:
 
     def _serve(self, connection: _Connection) -> None:
         try:
-            self._prepare(connection.wire)
+            self._prepare(connection)
             if self._options.http:
                 self._serve_http(connection)
             else:
@@ -196,8 +196,12 @@ class Server:
             connection.wire.close()
             self._service.sessions.close_owned(connection.owner)
 
-    def _prepare(self, wire: Wire) -> None:
-        """Set TCP keepalive, which detects vanished clients; do the TLS handshake in the connection's own thread."""
+    def _prepare(self, connection: _Connection) -> None:
+        """Set TCP keepalive, which detects vanished clients; do the TLS handshake in the connection's own thread.
+
+        Raises EOFError if the connection had to make room for another one.
+        """
+        wire = connection.wire
         wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         wire.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for name, value in _KEEPALIVE:
@@ -205,7 +209,11 @@ class Server:
                 wire.socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         if self._options.access.tls is not None:
             wire.socket.settimeout(self._options.limits.handshake)
-            wire.socket = self._options.access.tls.wrap_socket(wire.socket, server_side=True)
+            tls = self._options.access.tls
+            wire.socket = tls.wrap_socket(wire.socket, server_side=True, do_handshake_on_connect=False)
+            if connection not in self._connections:  # the close before it was of the socket without TLS
+                raise EOFError("the connection made room for another one")
+            wire.socket.do_handshake()
 
     def _serve_binary(self, connection: _Connection) -> None:
         wire = connection.wire
