@@ -104,6 +104,7 @@ _STORAGE_SIGNS = (
     "Mkdirs failed",
     "AccessDenied",
 )
+_JAVA_CLASSES = re.compile(r"^\s*(?:Caused by: )?(?:[a-z][\w.$]*\.\w+: )*")
 _DATA_CONDITIONS = (
     "CAST_INVALID_INPUT",
     "CAST_OVERFLOW",
@@ -179,10 +180,8 @@ def translate(error: Exception) -> HiveAcidError | None:
         match = _MISSING.search(text)
         return FormatError("a data file of the snapshot is gone", path=match.group(1) if match else None)
     if any(sign in text for sign in _STORAGE_SIGNS):
-        lines = (line.strip() for line in text.splitlines())
-        return StorageError(
-            next(line for line in lines if any(sign in line for sign in _STORAGE_SIGNS))[:500]
-        )
+        line = next(line for line in text.splitlines() if any(sign in line for sign in _STORAGE_SIGNS))
+        return StorageError(_JAVA_CLASSES.sub("", line)[:500])
     if any(sign in text for sign in _DATA_CONDITIONS):
         return DataError(_first_line(text))
     return None

@@ -1,4 +1,4 @@
-"""Spark's errors about a file system that does not answer are errors of this project."""
+"""Spark's errors about a file system that does not answer, or is full, are errors of this project."""
 
 from __future__ import annotations
 
@@ -25,3 +25,11 @@ def test_a_server_that_does_not_answer_is_no_damaged_file(before: str, said: str
     error = translate(PySparkException(message=f"{before}{said}\n\tat org.apache.hadoop.ipc.Client.call"))
     assert isinstance(error, StorageError)
     assert str(error).endswith(f"a file system could not be reached: {said}")
+
+
+def test_a_full_disk_is_told_without_classes_of_java() -> None:
+    said = "[TASK_WRITE_FAILED] Task failed while writing rows to file:/wh/t. SQLSTATE: 58030\n"
+    said += "Caused by: org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device"
+    error = translate(PySparkException(message=said))
+    assert isinstance(error, StorageError)
+    assert str(error) == "No space left on device"
