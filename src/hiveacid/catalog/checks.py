@@ -5,12 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 
-from hiveacid.config.table_properties import (
-    BUCKETING_VERSION,
-    PREFIXES,
-    RESERVED_PROPERTIES,
-    TABLE_PROPERTIES,
-)
+from hiveacid.config.overrides import PREFIXES
+from hiveacid.config.table_properties import BUCKETING_VERSION, RESERVED_PROPERTIES, TABLE_PROPERTIES
 from hiveacid.core.display import did_you_mean
 from hiveacid.core.format.bucket_property import MAX_BUCKET
 from hiveacid.core.model import TableDefinition, TableKind, TableName

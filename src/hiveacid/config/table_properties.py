@@ -2,18 +2,16 @@
 
 Other keys are kept with the table and shown, and change nothing. ``tools/generated_pages.py`` generates the page
 ``docs/table-properties.md`` from this module. The package ``core`` must not import it. The names of keys that ``core``
-reads are therefore defined there and imported here. `compactor_settings` applies those that change settings of compaction.
+reads are therefore defined there and imported here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from hiveacid.config import keys
-from hiveacid.config.keys import REGISTRY
-from hiveacid.config.settings import Settings
 from hiveacid.config.values import Section, divide_into_sections
 from hiveacid.core import model
 from hiveacid.core.model import TableDefinition
@@ -277,33 +275,3 @@ SECTIONS: tuple[Section[TableProperty], ...] = divide_into_sections(
 TABLE_PROPERTIES: Mapping[str, TableProperty] = MappingProxyType(
     {one.name: one for section in SECTIONS for one in section.entries}
 )
-
-
-PREFIXES = tuple(one.name.removesuffix("NAME") for one in (COMPACTOR_THRESHOLD, COMPACTOR))
-_WITHOUT_PREFIX = (WORKER_POOL.name, PRIORITY.name)
-
-
-def compactor_settings(settings: Settings, *properties: Iterable[tuple[str, str]]) -> Settings:
-    """Return settings with the overrides for compaction in properties; later properties win over earlier ones.
-
-    ``compactorthreshold.NAME`` (Hive's key for the initiator) and ``compactor.NAME`` (Hive's key for a job) override
-    the setting NAME. Pool and priority need no prefix. Case does not matter; a NAME that is not a setting is ignored,
-    as in Hive. Raises ConfigError for a value that does not fit the setting.
-    """
-    for some in properties:
-        for key, text in some:
-            name = _setting(key)
-            if name is not None and text:
-                settings = settings.with_value(name, text)
-    return settings
-
-
-def _setting(key: str) -> str | None:
-    lowered = key.strip().lower()
-    if lowered in _WITHOUT_PREFIX:
-        return lowered
-    for prefix in PREFIXES:
-        name = lowered.removeprefix(prefix)
-        if name != lowered:
-            return name if name in REGISTRY else None
-    return None

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hiveacid.config import Settings, keys
-from hiveacid.config.table_properties import NO_AUTO_COMPACTION, compactor_settings
+from hiveacid.config.overrides import compactor_settings
+from hiveacid.config.table_properties import NO_AUTO_COMPACTION
 from hiveacid.core.compaction.policy import (
     Attempt,
     CompactionCandidate,

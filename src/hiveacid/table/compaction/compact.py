@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from hiveacid.config import keys
-from hiveacid.config.table_properties import compactor_settings
+from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind
 from hiveacid.core.compaction.queue import DEFAULT_POOL, PRIVATE_POOL_PREFIX, Compaction, CompactionRequest
 from hiveacid.core.compaction.sort_order import sort_columns

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 
-from hiveacid.config.table_properties import compactor_settings
+from hiveacid.config.overrides import compactor_settings
 from hiveacid.core.compaction.plan import CompactionKind, CompactionPlan, CompactionRefusal, plan_compaction
 from hiveacid.core.compaction.queue import Compaction
 from hiveacid.core.format.names import LayoutLevel
