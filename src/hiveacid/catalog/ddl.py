@@ -301,7 +301,7 @@ def add_partitions(
         added.append(Partition(values, where))
     for partition in added:
         context.fs.make_directory(partition.location)
-    context.catalog.add_partitions(name, added)
+    context.catalog.add_partitions(name, added, empty=True)
 
 
 def drop_partitions(

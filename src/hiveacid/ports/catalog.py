@@ -86,8 +86,14 @@ class Catalog(Protocol):
     def alter_table(self, name: TableName, table: TableDefinition) -> None:
         """Replace a definition; a new name renames it everywhere, transaction state included."""
 
-    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
-        """Add partitions; those that exist already stay as they are."""
+    def add_partitions(
+        self,
+        name: TableName,
+        partitions: Sequence[Partition],
+        *,
+        empty: bool = False,
+    ) -> None:
+        """Add partitions; those that exist already stay as they are. ``empty``: they hold no rows yet."""
 
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
         """Drop partitions; their values identify them."""

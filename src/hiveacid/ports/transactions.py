@@ -51,11 +51,17 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True)
 class Written:
-    """A partition (None: the unpartitioned table) that a transaction wrote, and how: feeds conflict detection."""
+    """A partition (None: the unpartitioned table) that a transaction wrote, and how: feeds conflict detection.
+
+    ``rows``: by how many rows it grew, for the row counts of a metastore; None: unknown. ``replaced``: these are all
+    its rows. Writes that differ only in these two are equal.
+    """
 
     table: TableName
     partition: str | None  # Hive's name, 'p=1/q=2', values escaped
     operation: Operation
+    rows: int | None = field(default=None, compare=False)
+    replaced: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,8 +180,11 @@ class TransactionBatch:
                     "since this batch was opened, and rows written now would be lost; write them again"
                 )
         before = self._bytes_written()
-        rows = sum(file.flush(self.write_id) for file in self._files.values())
-        self._record_writes()
+        flushed = dict.fromkeys(self._written_locations, 0)
+        for (values, _), file in self._files.items():
+            flushed[values] = flushed.get(values, 0) + file.flush(self.write_id)
+        rows = sum(flushed.values())
+        self._record_writes(flushed)
         added = self._bytes_written() - before
         self.txn.add_summary(
             self.target.table.name, OperationSummary("STREAM", None, rows, 0, 0, len(self._files), added)
@@ -273,13 +277,16 @@ class TransactionBatch:
             self.context.fs.write_bytes(marker, b"2")
             self._version_files.add(marker)
 
-    def _record_writes(self) -> None:
-        """Record the written and the new partitions in the transaction."""
+    def _record_writes(self, rows: Mapping[Values, int]) -> None:
+        """Record the written and the new partitions in the transaction; ``rows``: new rows of each."""
         assert self._partition_locations is not None or not self._written_locations  # noqa: S101 - `_location`
         known = self._partition_locations or {}
         name = self.target.table.name
         self.txn.add_written(
-            [Written(name, self.target.name(values), self._operation) for values in self._written_locations],
+            [
+                Written(name, self.target.name(values), self._operation, rows[values], self.overwrite)
+                for values in self._written_locations
+            ],
             [
                 NewPartition(name, Partition(values, location))
                 for values, location in self._written_locations.items()

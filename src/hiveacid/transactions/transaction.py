@@ -310,9 +310,7 @@ class Transaction(Displayed):
                 files=tuple(self._files),
             )
             operations = tuple(TableOperation(table, summary) for table, summary in self._summaries.items())
-            self.store.commit_txn(
-                self.txn_id, changes, tuple(dict.fromkeys(self._written)), self._batch, operations
-            )
+            self.store.commit_txn(self.txn_id, changes, tuple(self._written), self._batch, operations)
         except TransactionAbortedError:
             self._end()
             self._run_actions(self._on_abort)

@@ -131,7 +131,13 @@ class MemoryCatalog(MemoryBase):
         self._replace(table.name, table)
 
     @synchronized
-    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+    def add_partitions(
+        self,
+        name: TableName,
+        partitions: Sequence[Partition],
+        *,
+        empty: bool = False,  # noqa: ARG002 - it counts no rows
+    ) -> None:
         """See :class:`hiveacid.ports.catalog.Catalog`. Raises NoSuchTableError."""
         checks.partitions(partitions)
         self._require_table(name)

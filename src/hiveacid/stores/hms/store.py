@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 from hiveacid.config import Settings, keys
 from hiveacid.core.format.write_id_lists import ValidWriteIdList
@@ -38,6 +40,7 @@ from hiveacid.stores.clock import SystemClock
 from hiveacid.stores.hms.address import parse_metastore_url
 from hiveacid.stores.hms.capabilities import capabilities_of
 from hiveacid.stores.hms.catalog.names import plain_partition, plain_table
+from hiveacid.stores.hms.catalog.statistics import CountedWrites, counted_writes
 from hiveacid.stores.hms.catalog.tables import MetastoreCatalog
 from hiveacid.stores.hms.compaction.jobs import MetastoreCompactionQueue
 from hiveacid.stores.hms.thrift import protocol
@@ -46,6 +49,8 @@ from hiveacid.stores.hms.transactions import file_events, retry, seeding
 from hiveacid.stores.hms.transactions.locks import OPERATIONS, MetastoreLocks
 from hiveacid.stores.hms.transactions.transactions import MetastoreTransactions, abort_txns, commit_txn
 from hiveacid.stores.limits_and_retries import Limits
+
+logger = logging.getLogger(__name__)
 
 _STRENGTH = {"i": 0, "d": 1, "u": 2}
 _PartitionKey = tuple[TableName, str | None]
@@ -76,6 +81,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         self._listeners_configured: bool | None = None
         self._txn_client = Client(owner, "localhost", "hiveacid")
         self._guard = threading.Lock()
+        self._counting = threading.Lock()
         self._running_jobs, self._claimed = {}, {}
         # Writes that the metastore has recorded already, so that they are not sent again.
         self._recorded_writes: dict[TxnId, dict[_PartitionKey, str]] = {}
@@ -154,7 +160,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
     ) -> TableDefinition | None:
         table = self.get_table(name)
         if table is not None and table.kind is TableKind.PLAIN:
-            retry.retry_lost_answer(partial(self.forget_statistics, name, None))
+            retry.retry_lost_answer(partial(self.forget_statistics, name))
             with self._guard:
                 self._plain_tables.setdefault(txn_id, set()).add(name)
         else:
@@ -253,14 +259,16 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         if batch is not None:
             raise _streams_refused(batch.stream)
         made: list[TableDefinition] = []
+        counted: list[CountedWrites] = []
         try:
-            self._before_commit(txn_id, changes, written, made)
+            self._before_commit(txn_id, changes, written, made, counted)
             wrote = bool(written) or bool(self._recorded_writes.get(txn_id))
             commit_txn(self.client, txn_id, wrote=wrote)
         except CommitStateUnknownError:
             raise  # the new tables may be in use by now
         except HiveAcidError:
             retry.drop_created_tables(self, made)
+            self._take_back(counted)
             raise
         self._forget_txn(txn_id)
 
@@ -270,6 +278,7 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         changes: CatalogChanges,
         written: Sequence[Written],
         made: list[TableDefinition],
+        counted: list[CountedWrites],
     ) -> None:
         """Do the steps before the commit; a lost answer here leaves no doubt about the commit itself."""
         for table in changes.altered:
@@ -279,9 +288,8 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
         self._add_new_partitions(txn_id, changes)
         self.add_written(txn_id, written)
         self._send_file_events(txn_id, changes)
-        self._forget_statistics(
-            txn_id, written
-        )  # as late as possible, because a concurrent ANALYZE may miss these rows
+        # as late as possible, because a concurrent ANALYZE may miss these rows
+        self._change_statistics(txn_id, written, counted)
         self._mark_job_compacted(txn_id)
 
     def _forget_txn(self, txn_id: TxnId) -> None:
@@ -332,16 +340,35 @@ class MetastoreStore(MetastoreTransactions, MetastoreLocks, MetastoreCompactionQ
             self.abort_txns([txn_id], str(error))
             raise
 
-    def _forget_statistics(self, txn_id: TxnId, written: Sequence[Written]) -> None:
-        """Remove statistics. Plain tables were done at the lock, but an ANALYZE may have run while the lock was waited for."""
+    def _change_statistics(
+        self, txn_id: TxnId, written: Sequence[Written], counted: list[CountedWrites]
+    ) -> None:
+        """Change row counts. Plain tables were done at the lock, but an ANALYZE may have run while it was waited for."""
         with self._guard:
             plain = sorted(self._plain_tables.get(txn_id, ()))
         for name in plain:
-            retry.retry_lost_answer(partial(self.forget_statistics, name, None))
-        for name in sorted({one.table for one in written}):
-            partitions = sorted({one.partition for one in written if one.table == name and one.partition})
-            own = partial(self._own_write_id, txn_id, name)
-            retry.retry_lost_answer(partial(self.forget_statistics, name, partitions, own))
+            retry.retry_lost_answer(partial(self.forget_statistics, name))
+        for writes in counted_writes(written):
+            own = partial(self._own_write_id, txn_id, writes.table)
+            self._count(writes, writes.apply, own)
+            counted.append(writes)
+
+    def _count(
+        self,
+        writes: CountedWrites,
+        change: Callable[[Any, str | None, WriteId | None], bool],
+        own: Callable[[], WriteId] | None = None,
+    ) -> None:
+        partitions = sorted(name for name in writes.changes if name is not None)
+        with self._counting:  # a metastore cannot add: one reads, adds and writes
+            retry.retry_lost_answer(partial(self.change_statistics, writes.table, partitions, change, own))
+
+    def _take_back(self, counted: Sequence[CountedWrites]) -> None:
+        for writes in counted:
+            try:
+                self._count(writes, writes.take_back)
+            except HiveAcidError:  # the caller reports the error before this one
+                logger.warning("the row count of %s may be wrong: ANALYZE it", writes.table, exc_info=True)
 
     def _own_write_id(self, txn_id: TxnId, table: TableName) -> WriteId:
         (write_id,) = self.allocate_write_ids([txn_id], table)

@@ -255,7 +255,7 @@ def _rewrite(work: _Job, location: Location, plan: CompactionPlan) -> Compaction
         # later changes refer to the new row ids, so the replaced directories cannot explain them
         _record_history_start(context, work.table.name, plan.high_watermark)
         # a concurrent update by the old row ids then fails at its commit with a write conflict
-        work.txn.add_written([Written(work.table.name, place, Operation.UPDATE)])
+        work.txn.add_written([Written(work.table.name, place, Operation.UPDATE, 0)])
     directories, after = rewrite(
         RewriteTask(context, work.table, location, plan, work.txn, work.job.request, work.level),
         work.writing,

@@ -35,7 +35,6 @@ from hiveacid.table.write.output_directories import (
     known_partitions,
     new_files,
     staging,
-    written_partitions,
 )
 from hiveacid.table.write.report import WriteReport
 
@@ -318,12 +317,17 @@ def record_written(
         return report
     outputs.require_not_overtaken()
     operation = Operation.UPDATE if overwrite else Operation.INSERT
-    fixed = [Written(table.name, partition_name(table, values), operation) for values in outputs.used]
-    txn.add_written(
-        fixed or written_partitions(table, published, {StagedKind.INSERTED: operation}),
-        partitions,
-        files=files,
-    )
+    used = outputs.used or dict.fromkeys(values for _, values in published.rows)
+    rows = {values: count for (_, values), count in published.rows.items()}
+    if len(used) == 1:
+        rows = dict.fromkeys(used, inserted)  # a partition that the statement names is not named in the files
+    elif not footers_have_row_counts(table):
+        rows = {}
+    written = [
+        Written(table.name, partition_name(table, values), operation, rows.get(values), overwrite)
+        for values in used
+    ]
+    txn.add_written(written, partitions, files=files)
     if overwrite:
         txn.add_overwritten(table.name, {values for _, values in published.rows} | set(outputs.used))
     txn.add_summary(table.name, report.summary(verb, outputs.context.statement))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -152,12 +153,15 @@ def change_statement_ids(txn: Transaction, level: LayoutLevel, *, mixed: bool) -
 def written_partitions(
     table: TableDefinition, published: PublishedFiles, operations: dict[StagedKind, Operation]
 ) -> list[Written]:
-    """Return the written partitions with their operations, for the store's conflict detection."""
+    """Return the written partitions with their operations and by how many rows they grew, for the store."""
+    grown: dict[tuple[PartitionValues, Operation], int] = defaultdict(int)
+    for (kind, values), rows in published.rows.items():
+        grown[values, operations[kind]] += -rows if kind.is_delete else rows
     return sorted(
-        {
-            Written(table.name, partition_name(table, values), operations[kind])
-            for kind, values in published.rows
-        },
+        (
+            Written(table.name, partition_name(table, values), operation, rows)
+            for (values, operation), rows in grown.items()
+        ),
         key=str,
     )
 

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any
 
 from hiveacid.config.table_properties import LAST_DDL_TIME
-from hiveacid.core.format.write_id_lists import ValidWriteIdList
 from hiveacid.core.model import (
     DEFAULT_PARTITION,
     Bucketing,
@@ -19,7 +18,6 @@ from hiveacid.core.model import (
     TableDefinition,
     TableName,
     ViewDefinition,
-    WriteId,
 )
 from hiveacid.core.schema.storage_formats import TEXTFILE
 from hiveacid.core.schema.types import quote_name
@@ -273,30 +271,3 @@ QUIET: Mapping[str, str] = MappingProxyType({"DO_NOT_UPDATE_STATS": "true"})
 """Environment of changes that do not affect the number of rows."""
 CASCADE: Mapping[str, str] = MappingProxyType({**QUIET, "CASCADE": "true"})
 """The same, and columns change in all partitions as well: Hive reads each partition by its own columns."""
-
-_COUNTS = frozenset({ACCURATE, "numRows", "rawDataSize"})
-"""Row counts that Hive answers queries from: removed where rows change, with the writer's id as Hive leaves it."""
-
-
-def remove_counts(raw: Any, write_id: WriteId | None) -> bool:
-    """Remove row counts, and the mark that they are exact, from a table or partition; tell whether that changes it.
-
-    Removing the mark alone is not enough: a compaction of Hive 4.0 sets it again, for outdated counts. ``write_id``: the
-    writer's id, which is stored. An ANALYZE that began earlier and does not see this id then cannot set the mark again
-    (``ObjectStore.isCurrentStatsValidForTheQuery`` of Hive 4).
-    """
-    kept = {key: value for key, value in (raw.parameters or {}).items() if key not in _COUNTS}
-    changed = len(kept) != len(raw.parameters or {})
-    raw.parameters = kept
-    if write_id is not None and raw.writeId != write_id:
-        raw.writeId = write_id
-        changed = True
-    return changed
-
-
-def own_write_id_list(name: TableName, write_id: WriteId | None) -> str | None:
-    """Return the write-id list that goes with a writer's id, without which a metastore does not keep the id.
-
-    The list says which counts the writer may continue from; for counts that are removed, any list will do.
-    """
-    return None if write_id is None else ValidWriteIdList(name, write_id).to_string()

@@ -9,11 +9,13 @@ from hiveacid.core.model import (
     DatabaseDefinition,
     Partition,
     TableDefinition,
+    TableKind,
     TableName,
     ViewDefinition,
     WriteId,
 )
 from hiveacid.core.schema.constraints import Constraint, ConstraintKind
+from hiveacid.core.schema.partitions import format_partition
 from hiveacid.errors import (
     AlreadyExistsError,
     CatalogError,
@@ -30,6 +32,12 @@ from hiveacid.stores.hms.catalog.partitions import (
     fetch_partitions,
     fetch_partitions_by_name,
     require_in_place,
+)
+from hiveacid.stores.hms.catalog.statistics import (
+    NO_ROWS,
+    counted_from_0,
+    own_write_id_list,
+    remove_counts,
 )
 from hiveacid.stores.hms.thrift import protocol
 from hiveacid.stores.refusals import (
@@ -50,6 +58,8 @@ _INSERT_ONLY = 2  # ClientCapability.INSERT_ONLY_TABLES: without it such tables 
 _WHO = "hiveacid"
 _CATALOG = "hive"  # the only one that transactions know
 _MOST_ALTERED = 500  # partitions of one request, each with its definition
+_COUNT = "setStatsStateForCreateTable", b'{"enabled":true}'
+"""Request to Hive 4, as Hive sends it: a new table whose directory is empty has a row count, 0, which writers add to."""
 _VIEWS = (VIRTUAL, "MATERIALIZED_VIEW")
 
 
@@ -105,12 +115,16 @@ class MetastoreCatalog:
         """Names, sorted."""
         return tuple(sorted(self.client.call("get_all_databases")))
 
-    def create_table(self, table: TableDefinition) -> None:
-        """Raise AlreadyExistsError or NoSuchDatabaseError."""
+    def create_table(self, table: TableDefinition, *, empty: bool = False) -> None:
+        """Raise AlreadyExistsError or NoSuchDatabaseError. ``empty``: no rows are visible, although files may be there."""
         checks.table(table)
         plain_table(table.name)
         self._require_database(table.name.database)
-        self._create(definitions.raw_table(table), table.name, table.created_at)
+        raw = definitions.raw_table(table)
+        if table.kind is not TableKind.PLAIN and not table.partition_columns:
+            raw.dictionary = protocol.ObjectDictionary(values={_COUNT[0]: [_COUNT[1]]})
+            raw.parameters |= NO_ROWS if empty else {}
+        self._create(raw, table.name, table.created_at)
 
     def _create(self, raw: Any, name: TableName, created_at: int | None) -> None:
         raw.owner = raw.owner or self.owner
@@ -254,7 +268,7 @@ class MetastoreCatalog:
                 table=raw,
                 environmentContext=_environment(environment),
                 writeId=write_id,
-                validWriteIdList=definitions.own_write_id_list(name, write_id),
+                validWriteIdList=own_write_id_list(name, write_id),
                 processorCapabilities=list(PROCESSOR),
                 processorIdentifier=_WHO,
             )
@@ -264,17 +278,21 @@ class MetastoreCatalog:
             "alter_table_with_environment_context", name.database, name.name, raw, _environment(environment)
         )
 
-    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+    def add_partitions(
+        self, name: TableName, partitions: Sequence[Partition], *, empty: bool = False
+    ) -> None:
         """Add missing partitions; one that another client adds at the same time stays unchanged."""
         plain_table(name)
         checks.partitions(partitions)
-        add_missing_partitions(self.client, self._require_raw(name), partitions, self.clock.now())
+        made = counted_from_0(partitions) if empty else partitions
+        add_missing_partitions(self.client, self._require_raw(name), made, self.clock.now())
 
     def add_written_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
         """Add missing partitions that hold rows. Raises WriteConflictError if one exists at another location meanwhile."""
         plain_table(name)
         checks.partitions(partitions)
-        there = add_missing_partitions(self.client, self._require_raw(name), partitions, self.clock.now())
+        made = counted_from_0(partitions)
+        there = add_missing_partitions(self.client, self._require_raw(name), made, self.clock.now())
         require_in_place(name, partitions, there)
 
     def drop_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
@@ -301,32 +319,39 @@ class MetastoreCatalog:
         found = map(definitions.partition_of, fetch_partitions(self.client, name))
         return tuple(sorted(found, key=lambda one: [(value is None, value or "") for value in one.values]))
 
-    def forget_statistics(
+    def forget_statistics(self, name: TableName) -> None:
+        """Remove the row counts of a plain table, from which Hive answers ``count(*)``, before its rows change."""
+        self.change_statistics(name, None, lambda raw, *_: remove_counts(raw, None))
+
+    def change_statistics(
         self,
         name: TableName,
         partitions: Sequence[str] | None,
+        change: Callable[[Any, str | None, WriteId | None], bool],
         write_id: Callable[[], WriteId] | None = None,
     ) -> None:
-        """Remove row counts, from which Hive answers ``count(*)``, before rows are added or removed.
+        """Change row counts of a table, or of its partitions, and take the mark off that they are exact.
 
-        ``partitions``: Hive's names of the written partitions; None: all. ``write_id``: returns the writer's id for a
-        transactional table; it is called only if the metastore keeps that id (Hive 4).
+        ``partitions``: Hive's names; None: all. ``change`` gets a definition, its partition's name (None: the table) and
+        the writer's id; it tells whether it changed the definition. ``write_id``: returns the id for a transactional
+        table; it is called only if the metastore keeps that id (Hive 4).
         """
         raw = self._raw(name)
         if raw is None:
             return
         own = write_id() if write_id is not None and self.capabilities.requests else None
         # For a partitioned table Hive keeps counts and the last writer's id per partition.
-        if definitions.remove_counts(raw, None if raw.partitionKeys else own):
+        if remove_counts(raw, None) if raw.partitionKeys else change(raw, None, own):
             self._alter(name, raw, QUIET, own)
         if raw.partitionKeys:
+            columns = [column.name for column in raw.partitionKeys]
             found = (
                 fetch_partitions(self.client, name)
                 if partitions is None
                 else fetch_partitions_by_name(self.client, name, partitions)
             )
-            changed = [one for one in found if definitions.remove_counts(one, own)]
-            self._alter_partitions(name, changed, own)
+            named = ((one, format_partition(columns, definitions.partition_of(one).values)) for one in found)
+            self._alter_partitions(name, [one for one, place in named if change(one, place, own)], own)
 
     def _alter_partitions(self, name: TableName, raws: Sequence[Any], write_id: WriteId | None) -> None:
         if not self.capabilities.requests:
@@ -341,7 +366,7 @@ class MetastoreCatalog:
                 partitions=list(raws[start : start + _MOST_ALTERED]),
                 environmentContext=_environment(QUIET),
                 writeId=write_id,
-                validWriteIdList=definitions.own_write_id_list(name, write_id),
+                validWriteIdList=own_write_id_list(name, write_id),
             )
             self.client.call("alter_partitions_req", request)
 

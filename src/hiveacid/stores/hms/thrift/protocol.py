@@ -208,6 +208,7 @@ StorageDescriptor = struct(
     (12, "storedAsSubDirectories", BOOL),
     required=("serdeInfo",),
 )
+ObjectDictionary = struct("ObjectDictionary", (1, "values", map_of(TEXT, list_of(BYTES))))
 Table = struct(
     "Table",
     (1, "tableName", TEXT),
@@ -227,6 +228,7 @@ Table = struct(
     (17, "catName", TEXT),
     (18, "ownerType", I32),
     (19, "writeId", I64),
+    (27, "dictionary", ObjectDictionary),
     required=("tableName", "dbName", "sd"),
 )
 Partition = struct(

@@ -38,7 +38,7 @@ def create_table(catalog: MetastoreCatalog, table: TableDefinition, made: list[T
         if table in made and _is_made(catalog, table):
             return
         try:
-            catalog.create_table(table)
+            catalog.create_table(table, empty=True)
         except CommitStateUnknownError:
             made.append(table)
             raise

@@ -144,7 +144,13 @@ class SqlCatalog(SqlBase):
 
         write_exactly_once(self._database, work)
 
-    def add_partitions(self, name: TableName, partitions: Sequence[Partition]) -> None:
+    def add_partitions(
+        self,
+        name: TableName,
+        partitions: Sequence[Partition],
+        *,
+        empty: bool = False,  # noqa: ARG002 - it counts no rows
+    ) -> None:
         """Add the partitions that do not exist yet."""
         checks.table_name(name)
         checks.partitions(partitions)

@@ -1,0 +1,125 @@
+"""Row counts in a metastore, kept by Hive's arithmetic: each writer adds its rows, and takes off those that it deletes.
+
+Hive 4 answers ``count(*)`` from a count that is marked as exact. Its compaction sets the mark without counting, so a
+count that some writer left out, or removed, gives wrong answers later: Hive goes on counting from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any
+
+from hiveacid.core.format.write_id_lists import ValidWriteIdList
+from hiveacid.core.model import Partition, TableName, WriteId
+from hiveacid.ports.transactions import Written
+from hiveacid.stores.hms.catalog.definitions import ACCURATE
+
+_ROWS = "numRows"
+_COUNTS = frozenset({ACCURATE, _ROWS, "rawDataSize"})
+NO_ROWS: Mapping[str, str] = MappingProxyType({_ROWS: "0"})
+"""Parameters of a new table or partition: a count that writers can add to."""
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """Change of a row count. ``rows``: added rows, negative if removed; None: unknown. ``replaced``: they are all rows."""
+
+    rows: int | None = None
+    replaced: bool = False
+
+    def then(self, later: RowChange) -> RowChange:
+        """Return this change and a later one as one."""
+        if later.replaced:
+            return later
+        unknown = self.rows is None or later.rows is None
+        return RowChange(None if unknown else (self.rows or 0) + (later.rows or 0), self.replaced)
+
+    def count(self, before: int | None) -> int | None:
+        """Return the count after the change; None if it is unknown, as after more deletions than there were rows."""
+        if self.rows is None or self.replaced:
+            return self.rows
+        after = None if before is None else before + self.rows
+        return None if after is None or after < 0 else after
+
+
+_UNKNOWN = RowChange()
+
+
+@dataclass
+class CountedWrites:
+    """Writes of a transaction to a table. ``changes``: by Hive's partition names; None: the table without partitions."""
+
+    table: TableName
+    changes: dict[str | None, RowChange]
+    _added: dict[str | None, RowChange] = field(default_factory=dict)
+
+    def apply(self, raw: Any, partition: str | None, write_id: WriteId | None) -> bool:
+        """Change the count of a definition; tell whether that changes it. ``write_id``: the writer's; None with Hive 3.
+
+        Hive 3 keeps no write id, which shows that a call whose answer was lost was executed; its counts are removed.
+        """
+        if write_id is None:
+            return remove_counts(raw, None)
+        if raw.writeId == write_id:
+            return False
+        before = _count(raw)
+        after = self.changes.get(partition, _UNKNOWN).count(before)
+        if after is not None:
+            self._added[partition] = RowChange((before or 0) - after)
+        return remove_counts(raw, write_id, after)
+
+    def take_back(self, raw: Any, partition: str | None, write_id: WriteId | None) -> bool:
+        """Undo `apply` for a transaction that did not commit, unless others have counted the rows since."""
+        change = self._added.pop(partition, _UNKNOWN)
+        if change.rows is None or ACCURATE in (raw.parameters or {}):
+            return False
+        return remove_counts(raw, write_id, change.count(_count(raw)))
+
+
+def counted_writes(written: Sequence[Written]) -> Iterator[CountedWrites]:
+    """Yield the writes of a transaction by table."""
+    for name, writes in groupby(sorted(written, key=lambda one: one.table), key=lambda one: one.table):
+        by_partition: dict[str | None, RowChange] = {}
+        for one in writes:
+            change = RowChange(one.rows, one.replaced)
+            before = by_partition.get(one.partition)
+            by_partition[one.partition] = change if before is None else before.then(change)
+        yield CountedWrites(name, by_partition)
+
+
+def counted_from_0(partitions: Sequence[Partition]) -> list[Partition]:
+    """Return new partitions with a row count, to which writers can add."""
+    return [replace(one, properties=(*one.properties, *NO_ROWS.items())) for one in partitions]
+
+
+def remove_counts(raw: Any, write_id: WriteId | None, rows: int | None = None) -> bool:
+    """Remove the mark that counts are exact, and all counts but ``rows``; tell whether that changes the definition.
+
+    ``write_id``: the writer's id, which is stored. An ANALYZE that began earlier and does not see this id then cannot
+    set the mark again (``ObjectStore.isCurrentStatsValidForTheQuery`` of Hive 4).
+    """
+    before = raw.parameters or {}
+    raw.parameters = {key: value for key, value in before.items() if key not in _COUNTS}
+    if rows is not None:
+        raw.parameters[_ROWS] = str(rows)
+    changed = bool(raw.parameters != before)
+    if write_id is not None and raw.writeId != write_id:
+        raw.writeId = write_id
+        changed = True
+    return changed
+
+
+def own_write_id_list(name: TableName, write_id: WriteId | None) -> str | None:
+    """Return the write-id list that goes with a writer's id, without which a metastore does not keep the id.
+
+    The list says which counts the writer may mark as exact; where no mark is set, any list will do.
+    """
+    return None if write_id is None else ValidWriteIdList(name, write_id).to_string()
+
+
+def _count(raw: Any) -> int | None:
+    said = (raw.parameters or {}).get(_ROWS, "")
+    return int(said) if said.isdecimal() else None
