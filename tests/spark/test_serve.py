@@ -18,6 +18,7 @@ from hiveacid.errors import ConfigError
 from hiveacid.serve import messages, sessions
 from hiveacid.serve.authentication import Anyone, Authentication
 from hiveacid.serve.codec import CALL, encode_field, encode_message, encode_struct
+from hiveacid.serve.results import SparkResult
 from hiveacid.serve.server import Server, ServerOptions
 from hiveacid.serve.service import Service
 from hiveacid.serve.sessions import Caller, Sessions
@@ -276,6 +277,27 @@ def test_a_statement_is_cancelled_and_the_session_goes_on(server: Server, native
         assert status.sqlState == "HY008"
         assert client.run("SELECT count(*) FROM t") == [(0,)]
         assert not open_txns(native)
+
+
+def test_a_statement_that_has_committed_cannot_be_told_as_cancelled(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancel makes Spark jobs fail; the counts of committed changes are read without one."""
+
+    def cancelled(_: SparkResult) -> Iterator[Any]:
+        raise RuntimeError("the job was cancelled")
+
+    with Hs2Client(server.port) as client:
+        client.run(TABLE)
+        with monkeypatch.context() as patched:
+            patched.setattr(SparkResult, "batches", cancelled)
+            handle = client.start("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+            status = client.wait(handle)
+            assert (status.operationState, status.numModifiedRows) == (messages.FINISHED, 2)
+            assert client.rows(handle)[0][:2] == (2, 2)
+            with pytest.raises(CallError):
+                client.run("SELECT * FROM t")
+        assert client.run("SELECT count(*) FROM t") == [(2,)]
 
 
 def test_a_wait_for_a_lock_is_cancelled(server: Server) -> None:

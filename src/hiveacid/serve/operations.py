@@ -15,7 +15,7 @@ from hiveacid.serve.status import error_status
 from hiveacid.sql.cancellation import Running, StatementThread
 from hiveacid.sql.execute.small_results import WRITTEN
 
-_WRITTEN_NAMES = [name for name, _ in WRITTEN]
+WRITTEN_NAMES = [name for name, _ in WRITTEN]
 _CANCELLED = "the statement was cancelled"
 
 
@@ -153,6 +153,6 @@ class Operation:
 
 def _modified_rows(cursor: Cursor) -> int | None:
     """Return the number of rows that a statement has changed; None for a query."""
-    if [column.name for column in cursor.result.columns] != _WRITTEN_NAMES:
+    if [column.name for column in cursor.result.columns] != WRITTEN_NAMES:
         return None
     return cursor.first_number()

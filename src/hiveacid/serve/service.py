@@ -21,8 +21,8 @@ from hiveacid.serve.codec import (
 )
 from hiveacid.serve.columns import table_schema
 from hiveacid.serve.metadata import Metadata
-from hiveacid.serve.operations import Operation
-from hiveacid.serve.results import Result, SparkResult, empty_log
+from hiveacid.serve.operations import WRITTEN_NAMES, Operation
+from hiveacid.serve.results import Result, RowsResult, SparkResult, empty_log
 from hiveacid.serve.sessions import (
     MOST_OPERATIONS,
     Caller,
@@ -33,6 +33,7 @@ from hiveacid.serve.sessions import (
     wait_for,
 )
 from hiveacid.serve.status import INVALID_HANDLE, SUCCESS, error_status
+from hiveacid.sql.execute.small_results import WRITTEN
 
 if TYPE_CHECKING:
     from hiveacid.sql.cancellation import Running
@@ -166,6 +167,10 @@ class Service:
 
         def work() -> Result | None:
             frame = session.spark.sql(text)
+            if (
+                frame.columns == WRITTEN_NAMES
+            ):  # committed: no Spark job may follow that a cancel could make fail
+                return RowsResult(WRITTEN, frame.collect())
             return SparkResult(frame) if frame.columns else None
 
         operation = self._register(session, work, messages.EXECUTE_STATEMENT)
