@@ -33,6 +33,8 @@ from support.servers.openldap import USER_DN, Directory, directory
 
 SERVICE = "hive/localhost"
 
+PYTHON = Path(__file__).parents[2] / ".venv-clients/bin/python"
+PROGRAM = Path(__file__).parent / "programs/login.py"
 USERS = {
     "ann": "tea",
     "a,b": "jam",
@@ -317,3 +319,48 @@ def test_beeline_logs_in_by_kerberos(
         without = beeline(port, transport, service, script, java=java)
         assert "Could not" in without, without
         assert "| 42 " not in without, without
+
+
+@pytest.mark.parametrize("transport", ["binary", "http"])
+def test_real_clients_log_in_by_a_directory_over_tls(
+    people: Directory, tmp_path: Path, transport: str
+) -> None:
+    root = make_keys(tmp_path, "root", common="root")
+    keys, store = make_keys(tmp_path, "server", by=root), tmp_path / "trust"
+    options = [
+        "--ldap", f"ldaps://localhost:{people.tls_port}", "--ldap-user-dn", USER_DN,
+        "--ldap-ca", people.authority.certificate, "--certificate", keys.certificate, "--private-key", keys.secret,
+        *(["--http"] if transport == "http" else []),
+    ]  # fmt: skip
+    trust = (
+        "keytool",
+        "-importcert",
+        "-noprompt",
+        "-keystore",
+        store,
+        "-storepass",
+        "trusted",
+        "-file",
+        root.certificate,
+    )
+    subprocess.run([str(part) for part in trust], check=True, capture_output=True)
+    clients = ("impyla", "pyhive") if transport == "http" else ("impyla",)
+    with hs2_process.serving(tmp_path / "wh", *map(str, options)) as port:
+
+        def by_python(client: str, user: str, password: str, authority: Keys = root) -> str:
+            command = (PYTHON, PROGRAM, client, transport, port, user, password)
+            return said(*command, SSL_CERT_FILE=str(authority.certificate))
+
+        for client in clients:
+            assert "[(42,)]" in by_python(client, "ann", "tea")
+            assert "[(42,)]" in by_python(client, "a,b", "jam")
+            for user, password in (("ann", "jam"), ("ann", ""), ("an*", "tea"), ("ann,ou=people", "tea")):
+                assert "42" not in by_python(client, user, password)
+            untrusted = by_python(client, "ann", "tea", people.authority)
+            assert "CERTIFICATE_VERIFY_FAILED" in untrusted or "Could not connect" in untrusted, untrusted
+        tls = f";ssl=true;sslTrustStore={store};trustStorePassword=trusted"
+        assert "| 42 " in beeline(port, transport, tls, "SELECT 41 + 1", "-n", "ann", "-p", "tea")
+        refused = beeline(port, transport, tls, "SELECT 41 + 1", "-n", "ann", "-p", "jam")
+        assert "wrong user or password" in refused or "401" in refused, refused
+        untrusted = beeline(port, transport, ";ssl=true", "SELECT 41 + 1", "-n", "ann", "-p", "tea")
+        assert "unable to find valid certification path" in untrusted, untrusted
