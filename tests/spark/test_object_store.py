@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.orc
 import pytest
 
 from hiveacid.errors import (
@@ -20,6 +21,7 @@ from hiveacid.errors import (
     UnsupportedFeatureError,
     WriteConflictError,
 )
+from hiveacid.spark.session.part_copier import PartCopier
 from hiveacid.spark.session.plan_lease import release_unused_plans
 from hiveacid.stores.sql.store import SqlStore
 from hiveacid.streaming import Connection as Stream
@@ -40,7 +42,15 @@ if TYPE_CHECKING:
 
 FULL = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 INSERT_ONLY = "STORED AS ORC TBLPROPERTIES ('transactional'='true', 'transactional_properties'='insert_only')"
-CHANGING = ("write_pieces", "write_bytes", "replace_tail", "make_directory", "move_file", "copy_file")
+CHANGING = (
+    "write_pieces",
+    "write_bytes",
+    "replace_tail",
+    "make_directory",
+    "move_file",
+    "copy_file",
+    "finish_file",
+)
 Rows = list[tuple[object, ...]]
 
 
@@ -124,6 +134,36 @@ def test_partitions_cost_one_listing_each_and_files_nothing_but_their_tails(
     inside = {path.split("/")[1].split("_")[0] for path in files(lake, "p") if path.startswith("d=d 1")}
     assert inside == {"base"}
     lake.sql("DROP TABLE p")
+
+
+def test_a_large_file_gets_its_footer_inside_the_store(lake: AcidSession, s3: S3Server) -> None:
+    lake.sql(f"CREATE TABLE big (a BIGINT, b STRING) {FULL}")
+    wide = lake.context.facts.spark.range(0, 200_000, 1, 1).selectExpr(
+        "id AS a", "sha2(string(id), 512) AS b"
+    )
+    s3.uploads.clear()
+    lake.table("big").insert(wide)
+    (written,) = [path for path in files(lake, "big") if path.endswith("bucket_00000")]
+    sent = [(length, by_spark) for path, length, by_spark in s3.uploads if path.endswith(written)]
+    assert all(length < 100_000 for length, _ in sent), sent  # the tail, and the list of parts
+    ours = sum(length for _, length, by_spark in s3.uploads if not by_spark)
+    assert ours < 10_000
+    assert sum(length for _, length, _ in s3.uploads) > 12_000_000  # Spark's task wrote the rows
+    found = lake.sql("SELECT count(*), count(DISTINCT ROW__ID), sum(a), max(b) FROM big").collect()
+    expected = wide.selectExpr("count(*)", "count(*)", "sum(a)", "max(b)").collect()
+    assert [tuple(row) for row in found] == [tuple(row) for row in expected]
+    lake.sql("DROP TABLE big")
+
+
+def test_a_copy_of_parts_that_fails_leaves_no_upload(
+    lake: AcidSession, s3: S3Server, spark: SparkSession
+) -> None:
+    jvm, session = spark._jvm, spark._jsparkSession
+    copier = PartCopier(jvm, session.sessionState().newHadoopConf())
+    s3.counted()
+    assert not copier(f"{lake.context.warehouse}/none", f"{lake.context.warehouse}/new", 6 << 20, b"end")
+    assert not lake.context.fs.exists(f"{lake.context.warehouse}/new")
+    assert s3.counted()["DELETE"] == 1
 
 
 def test_files_come_from_elsewhere_and_stay_originals(lake: AcidSession, tmp_path: Path) -> None:
@@ -309,7 +349,7 @@ def test_in_a_race_of_writers_and_a_compactor_nobody_loses_or_doubles_a_row(lake
 
 
 def test_a_warehouse_may_lie_on_hdfs(spark: SparkSession, tmp_path: Path) -> None:
-    """There renaming is one step, but files can't be changed."""
+    """There renaming is one step, and a file can only grow."""
     import hiveacid  # noqa: PLC0415
 
     skip_without(NO_HDFS)
@@ -320,6 +360,12 @@ def test_a_warehouse_may_lie_on_hdfs(spark: SparkSession, tmp_path: Path) -> Non
         acid.sql("UPDATE h SET a = 4 WHERE a = 2")
         acid.table("h").compact("major")
         assert rows(acid, "h") == [(1,), (4,)]
+        (base,) = [path for path in files(acid, "h") if "bucket" in path and path.startswith("base")]
+        where = f"{acid.table('h').definition.location}/{base}"
+        (tmp_path / "copy").write_bytes(acid.context.fs.read_bytes(where))
+        appended = pyarrow.orc.ORCFile(f"{tmp_path}/copy")  # another reader than Spark's
+        assert appended.nrows == 2
+        assert appended.schema.names[-1] == "row"
         assert {path.partition("/")[0] for path in files(acid, "h") if path.startswith("b")} == {
             "base_0000002"
         }

@@ -146,6 +146,23 @@ def test_sql_libraries_stay_in_their_rooms() -> None:
 CYCLES_LEFT: set[str] = set()
 
 
+def names_given_twice(tree: ast.Module) -> set[str]:
+    given = [
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    ]
+    return {name for name in given if given.count(name) > 1}
+
+
+def test_no_module_gives_a_name_to_two_values() -> None:
+    """Of two settings of one name the first would be unknown everywhere, and the linters do not tell."""
+    assert names_given_twice(ast.parse("A = 1\nB = 2\nA: int = 3")) == {"A"}
+    assert {file.name: twice for file in SOURCES if (twice := names_given_twice(file.tree))} == {}
+
+
 def module_name(file: PythonFile) -> str:
     return file.name.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 

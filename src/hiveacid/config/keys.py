@@ -149,7 +149,7 @@ LAYOUT_LEVEL = choice(
     "(hive4) or by name (hive3).",
     "no such setting; the version of the metastore decides there",
 )
-TARGET_FILE_SIZE = size(
+WRITE_FILE_SIZE = size(
     "hiveacid.write.target.file.size",
     "256mb",
     "Bytes that a file of new rows should have where UPDATE changes very many rows. From it follows the number of tasks "

@@ -53,6 +53,8 @@ def acid_metadata(tail: OrcTail, path: str, *, deletes: bool) -> dict[str, str]:
 def nest(tail: OrcTail, columns: Sequence[Column], user_metadata: Mapping[str, str]) -> tuple[int, bytes]:
     """Return from which byte on the file has to be replaced, and by what, to become an ACID file.
 
+    Readers find all parts of a tail from its end. It may therefore also be appended to the whole file.
+
     ``tail``: of a flat file as above. ``columns``: the user's, in the file's order; names and types come from
     them: char and varchar with their lengths, timestamp with local time zone as ORC's instant (the file must
     have been written in UTC then; Trino and Spark read it, Hive 3.1.3 and 4.0.1 can't have that type in ORC
@@ -143,7 +145,7 @@ def _rewrite(tail: OrcTail, types: Sequence[OrcType], user_metadata: Mapping[str
     if source is None:
         raise BadFileError("an empty file has no footer", path=tail.path)
     footer = compress(_footer(source, types, user_metadata), tail.compression, source.block_size)
-    return source.footer_start, source.end(footer)
+    return source.footer_start - len(source.metadata), source.metadata + source.end(footer)
 
 
 def _footer(source: TailBytes, types: Sequence[OrcType], user_metadata: Mapping[str, str]) -> bytes:

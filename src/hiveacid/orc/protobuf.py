@@ -18,6 +18,7 @@ _MAX_SHIFT = 63  # a varint holds 64 bits: at most ten bytes, the last of them o
 MAX_FIELDS = 1 << 17
 """Maximum of fields in a message and of numbers in a list; damaged or hostile files could hold any number."""
 _ONE_BYTE = 0x80  # numbers below it are one byte
+_FIRST_KEY = 1 << 3  # field numbers begin at 1
 _FIXED_LENGTH = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
 
 
@@ -78,27 +79,34 @@ def encode_packed(number: int, values: Iterable[int]) -> bytes:
 def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[WireField]:
     """Split a message into its fields, ``most`` of them at most. Raises WireError."""
     fields: list[WireField] = []
+    append = fields.append
     at, end = 0, len(data)
-    while at < end:
-        if len(fields) >= most:
-            raise WireError(f"a message has more than {most} fields")
-        key, at = (data[at], at + 1) if data[at] < _ONE_BYTE else decode_varint(data, at)
+    for _ in range(most):
+        if at >= end:
+            return fields
+        key = data[at]
+        at += 1
+        if key >= _ONE_BYTE:
+            key, at = decode_varint(data, at - 1)
         wire = key & 7
-        value: int | bytes
         if wire == VARINT:
-            value, at = decode_varint(data, at)
+            number, at = decode_varint(data, at)
+            append((key >> 3, wire, number))
+            continue
+        if wire != BYTES:
+            length = _FIXED_LENGTH.get(wire, end)  # unknown wire type: fails below
+        elif at < end and data[at] < _ONE_BYTE:
+            length = data[at]
+            at += 1
         else:
-            if wire != BYTES:
-                length = _FIXED_LENGTH.get(wire, end)  # unknown wire type: fails below
-            elif at < end and data[at] < _ONE_BYTE:
-                length, at = data[at], at + 1
-            else:
-                length, at = decode_varint(data, at)
-            if at + length > end or not key >> 3:
-                raise WireError("a field is cut off or of no known kind")
-            value = data[at : at + length]
-            at += length
-        fields.append((key >> 3, wire, value))
+            length, at = decode_varint(data, at)
+        start = at
+        at += length
+        if at > end or key < _FIRST_KEY:
+            raise WireError("a field is cut off or of no known kind")
+        append((key >> 3, wire, data[start:at]))
+    if at < end:
+        raise WireError(f"a message has more than {most} fields")
     return fields
 
 

@@ -14,7 +14,7 @@ from hiveacid.core.schema.types import Struct
 from hiveacid.errors import BadFileError
 from hiveacid.orc.compression_chunks import DEFAULT_BLOCK_SIZE, MAX_BLOCK, Compression, decompress
 from hiveacid.orc.lru_cache import LruCache
-from hiveacid.orc.protobuf import WireError, WireField, read_fields
+from hiveacid.orc.protobuf import WireError, read_fields
 from hiveacid.orc.schema import row_schema
 from hiveacid.orc.statistics import decode_statistics
 from hiveacid.orc.tail import (
@@ -177,53 +177,54 @@ def _summarize_end(data: bytes, size: int) -> FileSummary | None:
     footer = decompress(data[start:end], codec, block_size)
     if len(footer) > _LONGEST_FOOTER:
         return None
-    fields = read_fields(footer)
-    numbers = {number: value for number, _, value in fields if number in _NUMBERS}
-    rows, stride = numbers.get(_ROWS, 0), numbers.get(_STRIDE, 0)
+    found: dict[int, list[int | bytes]] = {
+        _STRIPES: [],
+        _TYPES: [],
+        _ROWS: [0],
+        _STATISTICS: [],
+        _STRIDE: [0],
+    }
+    for number, _, value in read_fields(footer):
+        if number in found:
+            found[number].append(value)
+    rows, stride = found[_ROWS][-1], found[_STRIDE][-1]
     if not (
         isinstance(rows, int) and isinstance(stride, int) and rows <= _MOST_ROWS and stride <= _MOST_STRIDE
     ):
         return None
-    types = tuple([value for number, _, value in fields if number == _TYPES and isinstance(value, bytes)])
+    types, statistics = tuple(found[_TYPES]), found[_STATISTICS]
     is_acid, schema = _columns(types)
-    if _rows_of_stripes(fields, start + size - len(data)) != rows:
+    if _rows_of_stripes(found[_STRIPES], start + size - len(data)) != rows:
         return None
     if not is_acid:
         return FileSummary(rows, schema)
-    statistics = [value for number, _, value in fields if number == _STATISTICS and isinstance(value, bytes)]
-    if (
-        not stride
-        or len(statistics) != len(types)
-        or max(map(len, statistics[: ROW_ID + 1])) > _LONGEST_STATISTICS
-    ):
+    keys = [value for value in statistics[: ROW_ID + 1] if isinstance(value, bytes)]
+    if not stride or len(statistics) != len(types) or len(keys) <= ROW_ID:
         return None
-    if _integers(statistics[0])[0] != rows:
+    if max(map(len, keys)) > _LONGEST_STATISTICS or _integers(keys[0])[0] != rows:
         return None
-    operation, write_id, bucket, row_id = (
-        _integers(statistics[column])[1] for column in (OPERATION, ORIGINAL_WRITE_ID, BUCKET, ROW_ID)
-    )
+    operation, write_id = _integers(keys[OPERATION])[1], _integers(keys[ORIGINAL_WRITE_ID])[1]
+    bucket, row_id = _integers(keys[BUCKET])[1], _integers(keys[ROW_ID])[1]
     if operation is None or (write_id is not None and write_id.high > LAST_ID):
         return None
     return FileSummary(rows, schema, True, rows > 0 and operation.high > 0, write_id, bucket, row_id)  # noqa: FBT003
 
 
 _STRIPES, _TYPES, _ROWS, _STATISTICS, _STRIDE = 3, 4, 6, 7, 8  # of the footer
-_NUMBERS = (_ROWS, _STRIDE)
 _LONGEST_FOOTER, _LONGEST_STATISTICS = 1 << 18, 100  # bytes; hostile ones must not fill the caches
 _STRIPE_FIELDS, _MOST_ROWS, _MOST_STRIDE = 64, 1 << 48, (1 << 32) - 1  # as in ``orc.tail``
 
 
-def _rows_of_stripes(footer: Sequence[WireField], end: int) -> int | None:
+def _rows_of_stripes(stripes: Sequence[int | bytes], end: int) -> int | None:
     """Return the sum of the stripes' rows; None if a stripe does not end before the footer."""
     rows = 0
-    for number, _, value in footer:
-        if number == _STRIPES and isinstance(value, bytes):
-            facts = {
-                part: fact for part, _, fact in read_fields(value, _STRIPE_FIELDS) if isinstance(fact, int)
-            }
-            if facts.get(1, 0) + facts.get(2, 0) + facts.get(3, 0) + facts.get(4, 0) > end:
-                return None
-            rows += facts.get(5, 0)
+    for stripe in stripes:
+        if not isinstance(stripe, bytes):
+            return None
+        facts = {part: fact for part, _, fact in read_fields(stripe, _STRIPE_FIELDS) if isinstance(fact, int)}
+        if facts.get(1, 0) + facts.get(2, 0) + facts.get(3, 0) + facts.get(4, 0) > end:
+            return None
+        rows += facts.get(5, 0)
     return rows
 
 
@@ -238,8 +239,8 @@ def _postscript(data: bytes) -> tuple[int, Compression, int]:
 
 
 @lru_cache(maxsize=200)
-def _columns(types: tuple[bytes, ...]) -> tuple[bool, Struct]:
-    tail = OrcTail("", 0, types=parse_types(types))
+def _columns(types: tuple[int | bytes, ...]) -> tuple[bool, Struct]:
+    tail = OrcTail("", 0, types=parse_types([one for one in types if isinstance(one, bytes)]))
     return tail.is_acid, row_schema(tail)
 
 

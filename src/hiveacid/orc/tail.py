@@ -117,9 +117,13 @@ class Stripe:
 
 @dataclass(frozen=True)
 class TailBytes:
-    """Footer and postscript as messages, and the offset of the footer, for rewriting a tail."""
+    """Footer and postscript as messages, the offset of the footer, and the section before it, for rewriting a tail.
+
+    ``metadata``: statistics of the stripes, as they are in the file.
+    """
 
     footer_start: int
+    metadata: bytes = field(repr=False)
     footer: Message = field(repr=False)
     postscript: Message = field(repr=False)
     block_size: int
@@ -274,7 +278,8 @@ class _Parser:
         footer_length = self.postscript.integer(_FOOTER_LENGTH) or 0
         metadata_length = self.postscript.integer(_METADATA_LENGTH) or 0
         footer = Message.parse(self._section(end - footer_length, end))
-        metadata = self._section(end - footer_length - metadata_length, end - footer_length)
+        begin = end - footer_length - metadata_length
+        metadata = self._section(begin, end - footer_length)
         types = parse_types(footer.all_data(4))
         rows = _require_at_most(footer.integer(6), _MAX_ROWS)
         return OrcTail(
@@ -291,7 +296,11 @@ class _Parser:
             writer_version=_require_at_most(self.postscript.integer(6), _MAX_NUMBER),
             software_version=footer.text(12) or "",
             source=TailBytes(
-                self.size - (len(self.data) - end) - footer_length, footer, self.postscript, self._block_size
+                self.size - (len(self.data) - end) - footer_length,
+                self.data[begin : end - footer_length],
+                footer,
+                self.postscript,
+                self._block_size,
             ),
         )
 

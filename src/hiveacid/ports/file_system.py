@@ -44,6 +44,13 @@ class FileSystem(Protocol):
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
         """Replace everything from byte ``start`` on by ``tail``, durably; ``tail`` becomes the file's end."""
 
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+        """Give a staged file its final name and its end, durably (parents are made; the caller knows that none is there).
+
+        The result begins with the first ``start`` bytes of ``source`` and ends with ``tail``. More bytes of ``source`` may
+        lie between. ``source`` may be gone afterwards.
+        """
+
     def move_file(self, source: str, target: str) -> None:
         """Move a file to its final name (parents are made; an existing target is an error)."""
 

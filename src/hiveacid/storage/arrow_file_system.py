@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from hiveacid.core.snapshot.listing import FileEntry
@@ -20,6 +21,8 @@ from hiveacid.storage.paths import spark_path
 
 BLOCK = 16 << 20
 """Bytes read at a time where a file is copied through this process."""
+Copier = Callable[[str, str, int, bytes], bool]
+"""Tries `finish_file` inside an object store: source, target, length of the copied part, tail. False: not done."""
 _LARGEST_COPY = 5 << 30  # bytes; S3 copies larger objects only in parts
 
 
@@ -29,12 +32,14 @@ class ArrowFileSystem:
 
     ``fs``: a ``pyarrow.fs.FileSystem``. ``inner``: turns a URI into a path of ``fs``. ``renames``: True on HDFS, where a
     rename is one step, for directories too, and unfinished files are visible. False on object stores, where a file
-    appears with its last byte. OSError becomes StorageError with the path.
+    appears with its last byte. ``copier``: builds a file inside an object store (`finish_file`). OSError becomes
+    StorageError with the path.
     """
 
     fs: Any
     inner: Callable[[str], str]
     renames: bool = False
+    copier: Copier | None = None
 
     def renames_directories(self, path: str) -> bool:  # noqa: ARG002 - the same everywhere
         """See `ports.FileSystem`."""
@@ -134,14 +139,35 @@ class ArrowFileSystem:
             raise StorageError(f"cannot rewrite {path}: it ends before byte {start}")
         self.write_pieces(path, (*blocks(self, path, 0, start), tail))
 
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+        """See `ports.FileSystem`. Only the tail passes through this process, where the store offers a way."""
+        if self.renames:
+            try:
+                self._append(source, tail)
+            except StorageError:  # erasure-coded files, Ozone and others cannot grow
+                pass
+            else:
+                self._rename(source, target)
+                return
+        elif self.copier is not None and self.copier(source, target, start, tail):
+            return
+        self.write_pieces(target, chain(blocks(self, source, 0, start), [tail]))
+
+    def _append(self, path: str, data: bytes) -> None:
+        with _storage_errors("append to", path), self.fs.open_append_stream(self.inner(path)) as file:
+            file.write(data)
+
+    def _rename(self, source: str, target: str) -> None:
+        with _storage_errors(f"move {source} to", target):
+            self._make_parent(target)
+            self.fs.move(self.inner(source), self.inner(target))
+
     def move_file(self, source: str, target: str) -> None:
         """Move a file to its final name. An existing target is a StorageError."""
         self._require_free(source, target)
-        with _storage_errors(f"move {source} to", target):
-            if self.renames:
-                self._make_parent(target)
-                self.fs.move(self.inner(source), self.inner(target))
-                return
+        if self.renames:
+            self._rename(source, target)
+            return
         self._copy(source, target)
         with _storage_errors("delete", source):
             self.fs.delete_file(self.inner(source))
@@ -170,9 +196,7 @@ class ArrowFileSystem:
                 f"cannot move {source} to {target}: an object store has no directories"
             )
         self._require_free(source, target)
-        with _storage_errors(f"move {source} to", target):
-            self._make_parent(target)
-            self.fs.move(self.inner(source), self.inner(target))
+        self._rename(source, target)
 
     def delete_tree(self, path: str) -> None:
         """Delete a file or directory with its contents; a missing one is no error."""

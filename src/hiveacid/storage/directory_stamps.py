@@ -93,6 +93,14 @@ def can_have_stamp(root: str) -> bool:
     return is_local(root)
 
 
+def is_on_local_disk(path: str) -> bool:
+    """Tell whether a path lies on a file system of this machine, and not on one of a network."""
+    try:
+        return is_local(path) and os.stat(local_path(path)).st_dev in _local_devices()  # noqa: PTH116 - as below
+    except OSError:
+        return False
+
+
 def _facts(path: str) -> _Facts:
     status = os.stat(path)  # noqa: PTH116 - a hundred thousand of them
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns

@@ -22,8 +22,9 @@ from hiveacid.core.snapshot.listing import (
 from hiveacid.core.snapshot.selection import AcidState, select
 from hiveacid.errors import CatalogError, FormatError
 from hiveacid.ports.file_system import FileSystem
+from hiveacid.storage.directory_stamps import is_on_local_disk
 
-_THREADS, _CHUNK = 16, 100
+_THREADS, _LOCAL_THREADS, _CHUNK = 16, 2, 100
 _COPYING = "._COPYING_"
 """Suffix of files that ``hdfs dfs -put`` is still copying; Spark ignores them."""
 
@@ -105,19 +106,21 @@ def for_each_location(
         return (look(table.location, None),)
     if not partitions:
         return ()
-    return tuple(map_in_threads(lambda one: look(one.location, one), partitions))
+    return tuple(map_in_threads(lambda one: look(one.location, one), partitions, partitions[0].location))
 
 
-def map_in_threads(work: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+def map_in_threads(work: Callable[[Item], T], items: Sequence[Item], place: str) -> list[T]:
     """Return the results of ``work`` for all items, in their order; some run at the same time.
 
-    A thread takes several of very many items at once: for a local file, handing it over costs more than reading it.
+    ``place``: a path of the first item. A thread takes several of very many items at once: for a local file, handing it
+    over costs more than reading it. Local disks answer so fast that many threads would wait for Python's lock only.
     """
     if len(items) <= 1:
         return [work(item) for item in items]
-    size = max(1, min(_CHUNK, len(items) // (4 * _THREADS)))
+    threads = _LOCAL_THREADS if len(items) >= _CHUNK and is_on_local_disk(place) else _THREADS
+    size = max(1, min(_CHUNK, len(items) // (4 * threads)))
     chunks = [items[start : start + size] for start in range(0, len(items), size)]
-    with ThreadPoolExecutor(min(_THREADS, len(chunks))) as pool:
+    with ThreadPoolExecutor(min(threads, len(chunks))) as pool:
         return [
             found for part in pool.map(lambda chunk: [work(item) for item in chunk], chunks) for found in part
         ]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hiveacid.errors import MissingDirectoryError, StorageError
 from hiveacid.ports.file_system import FileSystem
-from hiveacid.storage.arrow_file_system import blocks
 
 
 @dataclass(frozen=True)
 class FinalNames:
     """Gives files their final names, which no reader sees before the commit. Several threads may share it.
 
-    On local disks a file gets its new tail and is moved. Elsewhere (object stores, HDFS) the corrected file is written
-    once, to its final name; the staged file is deleted with its directory. No name is used twice, because an object store
-    would replace the first file.
+    On local disks a file gets its new tail and is moved. Elsewhere (object stores, HDFS) the file system finishes it, and
+    the staged file is deleted with its directory. No name is used twice, because an object store would replace the first
+    file.
     """
 
     fs: FileSystem
@@ -31,7 +29,7 @@ class FinalNames:
             self.fs.move_file(source, target)
             return
         self._take(target)
-        self.fs.write_pieces(target, _with_tail(blocks(self.fs, source, 0, start), tail))
+        self.fs.finish_file(source, target, start, tail)
 
     def _take(self, target: str) -> None:
         folder, _, name = target.rpartition("/")
@@ -48,8 +46,3 @@ def _names(fs: FileSystem, folder: str) -> set[str]:
         return {entry.path for entry in fs.list_directory(folder)}
     except MissingDirectoryError:
         return set()
-
-
-def _with_tail(pieces: Iterable[bytes], last: bytes) -> Iterator[bytes]:
-    yield from pieces
-    yield last

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
 from hiveacid.core.snapshot.listing import FileEntry
 from hiveacid.errors import StorageError
@@ -81,6 +82,14 @@ class AnyFileSystem:
     def replace_tail(self, path: str, start: int, tail: bytes) -> None:
         """See `ports.FileSystem`."""
         self.at(path).replace_tail(path, start, tail)
+
+    def finish_file(self, source: str, target: str, start: int, tail: bytes) -> None:
+        """See `ports.FileSystem`; between two file systems the file is copied through this process."""
+        fs, other = self.at(target), self.at(source)
+        if other is fs:
+            fs.finish_file(source, target, start, tail)
+        else:
+            fs.write_pieces(target, chain(blocks(other, source, 0, start), [tail]))
 
     def move_file(self, source: str, target: str) -> None:
         """See `ports.FileSystem`; between two file systems the file is copied through this process."""

@@ -32,11 +32,13 @@ def why_no_s3a() -> str | None:
 class S3Server:
     """A running store.
 
-    ``requests``: the method and path of each, and whether Spark's side made it, since they were counted.
+    ``requests``: the method and path of each, and whether Spark's side made it, since they were counted. ``uploads``: path
+    and length of each body that was sent, and whether by Spark's side.
     """
 
     endpoint: str
     requests: list[tuple[str, str, bool]] = field(default_factory=list)
+    uploads: list[tuple[str, int, bool]] = field(default_factory=list)
     away: threading.Event = field(default_factory=threading.Event)
     """While it is set, requests get no answer: the connection is closed."""
 
@@ -99,6 +101,7 @@ def s3_server() -> Iterator[S3Server]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app = DomainDispatcherApplication(create_backend_app)
     made: list[tuple[str, str, bool]] = []
+    uploads: list[tuple[str, int, bool]] = []
     away = threading.Event()
 
     def counting(environ: dict[str, Any], start: Any) -> Any:
@@ -107,13 +110,15 @@ def s3_server() -> Iterator[S3Server]:
             raise ConnectionAbortedError
         by_spark = environ.get("HTTP_USER_AGENT", "").startswith("Hadoop")
         made.append((environ["REQUEST_METHOD"], environ["PATH_INFO"], by_spark))
+        if length := int(environ.get("CONTENT_LENGTH") or 0):
+            uploads.append((environ["PATH_INFO"], length, by_spark))
         return app(environ, start)
 
     server = make_server("127.0.0.1", 0, counting, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield S3Server(f"http://127.0.0.1:{server.port}", made, away)
+        yield S3Server(f"http://127.0.0.1:{server.port}", made, uploads, away)
     finally:
         server.shutdown()
         thread.join()

@@ -95,18 +95,19 @@ def group_files(
         name = _regular_name(table, location)
         if name is not None:
             names.add(name)
+        root = fs.spark_path(location.root)
         for file, options, copy in files_of(location):
             if file.size == 0:  # Hive 3 leaves 0-byte buckets: no rows
                 continue
             own = single or name is None or copy is not None
             key = (file.path.count("/") + 1, location.root if own else None, options)
-            path = fs.spark_path(copy or f"{location.root}/{file.path}")
+            path = f"{root}/{file.path}" if copy is None else fs.spark_path(copy)
             groups[key].append((path, number, (file.size, file.modified)))
     decode = not all(_UNESCAPED.fullmatch(name) for name in names)
     file_groups = []
-    for (depth, root, options), members in groups.items():
+    for (depth, place, options), members in groups.items():
         files, numbers, sizes = (tuple(column) for column in zip(*members, strict=True))
-        shared = None if root is None else locations[numbers[0]]
+        shared = None if place is None else locations[numbers[0]]
         file_groups.append(FileGroup(files, depth, options, numbers, locations, shared, decode, sizes))
     return file_groups
 

@@ -7,9 +7,9 @@ HDFS instead, without such a library and with the session's credentials (Kerbero
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
@@ -18,14 +18,19 @@ from py4j.protocol import Py4JJavaError
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from hiveacid.errors import StorageError
+from hiveacid.orc.protobuf import Message
 from hiveacid.ports.file_system import FileSystem
+from hiveacid.spark.parser.catalyst import JavaPackages
 from hiveacid.spark.session.capabilities import SparkFacts
+from hiveacid.spark.session.part_copier import PartCopier
 from hiveacid.storage.arrow_file_system import ArrowFileSystem
 from hiveacid.storage.arrow_opening import open_arrow, path_only
-from hiveacid.storage.paths import KNOWN, OBJECT_STORES, StorageUri
+from hiveacid.storage.paths import KNOWN, OBJECT_STORES, S3, StorageUri, parse_uri
 
 _MISSING = ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException")
 _SECRETS = (".key", ".token")
+_LISTED_AT_ONCE = 1000  # directories
+_DIRECTORY = 1  # of FileStatusProto.FileType
 _HADOOP = KNOWN - OBJECT_STORES
 """Schemes that the JVM opens, because Arrow would need native libraries that are rarely installed."""
 
@@ -44,7 +49,10 @@ class SessionFileSystems:
         """Open the file system of a URI. Raises UnsupportedFeatureError, StorageError."""
         if self.facts.classic and place.scheme in _HADOOP:
             return open_hadoop(self.facts.spark._jvm, self._hadoop, place)  # noqa: SLF001
-        return open_arrow(place, self.lookup)
+        opened = open_arrow(place, self.lookup)
+        if self.facts.classic and place.scheme in S3:
+            return replace(opened, copier=PartCopier(self.facts.spark._jvm, self._hadoop))  # noqa: SLF001
+        return opened
 
     def lookup(self, name: str) -> str | None:
         """Return the value of a Hadoop setting (``fs.s3a.endpoint``), None if it is not set."""
@@ -73,15 +81,16 @@ def open_hadoop(jvm: Any, conf: Any, place: StorageUri) -> ArrowFileSystem:
             opened = jvm.org.apache.hadoop.fs.Path(f"{place}/").getFileSystem(conf)
     except OSError as error:
         raise StorageError(f"cannot open {place.scheme}://{place.authority}: {error.strerror}") from error
-    return ArrowFileSystem(HadoopFileSystem(jvm, opened), path_only, renames=True)
+    packages = JavaPackages(jvm._gateway_client)  # noqa: SLF001 - `jvm` asks Java for each part of a name
+    return ArrowFileSystem(HadoopFileSystem(packages, opened), path_only, renames=True)
 
 
 @dataclass(frozen=True)
 class HadoopFileSystem:
     """File system of Hadoop, through the JVM, with the methods of ``pyarrow.fs.FileSystem`` that `storage.arrow_file_system` calls.
 
-    Paths are those of the file system itself, without scheme and host. A file that is listed costs five calls into
-    the JVM (about a millisecond), a directory one request to the name node.
+    Paths are those of the file system itself, without scheme and host. A listing costs some ten calls into the JVM for
+    each level of directories, and one request to the name node for each directory.
     """
 
     jvm: Any
@@ -97,19 +106,34 @@ class HadoopFileSystem:
                 return FileInfo(what, FileType.NotFound)
         if self.get_file_info(what.base_dir).type != FileType.Directory:
             raise FileNotFoundError(errno.ENOENT, "not a directory", what.base_dir)
-        return list(self._below(what.base_dir.rstrip("/"), recursive=what.recursive))
+        found = list(self._list([what.base_dir.rstrip("/")]))
+        level = _directories(found) if what.recursive else []
+        while level:
+            inside = list(self._entries_of(level))
+            found += inside
+            level = _directories(inside)
+        return found
 
-    def _below(self, folder: str, *, recursive: bool) -> Iterator[FileInfo]:
-        with _as_os_errors(folder):
-            statuses = list(self.fs.listStatus(self._path(folder or "/")))
-        for status in statuses:
-            info = _file_info(f"{folder}/{status.getPath().getName()}", status)
-            yield info
-            if recursive and info.type == FileType.Directory:
-                try:
-                    yield from self._below(info.path, recursive=True)
-                except FileNotFoundError:  # a cleaner may be at work
-                    continue
+    def _entries_of(self, folders: Sequence[str]) -> Iterator[FileInfo]:
+        """Yield the entries of directories, which the JVM lists in one call."""
+        for start in range(0, len(folders), _LISTED_AT_ONCE):
+            some = folders[start : start + _LISTED_AT_ONCE]
+            try:
+                yield from self._list(some)
+            except FileNotFoundError:  # a cleaner may be at work
+                for folder in some if len(some) > 1 else ():
+                    yield from self._entries_of([folder])
+
+    def _list(self, folders: Sequence[str]) -> Iterator[FileInfo]:
+        with _as_os_errors(folders[0]):
+            texts = self.jvm.java.util.regex.Pattern.compile("\0").split(
+                "\0".join(one or "/" for one in folders)
+            )
+            statuses = self.fs.listStatus(self.jvm.org.apache.hadoop.util.StringUtils.stringToPath(texts))
+            buffer = self.jvm.org.apache.hadoop.io.DataOutputBuffer()
+            self.jvm.org.apache.hadoop.io.ObjectWritable(statuses).write(buffer)
+            data = bytes(buffer.getData())
+        return map(_parse_status, _written_statuses(data))
 
     def create_dir(self, path: str, *, recursive: bool) -> None:  # noqa: ARG002 - as Arrow's
         """Create a directory and its parents."""
@@ -143,6 +167,11 @@ class HadoopFileSystem:
         """Create or replace a file."""
         with _as_os_errors(path):
             return _Output(path, self.fs.create(self._path(path), True))  # noqa: FBT003 - Java
+
+    def open_append_stream(self, path: str) -> _Output:
+        """Open a file to write behind its end. Raises OSError where files cannot grow."""
+        with _as_os_errors(path):
+            return _Output(path, self.fs.append(self._path(path)))
 
     def _path(self, path: str) -> Any:
         return self.jvm.org.apache.hadoop.fs.Path(path)
@@ -196,6 +225,39 @@ def _file_info(path: str, status: Any) -> FileInfo:
     return FileInfo(
         path, FileType.File, size=status.getLen(), mtime_ns=status.getModificationTime() * 1_000_000
     )
+
+
+def _directories(entries: Iterable[FileInfo]) -> list[str]:
+    return [entry.path for entry in entries if entry.type == FileType.Directory]
+
+
+def _written_statuses(data: bytes) -> Iterator[bytes]:
+    """Yield the statuses that Hadoop's ``ObjectWritable`` of an array wrote.
+
+    The array has the name of its class and its length before it; an entry two names of classes and its length.
+    """
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(data[at : at + size], "big")
+
+    at = 2 + number(0, 2)
+    count, at = number(at, 4), at + 4
+    for _ in range(count):
+        for _name in range(2):
+            at += 2 + number(at, 2)
+        length, at = number(at, 4), at + 4
+        yield data[at : at + length]
+        at += length
+
+
+def _parse_status(data: bytes) -> FileInfo:
+    """Return an entry from Hadoop's ``FileStatusProto``."""
+    status = Message.parse(data)
+    path = parse_uri(status.text(2) or "").path
+    times = (status.integer(7) or 0) * 1_000_000
+    if status.integer(1) == _DIRECTORY:
+        return FileInfo(path, FileType.Directory, mtime_ns=times)
+    return FileInfo(path, FileType.File, size=status.integer(3) or 0, mtime_ns=times)
 
 
 @contextmanager

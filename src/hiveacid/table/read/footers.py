@@ -131,7 +131,8 @@ def read_summaries(context: Context, paths: Sequence[_Path]) -> dict[str, FileSu
     known = {path.own: context.summaries.get(path.key) for path in paths}
     new = [path for path in paths if known[path.own] is None]
     found = {own: summary for own, summary in known.items() if summary is not None}
-    found.update(zip((path.own for path in new), map_in_threads(read, new), strict=True))
+    if new:
+        found.update(zip((path.own for path in new), map_in_threads(read, new, new[0].own), strict=True))
     return found
 
 

@@ -222,7 +222,7 @@ def write_changes(
     single = context.single_bucket(table)
     groups = decide_row_groups(
         size,
-        context.settings.get(keys.TARGET_FILE_SIZE),
+        context.settings.get(keys.WRITE_FILE_SIZE),
         shuffle_tasks(context.facts),
         partitioned=bool(table.partition_columns),
     )
