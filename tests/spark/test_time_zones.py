@@ -60,7 +60,7 @@ def test_zones_are_compared_by_their_rules(
 def test_executors_may_name_one_zone_differently(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor_time_zones, "is_local_master", lambda _: False)
+    monkeypatch.setattr(executor_time_zones, "driver_runs_tasks", lambda _: False)
     monkeypatch.setattr(executor_time_zones, "_ask_executors", lambda _: ["UTC", "Etc/UTC", "UTC"])
     assert ExecutorTimeZones().zone(spark, "UTC") == "Etc/UTC"
     monkeypatch.setattr(executor_time_zones, "_ask_executors", lambda _: ["UTC", "Etc/UTC", "Europe/London"])

@@ -32,7 +32,7 @@ class NewestVersions:
         """Return a mask of the rows that are not delete events and whose keys have no newer event."""
         keys = Keys.of(file.keys(stripe))
         rows = len(keys.row_ids)
-        if file.file.raw is not None:
+        if file.file.original is not None:
             operation, current = np.zeros(rows, np.int64), keys.write_ids
         else:
             operation, current = (
@@ -84,7 +84,7 @@ def newest_versions(
             )
             keys = Keys.of(file.keys(stripe))
             chosen = operation >= 1
-            if file.file.check:
+            if file.file.partly_valid:
                 for ids in (keys.write_ids, current):
                     chosen &= are_valid(valid, pa.array(ids)).to_numpy(zero_copy_only=False)
             deletes = (operation[chosen] == DELETE).astype(np.int64)

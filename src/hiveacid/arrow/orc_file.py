@@ -236,10 +236,10 @@ class OrcRows:
 
     def key_ranges(self, stripe: int) -> StripeKeys:
         """Return the ranges of a stripe's keys, as statistics or the file's name give them."""
-        raw = self.file.raw
-        if raw is not None:
-            first = raw.first_row_id + self.first_row(stripe)
-            write_id, bucket = int(raw.write_id), raw.bucket_property
+        original = self.file.original
+        if original is not None:
+            first = original.first_row_id + self.first_row(stripe)
+            write_id, bucket = int(original.write_id), original.bucket_property
             last = first + self.tail.stripes[stripe].rows - 1
             return StripeKeys((write_id, write_id), (bucket, bucket), (first, last))
         statistics = self.tail.stripes[stripe].statistics
@@ -267,14 +267,14 @@ class OrcRows:
 
     def keys(self, stripe: int) -> Any:
         """Return the row ids of a stripe: an Arrow batch of write id, bucket property and row id."""
-        raw, rows = self.file.raw, self.tail.stripes[stripe].rows
-        if raw is None:
+        original, rows = self.file.original, self.tail.stripes[stripe].rows
+        if original is None:
             parts = [column.cast(pa.int64()) for column in self.columns_of_events(stripe, KEY)]
         else:
-            first = raw.first_row_id + self.first_row(stripe)
+            first = original.first_row_id + self.first_row(stripe)
             parts = [
-                pa.repeat(pa.scalar(int(raw.write_id), pa.int64()), rows),
-                pa.repeat(pa.scalar(raw.bucket_property, pa.int64()), rows),
+                pa.repeat(pa.scalar(int(original.write_id), pa.int64()), rows),
+                pa.repeat(pa.scalar(original.bucket_property, pa.int64()), rows),
                 pa.array(np.arange(first, first + rows, dtype=np.int64)),
             ]
         return pa.RecordBatch.from_arrays(parts, names=[*KEY])
@@ -300,7 +300,7 @@ def read_events(fs: FileSystem, file: EventFile, valid: ValidWriteIdList) -> Any
         raise BadFileError(f"can't be read ({error})", path=file.path) from error
     events = events.filter(pc.equal(events.column(OPERATION), DELETE))
     events = pa.table({name: events.column(name).cast(pa.int64()) for name in names})
-    if file.check:
+    if file.partly_valid:
         for name in (KEY[0], CURRENT):
             events = events.filter(are_valid(valid, events.column(name)))
     return events

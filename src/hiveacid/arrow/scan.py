@@ -182,8 +182,10 @@ class _PartitionReader:
     def _live(self, file: OrcRows, stripe: int) -> Any:
         """Return a mask of the rows that are visible in the snapshot; None for all."""
         if self._newest is not None:
-            return self._newest.live(file, stripe, self._valid(file, stripe) if file.file.check else None)
-        mask = self._valid(file, stripe) if file.file.check else None
+            return self._newest.live(
+                file, stripe, self._valid(file, stripe) if file.file.partly_valid else None
+            )
+        mask = self._valid(file, stripe) if file.file.partly_valid else None
         deleted = self._deleted(file, stripe) if self._deletes is not None else None
         if deleted is None:
             return mask
@@ -225,7 +227,7 @@ class _PartitionReader:
             deleted = deleted[begin:end]
         if not len(deleted):
             return None
-        if file.file.raw is not None and row_id is not None:
+        if file.file.original is not None and row_id is not None:
             mask = np.zeros(file.tail.stripes[stripe].rows, bool)
             mask[deleted - row_id[0]] = True
             return mask

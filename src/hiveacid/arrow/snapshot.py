@@ -34,30 +34,30 @@ from hiveacid.transactions.transaction import Transaction
 class RowFile:
     """A file with rows. ``length``: the bytes that may be read.
 
-    ``acid``: it has the columns of ACID events. ``check``: each row's own write id decides whether the row is visible.
-    ``raw``: row ids of an original file, which does not store them. ``statement``: statement id of its directory.
-    ``growing``: its writer may still append to it.
+    ``acid``: it has the columns of ACID events. ``partly_valid``: each row's own write id decides whether the row is
+    visible. ``original``: row ids of an original file, which does not store them. ``statement``: statement id of its
+    directory. ``growing``: its writer may still append to it.
     """
 
     path: str
     length: int
     acid: bool = False
-    check: bool = False
-    raw: OriginalRows | None = None
+    partly_valid: bool = False
+    original: OriginalRows | None = None
     statement: int = 0
     growing: bool = False
 
 
 @dataclass(frozen=True)
 class EventFile:
-    """A file of delete events. ``check``: each event's own write id decides whether the event counts.
+    """A file of delete events. ``partly_valid``: each event's own write id decides whether the event counts.
 
     ``statement``: statement id of its directory.
     """
 
     path: str
     length: int
-    check: bool
+    partly_valid: bool
     statement: int = 0
 
 
@@ -174,7 +174,7 @@ def row_files(fs: FileSystem, location: Location) -> tuple[RowFile, ...]:
                         f"{location.root}/{file.path}",
                         length,
                         acid=True,
-                        check=directory.validity is not RangeResponse.ALL,
+                        partly_valid=directory.validity is not RangeResponse.ALL,
                         statement=_statement(directory),
                         growing=file.flush_length_path is not None,
                     )
@@ -207,9 +207,9 @@ def _originals(
         numbered = number_originals(files, counts, directory)
     except FormatError as error:
         raise error.below(location.root) from error
-    for raw in numbered:
-        if counts[raw.file.path]:
-            yield RowFile(f"{location.root}/{raw.file.path}", raw.file.size, raw=raw)
+    for original in numbered:
+        if counts[original.file.path]:
+            yield RowFile(f"{location.root}/{original.file.path}", original.file.size, original=original)
 
 
 def require_supported(table: TableDefinition) -> FileKind:

@@ -48,19 +48,19 @@ def check_location(location: str, context: Context, own: TableName | None = None
     or of a database, and must not overlap with the directory of the store or of another table. ``own``: the table
     that the location is for.
     """
-    wanted = real_path(location)
-    for taken, what in _taken(context, own):
-        place = real_path(taken)
-        if lies_in(place, wanted) if what == "database" else overlap(place, wanted):
-            raise CatalogError(f"the location {location} is not free: {what} {taken} is there")
+    directory = real_path(location)
+    for other, kind in _taken(context, own):
+        place = real_path(other)
+        if lies_in(place, directory) if kind == "database" else overlap(place, directory):
+            raise CatalogError(f"the location {location} is not free: {kind} {other} is there")
 
 
 def check_database_location(location: str, context: Context) -> None:
     """Raise CatalogError for a directory of tables that is, or lies in, a table's or the store's own directory."""
-    wanted = real_path(location)
-    for taken, what in _taken(context, None):
-        if what != "database" and lies_in(wanted, real_path(taken)):
-            raise CatalogError(f"a database cannot be at {location}: {what} {taken} is there")
+    directory = real_path(location)
+    for other, kind in _taken(context, None):
+        if kind != "database" and lies_in(directory, real_path(other)):
+            raise CatalogError(f"a database cannot be at {location}: {kind} {other} is there")
 
 
 def _taken(context: Context, own: TableName | None) -> Iterator[tuple[str, str]]:
@@ -106,16 +106,16 @@ def check_keys(name: TableName, properties: Iterable[str]) -> None:
 
     All other unknown keys are kept, as in Hive.
     """
-    known = {one.lower() for one in TABLE_PROPERTIES}
+    known_keys = {entry.lower() for entry in TABLE_PROPERTIES}
     for key in properties:
         lower = key.lower()
-        if lower in known or lower.startswith(PREFIXES):
+        if lower in known_keys or lower.startswith(PREFIXES):
             continue
         if lower.startswith("hiveacid."):
-            near = did_you_mean(key, known)
+            near = did_you_mean(key, known_keys)
             raise ConfigError(
                 f"{name}: {key} is not a table property; they are listed in docs/table-properties.md{near}"
             )
-        near = did_you_mean(key, known, similarity=_MISSPELT)
+        near = did_you_mean(key, known_keys, similarity=_MISSPELT)
         if near:
             logger.warning("%s: the property %s means nothing to hiveacid; it is kept%s", name, key, near)

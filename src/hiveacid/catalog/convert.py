@@ -40,10 +40,12 @@ def target_kind(table: TableDefinition, changes: Mapping[str, str]) -> TableKind
     Also refused is ``transactional_properties`` alone on a plain table, which Hive accepts and keeps.
     """
     lower = {key.lower(): value.lower() for key, value in changes.items()}
-    wanted = lower.get(TRANSACTIONAL.name, "true" if table.kind is not TableKind.PLAIN else "false")
+    transactional = lower.get(TRANSACTIONAL.name, "true" if table.kind is not TableKind.PLAIN else "false")
     properties = lower.get(TRANSACTIONAL_PROPERTIES.name)
-    if wanted not in ("true", "false"):
-        raise CatalogError(f"{table.name}: 'transactional' may only have the value 'true', not {wanted!r}")
+    if transactional not in ("true", "false"):
+        raise CatalogError(
+            f"{table.name}: 'transactional' may only have the value 'true', not {transactional!r}"
+        )
     if properties not in (None, "default", "insert_only"):
         raise CatalogError(
             f"{table.name}: unknown value {properties!r} for 'transactional_properties': "
@@ -53,7 +55,7 @@ def target_kind(table: TableDefinition, changes: Mapping[str, str]) -> TableKind
         raise CatalogError(
             f"{table.name}: 'transactional_properties' alone makes no transactional table: set 'transactional'='true', too"
         )
-    if wanted == "false":
+    if transactional == "false":
         if table.kind is not TableKind.PLAIN:
             raise CatalogError(
                 f"{table.name}: TBLPROPERTIES with 'transactional'='true' cannot be unset; make a new table AS SELECT"
@@ -76,19 +78,19 @@ def convert(context: Context, name: TableName, changes: Mapping[str, str]) -> No
     with exclusive_table(context, name) as (table, txn):
         kind = target_kind(table, changes)
         _require_one_step(context, table, kind)
-        made = _converted_definition(table, kind, changes)
-        check_definition(made)
+        definition = _converted_definition(table, kind, changes)
+        check_definition(definition)
         txn.add_summary(name, OperationSummary("CONVERT", context.statement))
         if table.kind is kind:
-            txn.alter_at_commit(made)
+            txn.alter_at_commit(definition)
         elif kind is TableKind.INSERT_ONLY:
-            _to_insert_only(context, table, made, txn)
+            _to_insert_only(context, table, definition, txn)
         elif table.kind is TableKind.INSERT_ONLY:
             _require_single_writes(context, table, txn)
-            txn.alter_at_commit(made)
+            txn.alter_at_commit(definition)
         else:
             _require_originals(context, table, txn)
-            txn.alter_at_commit(made, skipped=SKIPPED)
+            txn.alter_at_commit(definition, skipped=SKIPPED)
 
 
 def _require_one_step(context: Context, table: TableDefinition, kind: TableKind) -> None:
@@ -147,19 +149,19 @@ def _require_single_writes(context: Context, table: TableDefinition, txn: Transa
     if file_kind(table.storage) is not FileKind.ORC:
         raise CatalogError(f"{table.name}: cannot become full ACID: it is not STORED AS ORC")
     partitions = partitions_of(context, table, txn)
-    for at in list_visible(context, table, partitions, txn.valid_write_ids(table.name), txn):
-        for directory in at.state.row_directories:
+    for location in list_visible(context, table, partitions, txn.valid_write_ids(table.name), txn):
+        for directory in location.state.row_directories:
             if directory.files and (_is_joined(directory) or directory.raw is False):
                 raise CatalogError(
-                    f"{table.name}: {at.root}/{directory.path} was compacted, or has names that full ACID does not "
+                    f"{table.name}: {location.root}/{directory.path} was compacted, or has names that full ACID does not "
                     "read: INSERT OVERWRITE the table with its own rows first"
                 )
             for file in directory.files:
                 if not _has_bucket_in_name(file):
-                    raise _bad_name(table, f"{at.root}/{file.path}")
-        for file in at.state.originals:
+                    raise _bad_name(table, f"{location.root}/{file.path}")
+        for file in location.state.originals:
             if not _has_bucket_in_name(file):
-                raise _bad_name(table, f"{at.root}/{file.path}")
+                raise _bad_name(table, f"{location.root}/{file.path}")
 
 
 def _has_bucket_in_name(file: DataFile) -> bool:
@@ -212,13 +214,13 @@ def _remove_crashed_conversion(context: Context, table: TableDefinition, roots: 
     last = WriteId(id_property(table, CONVERSION))
     left = DeltaName(is_delete=False, min_write_id=last, max_write_id=last, statement_id=0)
     for root in roots:
-        for found in list_layout(context.fs, root).directories:
-            if not last or found.name != left:
+        for directory in list_layout(context.fs, root).directories:
+            if not last or directory.name != left:
                 raise CatalogError(
-                    f"{table.name}: {root}/{found.path} is called like a directory of a transactional table: take such "
+                    f"{table.name}: {root}/{directory.path} is called like a directory of a transactional table: take such "
                     "a table over with acid.adopt(…)"
                 )
-            context.fs.delete_tree(f"{root}/{found.path}")
+            context.fs.delete_tree(f"{root}/{directory.path}")
 
 
 def _remove_sources(context: Context, files: Sequence[tuple[str, DataFile]]) -> None:

@@ -104,9 +104,9 @@ def drop_database(context: Context, name: str, *, if_exists: bool = False, casca
         raise CatalogError("the database default cannot be dropped")
     tables, views = context.catalog.list_tables(name), context.catalog.list_views(name)
     if (tables or views) and not cascade:
-        held = (*tables, *views)
-        what = "tables and views" if views else "tables"
-        raise CatalogError(f"database {name} holds {len(held)} {what} ({held[0]} …): use CASCADE")
+        names = (*tables, *views)
+        kinds = "tables and views" if views else "tables"
+        raise CatalogError(f"database {name} holds {len(names)} {kinds} ({names[0]} …): use CASCADE")
     for definition in filter(None, (context.catalog.get_table(TableName(name, table)) for table in tables)):
         _require_removable(context, definition, partitions_of(context, definition) or ())
     for view in views:
@@ -122,8 +122,8 @@ def default_location(context: Context, name: TableName) -> str:
     if database is None:
         raise NoSuchDatabaseError(f"database {name.database} does not exist: CREATE DATABASE first")
     plain = f"{database.location}/{name.name}"
-    taken = {table.location for table in all_tables(context)}
-    return plain if plain not in taken else f"{plain}-{uuid.uuid4().hex[:8]}"
+    locations = {table.location for table in all_tables(context)}
+    return plain if plain not in locations else f"{plain}-{uuid.uuid4().hex[:8]}"
 
 
 def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
@@ -136,35 +136,35 @@ def prepare_table(context: Context, table: TableDefinition) -> TableDefinition:
     if context.catalog.get_view(table.name) is not None:
         raise AlreadyExistsError(f"view {table.name} exists already: DROP VIEW first, or take another name")
     check_name("a table called", table.name.name)
-    where = table.location or default_location(context, table.name)
-    check_location(absolute(where), context, table.name)
+    location = table.location or default_location(context, table.name)
+    check_location(absolute(location), context, table.name)
     refuse_reserved(table.name, [key for key, _ in table.properties])
     check_keys(table.name, [key for key, _ in table.properties])
     seconds = context.clock.now() // 1000
     properties = {BUCKETING_VERSION.name: "2", LAST_DDL_TIME.name: str(seconds)} | dict(table.properties)
     if table.kind is TableKind.FULL_ACID:
         properties.setdefault(TRANSACTIONAL_PROPERTIES.name, "default")
-    made = replace(
+    definition = replace(
         table,
-        location=absolute(where),
+        location=absolute(location),
         properties=tuple(sorted(properties.items())),
         created_at=seconds,
         owner=table.owner or context.transactions.client.user,
     )
     target_kind(replace(table, properties=()), dict(table.properties))  # raises for unknown values
-    check_definition(made)
-    check_bucket_count(made)
-    if made.kind is not TableKind.PLAIN:
-        require_unoccupied(context, made.location)
-    return made
+    check_definition(definition)
+    check_bucket_count(definition)
+    if definition.kind is not TableKind.PLAIN:
+        require_unoccupied(context, definition.location)
+    return definition
 
 
 def require_unoccupied(context: Context, location: str) -> None:
     """Raise CatalogError for a directory with an entry, hidden or not, that hiveacid did not create."""
-    found = first_foreign_entry(context, location)
-    if found is not None:
+    entry = first_foreign_entry(context, location)
+    if entry is not None:
         raise CatalogError(
-            f"{location} is not empty ({found}): remove what lies there, or take it over with acid.adopt(…)"
+            f"{location} is not empty ({entry}): remove what lies there, or take it over with acid.adopt(…)"
         )
 
 
@@ -179,9 +179,9 @@ def create_table(context: Context, table: TableDefinition, *, if_not_exists: boo
     with exclusive_name(context, table.name):
         if if_not_exists and _is_taken(context, table.name):
             return
-        made = prepare_table(context, table)
-        context.fs.make_directory(made.location)
-        context.catalog.create_table(made)
+        definition = prepare_table(context, table)
+        context.fs.make_directory(definition.location)
+        context.catalog.create_table(definition)
 
 
 def _is_taken(context: Context, name: TableName) -> bool:
@@ -220,8 +220,8 @@ def set_properties(context: Context, name: TableName, changes: Mapping[str, str]
     table = context.require(name)
     check_properties(table, changes)
     check_keys(name, changes)
-    asked = any(key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name) for key in changes)
-    if asked and target_kind(table, changes) is not TableKind.PLAIN:
+    changes_kind = any(key.lower() in (TRANSACTIONAL.name, TRANSACTIONAL_PROPERTIES.name) for key in changes)
+    if changes_kind and target_kind(table, changes) is not TableKind.PLAIN:
         convert(context, name, changes)
         return
 
@@ -281,24 +281,24 @@ def add_partitions(
     """Add empty partitions, each at its location or below the table."""
     table = context.require(name)
     existing = partitions_of(context, table) or ()
-    known = {p.values for p in existing}
+    existing_values = {p.values for p in existing}
     places = {p.location for p in existing}
     added: list[Partition] = []
     for spec, location in specs:
         values = partition_values(context, table, spec)
-        if values in known:
+        if values in existing_values:
             if if_not_exists:
                 continue
             raise AlreadyExistsError(f"partition {partition_name(table, values)} of {name} exists already")
-        where = absolute(location or f"{table.location}/{partition_name(table, values)}")
-        if location is not None and not where.startswith(f"{table.location}/"):
-            check_location(where, context)
+        directory = absolute(location or f"{table.location}/{partition_name(table, values)}")
+        if location is not None and not directory.startswith(f"{table.location}/"):
+            check_location(directory, context)
         if location is not None and table.kind is not TableKind.PLAIN:
-            require_unoccupied(context, where)
-        if where in places:
-            raise CatalogError(f"another partition of {name} has the location {where}")
-        places.add(where)
-        added.append(Partition(values, where))
+            require_unoccupied(context, directory)
+        if directory in places:
+            raise CatalogError(f"another partition of {name} has the location {directory}")
+        places.add(directory)
+        added.append(Partition(values, directory))
     for partition in added:
         context.fs.make_directory(partition.location)
     context.catalog.add_partitions(name, added, empty=True)

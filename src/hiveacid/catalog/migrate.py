@@ -91,8 +91,8 @@ class Migration:
     def views(self, databases: Collection[str]) -> list[TableName]:
         """Return the source's views in some databases."""
         store = self.source.store
-        known = [database for database in store.list_databases() if database in databases]
-        return [TableName(database, name) for database in known for name in store.list_views(database)]
+        existing = [database for database in store.list_databases() if database in databases]
+        return [TableName(database, name) for database in existing for name in store.list_views(database)]
 
     def move(self, name: TableName, *, dry_run: bool = False) -> MigratedTable | None:
         """Move a table; return None if an earlier call has moved it. ``dry_run``: only check.
@@ -125,12 +125,12 @@ class Migration:
         """
         source, target = self.source.store, self.target.store
         with self._locked(self.source, name), self._locked(self.target, name):
-            view, there = source.get_view(name), target.get_view(name)
+            view, existing = source.get_view(name), target.get_view(name)
             if view is None:
                 raise NoSuchTableError(f"view {name} was dropped meanwhile")
-            if there is not None and (there.text, there.outputs) != (view.text, view.outputs):
+            if existing is not None and (existing.text, existing.outputs) != (view.text, view.outputs):
                 raise AlreadyExistsError(f"{self.target.name} has another view {name} already")
-            if there is None:  # else a move was interrupted
+            if existing is None:  # else a move was interrupted
                 self._make_database(name.database)
                 target.create_view(view)
             try:
@@ -274,14 +274,14 @@ class Migration:
 
         Hive's CREATE TABLE ignores hiveacid's locks, so there may be another table of that name.
         """
-        made = self.target.store.get_table(name)
-        if made is not None and MIGRATION.of(made) == self.source.name:
+        definition = self.target.store.get_table(name)
+        if definition is not None and MIGRATION.of(definition) == self.source.name:
             self.target.store.drop_table(name)
 
     def _require_unused(self, state: MigratedTable) -> None:
         name, store = state.table.name, self.target.store
-        there = store.get_table(name)
-        if state.table.kind is TableKind.PLAIN or there is None or is_stand_in(there):
+        existing = store.get_table(name)
+        if state.table.kind is TableKind.PLAIN or existing is None or is_stand_in(existing):
             return
         ids = present_write_ids(store, name)
         if ids.high_watermark > state.high_watermark:
@@ -292,8 +292,8 @@ class Migration:
 
     def _make_database(self, name: str) -> None:
         if self.target.store.get_database(name) is None:
-            found = self.source.store.get_database(name) or DatabaseDefinition(name, "")
-            create_database_if_missing(self.target.store, found)
+            definition = self.source.store.get_database(name) or DatabaseDefinition(name, "")
+            create_database_if_missing(self.target.store, definition)
 
     def _translated(self, state: MigratedTable) -> TableDefinition:
         """Return the definition for the target, with the migration's mark."""

@@ -35,7 +35,7 @@ def require_free_view_name(context: Context, name: TableName, *, replaces: bool 
 
 def create_view(context: Context, view: ViewDefinition, *, replaces: bool = False) -> None:
     """Create a view, or replace the existing one (``replaces``)."""
-    made = replace(
+    definition = replace(
         view,
         created_at=context.clock.now() // 1000,
         owner=view.owner or context.transactions.client.user,
@@ -44,9 +44,9 @@ def create_view(context: Context, view: ViewDefinition, *, replaces: bool = Fals
     with exclusive_name(context, view.name):
         require_free_view_name(context, view.name, replaces=replaces)
         if context.catalog.get_view(view.name) is None:
-            context.catalog.create_view(made)
+            context.catalog.create_view(definition)
         else:
-            context.catalog.alter_view(view.name, made)
+            context.catalog.alter_view(view.name, definition)
 
 
 def alter_view(context: Context, name: TableName, edit: Callable[[ViewDefinition], ViewDefinition]) -> None:
@@ -71,8 +71,8 @@ def unset_properties(context: Context, name: TableName, keys: Sequence[str], *, 
     """Remove properties of a view. Raises CatalogError for one that it does not have, unless ``if_exists``."""
 
     def edit(view: ViewDefinition) -> ViewDefinition:
-        known = dict(view.properties)
-        missing = [key for key in keys if key not in known]
+        properties = dict(view.properties)
+        missing = [key for key in keys if key not in properties]
         if missing and not if_exists:
             raise CatalogError(f"view {name} has no property {missing[0]}")
         return replace(view, properties=tuple((k, v) for k, v in view.properties if k not in keys))

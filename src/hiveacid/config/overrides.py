@@ -8,7 +8,7 @@ from hiveacid.config.keys import REGISTRY
 from hiveacid.config.settings import Settings
 from hiveacid.config.table_properties import COMPACTOR, COMPACTOR_THRESHOLD, PRIORITY, WORKER_POOL
 
-PREFIXES = tuple(one.name.removesuffix("NAME") for one in (COMPACTOR_THRESHOLD, COMPACTOR))
+PREFIXES = tuple(setting.name.removesuffix("NAME") for setting in (COMPACTOR_THRESHOLD, COMPACTOR))
 _WITHOUT_PREFIX = (WORKER_POOL.name, PRIORITY.name)
 
 
@@ -19,8 +19,8 @@ def compactor_settings(settings: Settings, *properties: Iterable[tuple[str, str]
     the setting NAME. Pool and priority need no prefix. Case does not matter; a NAME that is not a setting is ignored,
     as in Hive. Raises ConfigError for a value that does not fit the setting.
     """
-    for some in properties:
-        for key, text in some:
+    for pairs in properties:
+        for key, text in pairs:
             name = _setting(key)
             if name is not None and text:
                 settings = settings.with_value(name, text)

@@ -47,20 +47,20 @@ class Settings:
         """
         if isinstance(setting, Setting):
             return setting.parse(self.text(setting.name))
-        known = REGISTRY.get(setting)
+        entry = REGISTRY.get(setting)
         text = self.text(setting)
-        return text if known is None else known.parse(text)
+        return text if entry is None else entry.parse(text)
 
     def text(self, name: str) -> str:
         """Return a value as the text that SET prints. Raises ConfigError for a name that is neither known nor set."""
-        found = dict(self.changed).get(name)
-        if found is not None:
-            return found
-        known = REGISTRY.get(name)
-        if known is None:
+        changed_text = dict(self.changed).get(name)
+        if changed_text is not None:
+            return changed_text
+        entry = REGISTRY.get(name)
+        if entry is None:
             near = did_you_mean(name, REGISTRY)
             raise ConfigError(f"{name} is not a setting; hiveacid knows those of docs/settings.md{near}")
-        return known.default
+        return entry.default
 
     def with_value(self, name: str, text: str) -> Settings:
         """Return a copy with one setting changed; ConfigError if the text does not fit its type.
@@ -68,10 +68,10 @@ class Settings:
         An unknown name is kept with a logged warning; an unknown ``hiveacid.`` one is a ConfigError.
         """
         name = name.strip()
-        known = REGISTRY.get(name)
-        if known is not None:
+        entry = REGISTRY.get(name)
+        if entry is not None:
             try:
-                known.parse(text)
+                entry.parse(text)
             except ConfigError as error:
                 raise ConfigError(f"{name}: {error}") from error
         elif not name or name.startswith("hiveacid."):

@@ -258,7 +258,7 @@ SPARK_PROVIDER = TableProperty(
 )
 
 RESERVED_PROPERTIES = frozenset(
-    {one.name for one in (ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION, MIGRATION)}
+    {entry.name for entry in (ADOPTED_TXN, ADOPTED_INVALID, HISTORY_FROM, CONVERSION, MIGRATION)}
 )
 """Names of the properties that users cannot set."""
 
@@ -273,5 +273,5 @@ SECTIONS: tuple[Section[TableProperty], ...] = divide_into_sections(
     ),
 )
 TABLE_PROPERTIES: Mapping[str, TableProperty] = MappingProxyType(
-    {one.name: one for section in SECTIONS for one in section.entries}
+    {entry.name: entry for section in SECTIONS for entry in section.entries}
 )

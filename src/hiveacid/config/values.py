@@ -148,10 +148,10 @@ def choice(name: str, choices: tuple[str, ...], doc: str, hive: str | None = Non
     by_lower = {choice.lower(): choice for choice in choices}
 
     def parse(text: str) -> str:
-        found = by_lower.get(text.strip().lower())
-        if found is None:
+        match = by_lower.get(text.strip().lower())
+        if match is None:
             raise ConfigError(f"expected one of {', '.join(choices)}, got {text!r}")
-        return found
+        return match
 
     return Setting(name, choices[0], doc, " | ".join(choices), parse, hive)
 
@@ -176,7 +176,7 @@ def divide_into_sections(
 
     ``firsts``: the title of each section and the entry that it begins with. Constants of other types are left out.
     """
-    entries = [one for one in constants if isinstance(one, type(firsts[0][1]))]
+    entries = [constant for constant in constants if isinstance(constant, type(firsts[0][1]))]
     starts = [entries.index(first) for _, first in firsts]
     ends = [*starts[1:], len(entries)]
     return tuple(

@@ -136,8 +136,8 @@ class TableDefinition:
 
         It is the last method, because its name hides the decorator ``property`` from the code after it.
         """
-        wanted = key.lower()
-        return next((value for name, value in self.properties if name.lower() == wanted), default)
+        lower_key = key.lower()
+        return next((value for name, value in self.properties if name.lower() == lower_key), default)
 
 
 @dataclass(frozen=True)

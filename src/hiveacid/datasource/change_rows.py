@@ -94,7 +94,7 @@ def _row_keys(changes: FileChanges, rows: OrcRows, stripe: int) -> tuple[Keys | 
     """Return the row ids of a stripe, if rows have any, and the write ids that the rows were committed with."""
     if changes.write_id is not None:
         return None, np.full(rows.tail.stripes[stripe].rows, changes.write_id)
-    if changes.file.raw is not None:
+    if changes.file.original is not None:
         keys = Keys.of(rows.keys(stripe))
         return keys, keys.write_ids
     *parts, current = rows.columns_of_events(stripe, [*KEY, CURRENT])

@@ -42,14 +42,14 @@ def decompress(data: bytes, kind: Compression, block_size: int) -> bytes:
     if kind is Compression.NONE:
         return data
     out = []
-    at = total = 0
-    while at < len(data):
-        header = int.from_bytes(data[at : at + _HEADER], "little")
-        at += _HEADER
-        chunk = data[at : at + (header >> 1)]
-        if at + (header >> 1) > len(data):
+    position = total = 0
+    while position < len(data):
+        header = int.from_bytes(data[position : position + _HEADER], "little")
+        position += _HEADER
+        chunk = data[position : position + (header >> 1)]
+        if position + (header >> 1) > len(data):
             raise WireError("a compressed chunk is cut off")
-        at += len(chunk)
+        position += len(chunk)
         out.append(chunk if header & 1 else _inflate(chunk, kind, block_size))
         total += len(out[-1])
         if total > MAX_SECTION:
@@ -62,8 +62,8 @@ def compress(data: bytes, kind: Compression, block_size: int) -> bytes:
     if kind is Compression.NONE:
         return data
     out = []
-    for at in range(0, len(data), block_size):
-        block = data[at : at + block_size]
+    for position in range(0, len(data), block_size):
+        block = data[position : position + block_size]
         small = _deflate(block) if kind is Compression.ZLIB else block
         stored = len(small) >= len(block)
         chunk = block if stored else small
@@ -107,18 +107,18 @@ def lz4_block(chunk: bytes, most: int) -> bytes:
     ``most``: largest result allowed, in bytes. Raises WireError or IndexError where the block is damaged.
     """
     out = bytearray()
-    at = 0
-    while at < len(chunk):
-        token = chunk[at]
-        literals, at = _lz4_length(chunk, at + 1, token >> 4)
-        if at + literals > len(chunk) or len(out) + literals > most:
+    position = 0
+    while position < len(chunk):
+        token = chunk[position]
+        literals, position = _lz4_length(chunk, position + 1, token >> 4)
+        if position + literals > len(chunk) or len(out) + literals > most:
             raise WireError("a LZ4 chunk is cut off or longer than its block")
-        out += chunk[at : at + literals]
-        at += literals
-        if at == len(chunk):
+        out += chunk[position : position + literals]
+        position += literals
+        if position == len(chunk):
             break
-        distance = chunk[at] | chunk[at + 1] << 8
-        length, at = _lz4_length(chunk, at + 2, token & 15)
+        distance = chunk[position] | chunk[position + 1] << 8
+        length, position = _lz4_length(chunk, position + 2, token & 15)
         start = len(out) - distance
         if not distance or start < 0 or len(out) + length + _MIN_MATCH > most:
             raise WireError("a LZ4 chunk refers to bytes that are not there")

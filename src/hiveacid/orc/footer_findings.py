@@ -84,7 +84,7 @@ def _span(tail: OrcTail, column: int) -> Span | None:
 def _statistics(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
     raw = tail.user_metadata.get(STATISTICS)
     rows = tail.number_of_rows
-    wanted = AcidStatistics(deletes=rows) if file.is_delete else AcidStatistics(inserts=rows)
+    expected = AcidStatistics(deletes=rows) if file.is_delete else AcidStatistics(inserts=rows)
     kind = FindingKind.DELETE_STATISTICS if file.is_delete else FindingKind.INSERT_METADATA
     if raw is None:
         yield file.finding(kind, f"{STATISTICS} is missing")
@@ -94,8 +94,8 @@ def _statistics(tail: OrcTail, file: EventFile) -> Iterator[Finding]:
     except BadFileError as error:
         yield file.finding(kind, str(error))
         return
-    if stated != wanted:
-        yield file.finding(kind, f"{STATISTICS} is {stated.to_string()}, the file has {wanted.to_string()}")
+    if stated != expected:
+        yield file.finding(kind, f"{STATISTICS} is {stated.to_string()}, the file has {expected.to_string()}")
 
 
 def _key_index(tail: OrcTail, file: EventFile) -> Iterator[Finding]:

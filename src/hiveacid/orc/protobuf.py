@@ -80,32 +80,32 @@ def read_fields(data: bytes, most: int = MAX_FIELDS) -> list[WireField]:
     """Split a message into its fields, ``most`` of them at most. Raises WireError."""
     fields: list[WireField] = []
     append = fields.append
-    at, end = 0, len(data)
+    position, end = 0, len(data)
     for _ in range(most):
-        if at >= end:
+        if position >= end:
             return fields
-        key = data[at]
-        at += 1
+        key = data[position]
+        position += 1
         if key >= _ONE_BYTE:
-            key, at = decode_varint(data, at - 1)
+            key, position = decode_varint(data, position - 1)
         wire = key & 7
         if wire == VARINT:
-            number, at = decode_varint(data, at)
+            number, position = decode_varint(data, position)
             append((key >> 3, wire, number))
             continue
         if wire != BYTES:
             length = _FIXED_LENGTH.get(wire, end)  # unknown wire type: fails below
-        elif at < end and data[at] < _ONE_BYTE:
-            length = data[at]
-            at += 1
+        elif position < end and data[position] < _ONE_BYTE:
+            length = data[position]
+            position += 1
         else:
-            length, at = decode_varint(data, at)
-        start = at
-        at += length
-        if at > end or key < _FIRST_KEY:
+            length, position = decode_varint(data, position)
+        start = position
+        position += length
+        if position > end or key < _FIRST_KEY:
             raise WireError("a field is cut off or of no known kind")
-        append((key >> 3, wire, data[start:at]))
-    if at < end:
+        append((key >> 3, wire, data[start:position]))
+    if position < end:
         raise WireError(f"a message has more than {most} fields")
     return fields
 
@@ -161,11 +161,11 @@ class Message:
             if isinstance(value, int):
                 numbers.append(value)
                 continue
-            at = 0
-            while at < len(value):
+            position = 0
+            while position < len(value):
                 if len(numbers) >= MAX_FIELDS:
                     raise WireError(f"a list has more than {MAX_FIELDS} numbers")
-                item, at = decode_varint(value, at)
+                item, position = decode_varint(value, position)
                 numbers.append(item)
         return tuple(numbers)
 

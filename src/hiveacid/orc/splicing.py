@@ -56,11 +56,11 @@ def _merge_ranges(parts: Sequence[Message], low: int = 1, high: int = 2, sums: i
     lows, highs = [part.signed(low) for part in parts], [part.signed(high) for part in parts]
     out = b""
     if None not in lows and None not in highs:
-        out = _signed(low, min(one for one in lows if one is not None))
-        out += _signed(high, max(one for one in highs if one is not None))
+        out = _signed(low, min(value for value in lows if value is not None))
+        out += _signed(high, max(value for value in highs if value is not None))
     if sums is not None:
         totals = [part.signed(sums) for part in parts]
-        total = sum(one for one in totals if one is not None)
+        total = sum(value for value in totals if value is not None)
         if None not in totals and _LOWEST <= total <= _HIGHEST:
             out += _signed(sums, total)
     return out
@@ -75,39 +75,39 @@ def _merge_doubles(parts: Sequence[Message]) -> bytes:
     """Merge minimum, maximum and sum; NaN in a part makes the sum NaN, and then no bound is valid (Java's rule)."""
     numbers = [[part.double(number) for number in (1, 2, 3)] for part in parts]
     lows, highs, totals = (
-        [one for one in column if one is not None] for column in zip(*numbers, strict=True)
+        [value for value in column if value is not None] for column in zip(*numbers, strict=True)
     )
     if not len(lows) == len(highs) == len(totals) == len(parts) or math.isnan(sum(totals)):
         return b""
     bounds = enumerate((min(lows), max(highs), sum(totals)), start=1)
-    return b"".join(encode_field(number, struct.pack("<d", one), EIGHT_BYTES) for number, one in bounds)
+    return b"".join(encode_field(number, struct.pack("<d", bound), EIGHT_BYTES) for number, bound in bounds)
 
 
 def _merge_strings(parts: Sequence[Message]) -> bytes:
     lows, highs = [part.data(1) for part in parts], [part.data(2) for part in parts]
     out = b""
     if None not in lows and None not in highs:
-        out = encode_field(1, min(one for one in lows if one is not None))
-        out += encode_field(2, max(one for one in highs if one is not None))
+        out = encode_field(1, min(value for value in lows if value is not None))
+        out += encode_field(2, max(value for value in highs if value is not None))
     return out + _merge_totals(parts, 3)
 
 
 def _merge_totals(parts: Sequence[Message], number: int) -> bytes:
     totals = [part.signed(number) for part in parts]
-    return b"" if None in totals else _signed(number, sum(one or 0 for one in totals))
+    return b"" if None in totals else _signed(number, sum(value or 0 for value in totals))
 
 
 def _merge_booleans(parts: Sequence[Message]) -> bytes:
     counts = [part.integers(1) for part in parts]
-    return encode_packed(1, [sum(one[0] for one in counts)]) if all(map(len, counts)) else b""
+    return encode_packed(1, [sum(count[0] for count in counts)]) if all(map(len, counts)) else b""
 
 
 def _merge_decimals(parts: Sequence[Message]) -> bytes:
     lows, highs = [part.text(1) for part in parts], [part.text(2) for part in parts]
     if None in lows or None in highs:
         return b""
-    low = min((one for one in lows if one is not None), key=Decimal)
-    high = max((one for one in highs if one is not None), key=Decimal)
+    low = min((value for value in lows if value is not None), key=Decimal)
+    high = max((value for value in highs if value is not None), key=Decimal)
     return encode_field(1, low.encode()) + encode_field(2, high.encode())
 
 
@@ -204,8 +204,8 @@ def _require_same_format(pieces: Sequence[PlacedStripes], path: str) -> OrcTail:
         tail = piece.tail
         if tail.source is None or first.source is None:
             raise BadFileError("an empty file has no stripes", path=path)
-        same = (tail.types, tail.compression, tail.row_index_stride, tail.source.block_size)
-        if same != (first.types, first.compression, first.row_index_stride, first.source.block_size):
+        file_format = (tail.types, tail.compression, tail.row_index_stride, tail.source.block_size)
+        if file_format != (first.types, first.compression, first.row_index_stride, first.source.block_size):
             raise BadFileError("stripes of different schemas or codecs can't share a file", path=path)
     return first
 

@@ -177,7 +177,7 @@ def _summarize_end(data: bytes, size: int) -> FileSummary | None:
     footer = decompress(data[start:end], codec, block_size)
     if len(footer) > _LONGEST_FOOTER:
         return None
-    found: dict[int, list[int | bytes]] = {
+    fields: dict[int, list[int | bytes]] = {
         _STRIPES: [],
         _TYPES: [],
         _ROWS: [0],
@@ -185,16 +185,16 @@ def _summarize_end(data: bytes, size: int) -> FileSummary | None:
         _STRIDE: [0],
     }
     for number, _, value in read_fields(footer):
-        if number in found:
-            found[number].append(value)
-    rows, stride = found[_ROWS][-1], found[_STRIDE][-1]
+        if number in fields:
+            fields[number].append(value)
+    rows, stride = fields[_ROWS][-1], fields[_STRIDE][-1]
     if not (
         isinstance(rows, int) and isinstance(stride, int) and rows <= _MOST_ROWS and stride <= _MOST_STRIDE
     ):
         return None
-    types, statistics = tuple(found[_TYPES]), found[_STATISTICS]
+    types, statistics = tuple(fields[_TYPES]), fields[_STATISTICS]
     is_acid, schema = _columns(types)
-    if _rows_of_stripes(found[_STRIPES], start + size - len(data)) != rows:
+    if _rows_of_stripes(fields[_STRIPES], start + size - len(data)) != rows:
         return None
     if not is_acid:
         return FileSummary(rows, schema)
@@ -240,13 +240,13 @@ def _postscript(data: bytes) -> tuple[int, Compression, int]:
 
 @lru_cache(maxsize=200)
 def _columns(types: tuple[int | bytes, ...]) -> tuple[bool, Struct]:
-    tail = OrcTail("", 0, types=parse_types([one for one in types if isinstance(one, bytes)]))
+    tail = OrcTail("", 0, types=parse_types([message for message in types if isinstance(message, bytes)]))
     return tail.is_acid, row_schema(tail)
 
 
 @lru_cache(maxsize=10_000)
 def _integers(statistics: bytes) -> tuple[int | None, Range | None]:
     """Return the number of values and the range of an integer column from its statistics."""
-    found = decode_statistics(statistics)
-    low, high = found.minimum, found.maximum
-    return found.count, Range(low, high) if isinstance(low, int) and isinstance(high, int) else None
+    column = decode_statistics(statistics)
+    low, high = column.minimum, column.maximum
+    return column.count, Range(low, high) if isinstance(low, int) and isinstance(high, int) else None

@@ -377,15 +377,15 @@ def _require_tree(types: Sequence[OrcType]) -> None:
     """Refuse types whose column ids are not those of a tree in pre-order, or that are nested too deeply."""
     todo, expected = [(0, 0)], 0
     while todo:
-        at, depth = todo.pop()
-        if at != expected or at >= len(types) or depth > _MAX_DEPTH:
+        column_id, depth = todo.pop()
+        if column_id != expected or column_id >= len(types) or depth > _MAX_DEPTH:
             _raise_wire_error(
                 "the types are no tree"
                 if depth <= _MAX_DEPTH
                 else f"types are nested more than {_MAX_DEPTH} deep"
             )
         expected += 1
-        todo.extend((child, depth + 1) for child in reversed(types[at].children))
+        todo.extend((child, depth + 1) for child in reversed(types[column_id].children))
     if expected != len(types):
         _raise_wire_error("the types are no tree")
 

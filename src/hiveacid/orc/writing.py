@@ -156,7 +156,7 @@ def _pyorc_type(hive: HiveType) -> str:
         case Map(key, value):
             return f"map<{_pyorc_type(key)},{_pyorc_type(value)}>"
         case Struct(fields):
-            return f"struct<{','.join(f'{one.name}:{_pyorc_type(one.type)}' for one in fields)}>"
+            return f"struct<{','.join(f'{member.name}:{_pyorc_type(member.type)}' for member in fields)}>"
     return str(hive)
 
 
@@ -175,7 +175,7 @@ def _number_type(of: Any) -> Any:
     if pa.types.is_list(of):
         return pa.list_(_number_type(of.value_type))
     if pa.types.is_struct(of):
-        return pa.struct([pa.field(one.name, _number_type(one.type)) for one in of])
+        return pa.struct([pa.field(member.name, _number_type(member.type)) for member in of])
     return of
 
 
@@ -184,11 +184,11 @@ def _value_converter(hive: HiveType) -> Callable[[Any], Any]:
     match hive:
         case Array(element):
             inner = _value_converter(element)
-            return lambda value: None if value is None else [inner(one) for one in value]
+            return lambda value: None if value is None else [inner(entry) for entry in value]
         case Map(key, item):
             first, second = _value_converter(key), _value_converter(item)
             return lambda value: None if value is None else {first(k): second(v) for k, v in value}
         case Struct(fields):
-            members = [(one.name, _value_converter(one.type)) for one in fields]
+            members = [(member.name, _value_converter(member.type)) for member in fields]
             return lambda value: None if value is None else tuple(get(value[name]) for name, get in members)
     return lambda value: value

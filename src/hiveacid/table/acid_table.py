@@ -79,9 +79,9 @@ class Scan(Displayed):
 
     def _columns(self, table: TableDefinition) -> list[str]:
         names = table.column_names
-        wanted = names if self.columns is None else self.columns
+        columns = names if self.columns is None else self.columns
         hidden = [ROW_ID] if self.row_ids else []
-        return [quote_name(name) if name.lower() in names else name for name in (*hidden, *wanted)]
+        return [quote_name(name) if name.lower() in names else name for name in (*hidden, *columns)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,8 +259,8 @@ class AcidTable(Displayed):
             raise TransactionStateError(
                 "stream_writer() inside of a transaction: every batch is one of its own"
             )
-        given = (merge_on,) if isinstance(merge_on, str) else merge_on
-        columns = tuple(name.strip().strip("`").lower() for name in given)
+        key_columns = (merge_on,) if isinstance(merge_on, str) else merge_on
+        columns = tuple(name.strip().strip("`").lower() for name in key_columns)
         options = StreamOptions(columns, change_type, sequence_by, merge_schema, restart, checkpoint)
         return StreamWriter(self.context, StreamKey(self.name, query), options)
 

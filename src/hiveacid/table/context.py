@@ -141,8 +141,8 @@ class Context(StoreContext):
         """Tell whether all new rows of a table without buckets go to bucket 0: by its property or the setting."""
         if table.kind is not TableKind.FULL_ACID or table.bucketing is not None:
             return False
-        given = SINGLE_BUCKET.of(table)
-        return self.settings.get(keys.SINGLE_BUCKET) if given is None else keys.SINGLE_BUCKET.parse(given)
+        text = SINGLE_BUCKET.of(table)
+        return self.settings.get(keys.SINGLE_BUCKET) if text is None else keys.SINGLE_BUCKET.parse(text)
 
     def writer_options(self, table: TableDefinition) -> dict[str, str]:
         """Return options of Spark's ORC or Parquet writer: codec, and stripe size and row index stride if set.
@@ -152,12 +152,14 @@ class Context(StoreContext):
         options = {"orc.stripe.size": keys.ORC_STRIPE_SIZE, "orc.row.index.stride": keys.ORC_ROW_INDEX_STRIDE}
         # Hive's defaults are those of ORC, which Spark's own configuration may change.
         changed = dict(self.settings.changed)
-        given = {name: str(self.settings.get(key)) for name, key in options.items() if key.name in changed}
+        overrides = {
+            name: str(self.settings.get(key)) for name, key in options.items() if key.name in changed
+        }
         if file_kind(table.storage) is FileKind.PARQUET:
             codec = _known_codec(table, PARQUET_COMPRESSION, PARQUET_COMPRESSION.default)
         else:
             codec = orc_codec(table, self.settings, keys.ORC_COMPRESS.default)
-        return {"compression": codec, **given}
+        return {"compression": codec, **overrides}
 
 
 def layout_level(table: TableDefinition, settings: Settings) -> LayoutLevel:
@@ -182,10 +184,10 @@ def orc_codec(table: TableDefinition, settings: Settings, default: str) -> str:
 
 
 def _known_codec(table: TableDefinition, key: TableProperty, default: str) -> str:
-    given, choices = key.of(table) or default, key.kind.split(" | ")
-    if given.upper() not in choices:
-        raise ConfigError(f"{table.name}: {key.name} is {given!r}, not one of {', '.join(choices)}")
-    return given.lower()
+    codec, choices = key.of(table) or default, key.kind.split(" | ")
+    if codec.upper() not in choices:
+        raise ConfigError(f"{table.name}: {key.name} is {codec!r}, not one of {', '.join(choices)}")
+    return codec.lower()
 
 
 def require_table(catalog: Catalog, name: TableName) -> TableDefinition:

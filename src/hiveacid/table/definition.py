@@ -63,13 +63,13 @@ def _check_columns(table: TableDefinition) -> None:
         raise SchemaMismatchError(
             f"{table.name}: a table needs at least one column besides partition columns"
         )
-    seen: set[str] = set()
+    names: set[str] = set()
     for column in (*table.columns, *table.partition_columns):
-        if column.name in seen:
+        if column.name in names:
             raise SchemaMismatchError(f"{table.name}: column {column.name} is named twice")
         if column.name.startswith(_RESERVED_PREFIX) or column.name in _VIRTUAL:
             raise SchemaMismatchError(f"{table.name}: {column.name} is a reserved column name")
-        seen.add(column.name)
+        names.add(column.name)
         column_type(column)
     for column in table.partition_columns:
         if "<" in column.type or column.type == "binary":

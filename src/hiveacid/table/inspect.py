@@ -90,11 +90,11 @@ class Inspect(Displayed):
         """
         context = self.context
         table = context.require(self.name)
-        partitions, wanted = partitions_of(context, table), static_values(context, table, partition)
+        partitions, values = partitions_of(context, table), static_values(context, table, partition)
         if quick:
-            return check_quick(context, table, partitions, wanted)
+            return check_quick(context, table, partitions, values)
         with context.read_leases.acquire(context.settings) as reader:
-            return check_table(context, inventory_of_partitions(context, table, partitions, wanted), reader)
+            return check_table(context, inventory_of_partitions(context, table, partitions, values), reader)
 
     def _frame(self, rows: Iterable[Row | HistoryRow], columns: Sequence[tuple[str, str]]) -> DataFrame:
         schema = ", ".join(f"{name} {kind}" for name, kind in columns)

@@ -27,10 +27,10 @@ def partitions_of(
     if not table.partition_columns:
         return None
     new = txn is not None and txn.creates_table(table.name)
-    known = () if new else context.catalog.list_partitions(table.name)
-    made = [new.partition for new in txn.new_partitions(table.name)] if txn is not None else []
-    values = {partition.values for partition in known}
-    return (*known, *{p.values: p for p in made if p.values not in values}.values())
+    existing = () if new else context.catalog.list_partitions(table.name)
+    created = [new.partition for new in txn.new_partitions(table.name)] if txn is not None else []
+    values = {partition.values for partition in existing}
+    return (*existing, *{p.values: p for p in created if p.values not in values}.values())
 
 
 def partition_name(table: TableDefinition, values: PartitionValues) -> str | None:
@@ -52,7 +52,7 @@ def partitions_on_disk(context: Context, table: TableDefinition) -> list[Partiti
     if not depth:
         return []
     names = [c.name for c in table.partition_columns]
-    found = []
+    partitions = []
     for entry in context.fs.list_tree(table.location):
         parts = entry.path.split("/")
         if not entry.is_dir or len(parts) != depth or any(is_hidden(part) for part in parts):
@@ -61,8 +61,8 @@ def partitions_on_disk(context: Context, table: TableDefinition) -> list[Partiti
             values = parse_partition_values(names, entry.path)
         except BadDirectoryNameError:
             continue
-        found.append(Partition(values, f"{table.location}/{entry.path}"))
-    return found
+        partitions.append(Partition(values, f"{table.location}/{entry.path}"))
+    return partitions
 
 
 def static_values(
@@ -74,14 +74,14 @@ def static_values(
     ConfigError (a dynamic column before a static one).
     """
     columns = {c.name: c for c in table.partition_columns}
-    given = {key.lower(): value for key, value in (spec or {}).items()}
-    unknown = [key for key in given if key not in columns]
+    values = {key.lower(): value for key, value in (spec or {}).items()}
+    unknown = [key for key in values if key not in columns]
     if unknown:
         raise NoSuchColumnError(
             f"{table.name} has no partition column {unknown[0]}; it has {', '.join(columns) or 'none'}"
             f"{did_you_mean(unknown[0], columns)}"
         )
-    static = {key: value for key, value in given.items() if value is not ...}
+    static = {key: value for key, value in values.items() if value is not ...}
     dynamic_seen = False
     for name in columns:
         dynamic_seen = dynamic_seen or name not in static

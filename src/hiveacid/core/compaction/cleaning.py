@@ -154,7 +154,7 @@ def _history_from(state: AcidState, *, row_ids: bool) -> WriteId | None:
     """
     first_whole = [state.base.name.write_id] if state.base and isinstance(state.base.name, BaseName) else []
     if not row_ids:
-        deltas = [one.name for one in state.deltas if isinstance(one.name, DeltaName)]
+        deltas = [delta.name for delta in state.deltas if isinstance(delta.name, DeltaName)]
         first_whole += [name.max_write_id for name in deltas if name.min_write_id != name.max_write_id]
     return max(first_whole, default=None)
 

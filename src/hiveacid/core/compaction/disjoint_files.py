@@ -55,10 +55,10 @@ def files_in_key_order(files: Sequence[KeyedFile], large: int) -> frozenset[str]
 def bucket_of(bucket_property: int) -> int | None:
     """Return the bucket; None for codec version 0, where between two properties there are other buckets."""
     try:
-        found = decode(bucket_property)
+        fields = decode(bucket_property)
     except BadFileError:
         return None
-    return found.bucket if found.version == 1 else None
+    return fields.bucket if fields.version == 1 else None
 
 
 def _disjoint_prefix(files: Sequence[KeyedFile], large: int) -> Sequence[KeyedFile]:

@@ -86,13 +86,13 @@ def plan_compaction(
         return CompactionRefusal(NOT_ENOUGH, cleaning_needed=bool(state.obsolete or state.aborted))
     if kind is CompactionKind.REBALANCE and _has_deletes_above(state, write_ids):
         return CompactionRefusal(DELETES_ABOVE, cleaning_needed=False)
-    taken = _taken_names(state)
+    taken_names = _taken_names(state)
     for last in range(_result_high_watermark(state, write_ids), _highest(state) - 1, -1):
         # Without visibility suffix the directory of an aborted writer may have the name of the result. No valid row
         # has a write id above the last directory that is read, so the result may end at a lower write id.
         outputs = _outputs(state, kind, WriteId(last), visibility_txn_id)
         names = [None if name is None else name.format(level) for name in outputs]
-        if taken.isdisjoint(filter(None, names)):
+        if taken_names.isdisjoint(filter(None, names)):
             break
     else:
         reason = "A directory with the name of the result exists already: clean first."
@@ -166,11 +166,11 @@ def _outputs(
 
 def _delta_names(state: AcidState) -> list[DeltaName]:
     directories = (*state.deltas, *state.delete_deltas)
-    return [one.name for one in directories if isinstance(one.name, DeltaName)]
+    return [directory.name for directory in directories if isinstance(directory.name, DeltaName)]
 
 
 def _taken_names(state: AcidState) -> set[str]:
     read = [*state.deltas, *state.delete_deltas]
     if state.base is not None:
         read.append(state.base)
-    return {*(one.path for one in read), *state.obsolete, *state.aborted, *state.pending}
+    return {*(directory.path for directory in read), *state.obsolete, *state.aborted, *state.pending}

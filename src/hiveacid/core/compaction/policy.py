@@ -92,7 +92,9 @@ def measure_location(state: AcidState) -> LocationSizes:
     """Sum up what a snapshot (of the compactor's write ids) reads at a location."""
     base = () if state.base is None else state.base.files
     base_bytes = sum(file.size for file in (*base, *state.originals))
-    sizes = [sum(file.size for file in one.files) for one in (*state.deltas, *state.delete_deltas)]
+    sizes = [
+        sum(file.size for file in directory.files) for directory in (*state.deltas, *state.delete_deltas)
+    ]
     obsolete = [_parsed(path) for path in state.obsolete]
     return LocationSizes(
         base_bytes,
@@ -119,7 +121,7 @@ def reason_not_to_initiate(place: CompactionCandidate, thresholds: Thresholds, n
         return Decision(None, "the table is not transactional")
     if place.kind is TableKind.INSERT_ONLY and not thresholds.insert_only:
         return Decision(None, "the table is insert-only and hive.compactor.compact.insert.only=false")
-    under_way = next((one for one in place.attempts if one.state in UNDER_WAY), None)
+    under_way = next((attempt for attempt in place.attempts if attempt.state in UNDER_WAY), None)
     if under_way is not None:
         return Decision(None, f"compaction {under_way.id} is {under_way.state} already")
     failed = _failures_in_a_row(place.attempts, thresholds.failures)
@@ -134,15 +136,21 @@ def reason_not_to_initiate(place: CompactionCandidate, thresholds: Thresholds, n
 
 def _failures_in_a_row(attempts: Sequence[Attempt], limit: int) -> list[Attempt]:
     """Return the newest ``limit`` ended attempts if all of them failed, else none."""
-    ended = [one for one in attempts if one.state in (CompactionState.SUCCEEDED, CompactionState.FAILED)]
-    newest = sorted(ended, key=lambda one: one.id, reverse=True)[:limit]
+    ended = [
+        attempt
+        for attempt in attempts
+        if attempt.state in (CompactionState.SUCCEEDED, CompactionState.FAILED)
+    ]
+    newest = sorted(ended, key=lambda attempt: attempt.id, reverse=True)[:limit]
     return (
-        newest if len(newest) == limit and all(one.state == CompactionState.FAILED for one in newest) else []
+        newest
+        if len(newest) == limit and all(attempt.state == CompactionState.FAILED for attempt in newest)
+        else []
     )
 
 
 def _is_long_ago(failed: Sequence[Attempt], retry_after: float, now: int) -> bool:
-    last = max(one.enqueued or 0 for one in failed)
+    last = max(attempt.enqueued or 0 for attempt in failed)
     return retry_after > 0 and last + retry_after * 1000 < now
 
 
@@ -152,8 +160,10 @@ def decide_by_aborts(place: CompactionCandidate, thresholds: Thresholds, now: in
     Transactions that were aborted before the last successful compaction do not count again. It has dropped their
     rows, so other locations keep their ids in the store.
     """
-    began = max((one.started or 0 for one in place.attempts if one.state in _ENDED_WELL), default=0)
-    aborted = [at for at in place.aborted if at >= began]
+    began = max(
+        (attempt.started or 0 for attempt in place.attempts if attempt.state in _ENDED_WELL), default=0
+    )
+    aborted = [time for time in place.aborted if time >= began]
     if len(aborted) > thresholds.aborted_txns:
         reason = f"{len(aborted)} aborted transactions, more than {thresholds.aborted_txns}"
         return Decision(CompactionKind.MAJOR, f"{reason} (hive.compactor.abortedtxn.threshold)")

@@ -55,10 +55,10 @@ def split_by_owner(
     with_own = {directory for path in own for directory in _ancestors(path)}
     with_others = {directory for path in others for directory in _ancestors(path)}
     # a directory that is not owned is deleted with the owned files in it, and kept if it holds none
-    kept = {*others, *(path for path in directories if path not in with_own and path not in with_others)}
-    protected = {*kept, *(directory for path in kept for directory in _ancestors(path))}
+    foreign = {*others, *(path for path in directories if path not in with_own and path not in with_others)}
+    protected = {*foreign, *(directory for path in foreign for directory in _ancestors(path))}
     owned = {top for path in own if (top := _topmost(path, protected)) is not None}
-    return OwnedEntries(tuple(sorted(owned)), tuple(sorted(kept)))
+    return OwnedEntries(tuple(sorted(owned)), tuple(sorted(foreign)))
 
 
 def is_own_staging(name: str) -> bool:
@@ -81,7 +81,7 @@ def _is_own(entry: FileEntry, kind: TableKind, columns: Sequence[str]) -> bool:
     if kind is not TableKind.PLAIN and is_layout(rest[0]) and (entry.is_dir or len(rest) > 1):
         return True
     *directories, name = rest
-    if entry.is_special or any(_is_hidden(one) for one in directories):
+    if entry.is_special or any(_is_hidden(directory) for directory in directories):
         return False
     name = _name_of_final_file(name)
     if kind is TableKind.FULL_ACID:
@@ -102,8 +102,8 @@ def _partition_depth(parts: Sequence[str], columns: Sequence[str]) -> int:
 
 def _name_of_final_file(name: str) -> str:
     """Return the name of the file to which a scratch or checksum file belongs, for other files the name itself."""
-    found = _CHECKSUM.fullmatch(name) or _SCRATCH.fullmatch(name)
-    return found[1] if found else name
+    match = _CHECKSUM.fullmatch(name) or _SCRATCH.fullmatch(name)
+    return match[1] if match else name
 
 
 def _is_hidden(name: str) -> bool:
@@ -119,4 +119,7 @@ def _ancestors(path: str) -> Iterable[str]:
 
 def _topmost(path: str, protected: set[str]) -> str | None:
     """Return the topmost component of a path that contains nothing protected, None if the path itself is protected."""
-    return next((one for one in (*reversed([*_ancestors(path)]), path) if one not in protected), None)
+    return next(
+        (component for component in (*reversed([*_ancestors(path)]), path) if component not in protected),
+        None,
+    )

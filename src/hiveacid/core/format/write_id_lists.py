@@ -242,8 +242,8 @@ def parse_txn_list(text: str) -> ValidTxnList:
     _parse_id(parts[1], text, NO_OPEN_ID)
     return ValidTxnList(
         TxnId(_parse_id(parts[0], text)),
-        tuple(TxnId(one) for one in open_ids),
-        tuple(TxnId(one) for one in aborted),
+        tuple(TxnId(txn_id) for txn_id in open_ids),
+        tuple(TxnId(txn_id) for txn_id in aborted),
     )
 
 
@@ -257,8 +257,8 @@ def parse_write_id_list(text: str) -> ValidWriteIdList:
     return ValidWriteIdList(
         _parse_table(parts[0], text),
         WriteId(_parse_id(parts[1], text)),
-        tuple(WriteId(one) for one in open_ids),
-        tuple(WriteId(one) for one in aborted),
+        tuple(WriteId(write_id) for write_id in open_ids),
+        tuple(WriteId(write_id) for write_id in aborted),
         None if min_open == NO_OPEN_ID else WriteId(min_open),
     )
 
@@ -304,11 +304,11 @@ def _format_ids(ids: Iterable[int]) -> str:
 
 def _format_runs(ids: Sequence[int]) -> str:
     runs: list[tuple[int, int]] = []
-    for one in ids:
-        if runs and runs[-1][1] + 1 == one:
-            runs[-1] = (runs[-1][0], one)
+    for number in ids:
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1] = (runs[-1][0], number)
         else:
-            runs.append((one, one))
+            runs.append((number, number))
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
@@ -317,9 +317,9 @@ def _ascending(ids: Iterable[_Id]) -> tuple[_Id, ...]:
 
 
 def _refuse_overlap(open_ids: Sequence[int], aborted: Sequence[int]) -> None:
-    both = set(open_ids).intersection(aborted)
-    if both:
-        raise ConfigError(f"ids are given as open and as aborted: {_format_ids(sorted(both))}")
+    overlap = set(open_ids).intersection(aborted)
+    if overlap:
+        raise ConfigError(f"ids are given as open and as aborted: {_format_ids(sorted(overlap))}")
 
 
 def _contains(ids: Sequence[int], one: int) -> bool:

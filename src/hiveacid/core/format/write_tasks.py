@@ -23,8 +23,8 @@ def decide_row_groups(size: int | None, target: int, shuffle_tasks: int, *, part
     unknown size gets a group for each task. With partitions that would make many files in each of them.
     """
     unknown = MIN_GROUPS if partitioned else shuffle_tasks
-    wanted = unknown if size is None else -(-size // max(1, target))
-    return min(MAX_TASKS, max(MIN_GROUPS, 1 << max(0, wanted - 1).bit_length()))
+    groups = unknown if size is None else -(-size // max(1, target))
+    return min(MAX_TASKS, max(MIN_GROUPS, 1 << max(0, groups - 1).bit_length()))
 
 
 def buckets_by_group(shuffle_tasks: int) -> bool:

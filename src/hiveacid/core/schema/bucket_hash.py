@@ -77,12 +77,12 @@ def _hash(value: Any, hive_type: HiveType, version: int) -> int:
     if value is None:
         return 0
     if isinstance(hive_type, Array):
-        return _fold(((one, hive_type.element) for one in value), version)
+        return _fold(((element, hive_type.element) for element in value), version)
     if isinstance(hive_type, Map):
         return _signed(
             sum(
-                _hash(key, hive_type.key, version) ^ _hash(one, hive_type.value, 1)
-                for key, one in value.items()
+                _hash(key, hive_type.key, version) ^ _hash(item, hive_type.value, 1)
+                for key, item in value.items()
             )
         )
     if isinstance(hive_type, Struct):
@@ -93,13 +93,13 @@ def _hash(value: Any, hive_type: HiveType, version: int) -> int:
 
 def _primitive_hash(hive_type: HiveType, version: int) -> Callable[[Any], int]:
     name = hive_type.name if isinstance(hive_type, Primitive) else str(hive_type)
-    found = (_VERSION_1 if version == 1 else _VERSION_2).get(name)
-    if found is None:
+    hash_function = (_VERSION_1 if version == 1 else _VERSION_2).get(name)
+    if hash_function is None:
         raise UnsupportedFeatureError(
             f"rows cannot be bucketed by {hive_type} in bucketing version {version}: "
             "Hive's own bucket depends on more than the value"
         )
-    return found
+    return hash_function
 
 
 def _signed(number: int) -> int:

@@ -94,8 +94,12 @@ def recipe(columns: Sequence[Column], file: Struct, how: Matching) -> Recipe:
     if _names_are_usable(names):
         sources = (_by_name(column, place, file) for column, place in zip(columns, places, strict=True))
         return Recipe(tuple(sources))
-    wanted = {place: column for column, place in zip(columns, places, strict=True) if place is not None}
-    requested = {place: _request(file.fields[place].type, parse_type(c.type)) for place, c in wanted.items()}
+    columns_by_place = {
+        place: column for column, place in zip(columns, places, strict=True) if place is not None
+    }
+    requested = {
+        place: _request(file.fields[place].type, parse_type(c.type)) for place, c in columns_by_place.items()
+    }
     sources = (
         ColumnSource(None, parse_type(column.type))
         if place is None
@@ -112,8 +116,8 @@ def recipe(columns: Sequence[Column], file: Struct, how: Matching) -> Recipe:
 def _position_in_file(number: int, column: Column, names: Sequence[str], how: Matching) -> int | None:
     if how is Matching.POSITION:
         return number if number < len(names) else None
-    found = [place for place, name in enumerate(names) if name.lower() == column.name]
-    return found[-1] if found else None  # of names that differ in case ORC takes the last
+    places = [place for place, name in enumerate(names) if name.lower() == column.name]
+    return places[-1] if places else None  # of names that differ in case ORC takes the last
 
 
 def _names_are_usable(names: Sequence[str]) -> bool:

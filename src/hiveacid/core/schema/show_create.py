@@ -121,4 +121,4 @@ def _ascii(literal: str) -> str:
 
 def _units(char: str) -> str:
     encoded = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{encoded[at : at + 2].hex().upper()}" for at in range(0, len(encoded), 2))
+    return "".join(f"\\u{encoded[offset : offset + 2].hex().upper()}" for offset in range(0, len(encoded), 2))

@@ -81,13 +81,13 @@ def file_kind(storage: StorageFormat) -> FileKind | None:
 
     Text files are supported only with Hive's own SerDe for delimited text (not CSV, JSON or regular expressions).
     """
-    known = {
+    kinds = {
         (ORC.serde, ORC.input_format): FileKind.ORC,
         (PARQUET.serde, PARQUET.input_format): FileKind.PARQUET,
         (TEXTFILE.serde, TEXTFILE.input_format): FileKind.TEXTFILE,
         (AVRO.serde, AVRO.input_format): FileKind.AVRO,
     }
-    return known.get((storage.serde, storage.input_format))
+    return kinds.get((storage.serde, storage.input_format))
 
 
 @dataclass(frozen=True)

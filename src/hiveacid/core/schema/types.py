@@ -151,12 +151,12 @@ _PLAIN_NAME = re.compile(r"\w+\Z")
 @lru_cache(maxsize=1000)
 def parse_type(text: str) -> HiveType:
     """Parse one type. Raises ParseError, with line and column, for a text that is not a type that Hive can store."""
-    found, end = parse_type_at(text, 0)
+    hive_type, end = parse_type_at(text, 0)
     reader = _TypeParser(text, end)
     reader.skip_blank()
     if reader.at != len(text):
         reader.fail(f"expected the end of the type, found {reader.shown()}")
-    return found
+    return hive_type
 
 
 def parse_type_at(text: str, start: int, first_line: int = 1) -> tuple[HiveType, int]:
@@ -213,8 +213,8 @@ class _TypeParser:
 
     def shown(self) -> str:
         word = _WORD.match(self.text, self.at)
-        found = word.group() if word else self.text[self.at : self.at + 1]
-        return repr(found) if found else "the end"
+        token = word.group() if word else self.text[self.at : self.at + 1]
+        return repr(token) if token else "the end"
 
     def skip_blank(self) -> None:
         blank = _BLANK.match(self.text, self.at)
@@ -222,15 +222,15 @@ class _TypeParser:
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         self.skip_blank()
-        found = pattern.match(self.text, self.at)
-        self.at = found.end() if found else self.at
-        return found
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return match
 
     def take_sign(self, sign: str) -> bool:
         self.skip_blank()
-        found = self.text.startswith(sign, self.at)
-        self.at += len(sign) if found else 0
-        return found
+        matches = self.text.startswith(sign, self.at)
+        self.at += len(sign) if matches else 0
+        return matches
 
     def expect_sign(self, sign: str) -> None:
         if not self.take_sign(sign):
@@ -240,8 +240,8 @@ class _TypeParser:
         """Take the words if all of them come next."""
         start = self.at
         for word in words:
-            found = self.take(_WORD)
-            if found is None or found.group().lower() != word:
+            match = self.take(_WORD)
+            if match is None or match.group().lower() != word:
                 self.at = start
                 return False
         return True
@@ -251,10 +251,10 @@ class _TypeParser:
         start = self.at
         if depth > MAX_DEPTH:
             self.fail(f"a type may be nested {MAX_DEPTH} levels deep, not more")
-        found = self.take(_WORD)
-        if found is None:
+        match = self.take(_WORD)
+        if match is None:
             self.fail(f"expected a type, found {self.shown()}")
-        name = found.group().lower()
+        name = match.group().lower()
         if name in {"array", "map", "struct", "row", "uniontype"}:
             return self.read_nested(name, depth)
         return self.read_primitive(name, start)
@@ -278,10 +278,10 @@ class _TypeParser:
             while self.take_sign(","):
                 alternatives.append(self.read_type(depth))
             return Union(tuple(alternatives))
-        taken: set[str] = set()
-        fields = [self.read_field(depth, taken)]
+        names: set[str] = set()
+        fields = [self.read_field(depth, names)]
         while self.take_sign(","):
-            fields.append(self.read_field(depth, taken))
+            fields.append(self.read_field(depth, names))
         return Struct(tuple(fields))
 
     def read_map(self, depth: int) -> Map:

@@ -64,11 +64,13 @@ def plan_span(after: ValidWriteIdList, until: ValidWriteIdList, present: ValidWr
         after, until, "the snapshot after which changes are asked for is not contained in the later one"
     )
     _require_within(until, present, "the later snapshot is not one of this table's past")
-    gone = {*after.aborted, *until.aborted}
+    aborted = {*after.aborted, *until.aborted}
     present = replace(
         present,
-        open=tuple(one for one in present.open if one not in gone),
-        aborted=tuple({*present.aborted, *(one for one in gone if one <= present.high_watermark)}),
+        open=tuple(write_id for write_id in present.open if write_id not in aborted),
+        aborted=tuple(
+            {*present.aborted, *(write_id for write_id in aborted if write_id <= present.high_watermark)}
+        ),
     )
     return ChangeSpan(after, _settled(until, present), present)
 
@@ -82,12 +84,12 @@ def _settled(until: ValidWriteIdList, present: ValidWriteIdList) -> ValidWriteId
     top = int(until.high_watermark)
     while top < present.high_watermark and not present.is_valid(top + 1):
         top += 1
-    between = [one for one in present.open if until.high_watermark < one <= top]
-    aborted = {one for one in present.aborted if one <= top}
+    between = [write_id for write_id in present.open if until.high_watermark < write_id <= top]
+    aborted = {write_id for write_id in present.aborted if write_id <= top}
     return ValidWriteIdList(
         until.table,
         WriteId(top),
-        tuple(one for one in (*until.open, *between) if one not in aborted),
+        tuple(write_id for write_id in (*until.open, *between) if write_id not in aborted),
         tuple(aborted),
     )
 
@@ -96,7 +98,7 @@ def _require_within(inner: ValidWriteIdList, outer: ValidWriteIdList, message: s
     top, reach = int(outer.high_watermark), int(inner.high_watermark)
     # an id that is not valid in the outer list must not be valid in the inner one
     if inner.count_valid(top + 1, reach) or any(
-        inner.is_valid(one) for one in (*outer.open, *outer.aborted) if one <= top
+        inner.is_valid(write_id) for write_id in (*outer.open, *outer.aborted) if write_id <= top
     ):
         raise ConfigError(f"{message}: {inner.to_string()} and {outer.to_string()}")
 
@@ -160,8 +162,8 @@ def select_changes(
         elif not compacted and span.is_new(name.write_id):
             overwrites.append(directory)
             left_out.add(directory.path)
-    kept = [entry for entry in entries if entry.path.partition("/")[0] not in left_out]
-    state = select(kept, span.until, txns, metadata, adopted_txn_id=adopted_txn_id)
+    remaining = [entry for entry in entries if entry.path.partition("/")[0] not in left_out]
+    state = select(remaining, span.until, txns, metadata, adopted_txn_id=adopted_txn_id)
     overwrites.sort(key=lambda directory: directory.name.span)
     if not row_ids and overwrites:
         _require_below(state, overwrites[0].name.span[0])
@@ -178,8 +180,8 @@ def _changed(state: AcidState, span: ChangeSpan, overwrites: Sequence[ListedDire
     # rows that a transaction writes and then overwrites are never visible; the overwrite also removes the rows that
     # its delete events hit
     deltas, delete_deltas = (
-        tuple(one for one in some if not _is_single_of(one, ids))
-        for some in (state.deltas, state.delete_deltas)
+        tuple(delta for delta in directories if not _is_single_of(delta, ids))
+        for directories in (state.deltas, state.delete_deltas)
     )
     return ChangedState(
         replace(state, deltas=(*bases, *deltas), delete_deltas=delete_deltas),
@@ -201,7 +203,7 @@ def prune_unaffected(changed: ChangedState, span: ChangeSpan, low: int, high: in
     base = state.base
     if base is not None and isinstance(base.name, BaseName) and low > base.name.write_id:
         base = None
-    deltas = tuple(one for one in state.deltas if may_be_new(one, span) or _overlaps(one, low, high))
+    deltas = tuple(delta for delta in state.deltas if may_be_new(delta, span) or _overlaps(delta, low, high))
     originals = state.originals if low <= 0 else ()
     return replace(changed, state=replace(state, base=base, deltas=deltas, originals=originals))
 

@@ -86,8 +86,8 @@ def check_events(file: EventFile, facts: EventFacts, write_ids: ValidWriteIdList
 def _operations(file: EventFile, found: Span | None) -> Iterator[Finding]:
     if found is None:
         return
-    wanted = DELETE if file.is_delete else INSERT
-    if (found.low, found.high) == (wanted, wanted):
+    expected = DELETE if file.is_delete else INSERT
+    if (found.low, found.high) == (expected, expected):
         return
     if (
         not file.is_delete
@@ -97,7 +97,7 @@ def _operations(file: EventFile, found: Span | None) -> Iterator[Finding]:
     ):
         yield file.finding(FindingKind.UPDATE_EVENT, f"operations {found}")
     else:
-        yield file.finding(FindingKind.WRONG_OPERATION, f"operation is {found}, expected {wanted}")
+        yield file.finding(FindingKind.WRONG_OPERATION, f"operation is {found}, expected {expected}")
 
 
 def _write_ids(file: EventFile, facts: EventFacts, write_ids: ValidWriteIdList) -> Iterator[Finding]:
@@ -124,8 +124,8 @@ def _buckets(file: EventFile, facts: EventFacts) -> Iterator[Finding]:
     if facts.bad_codec:
         yield file.finding(FindingKind.BUCKET_CODEC, f"in {facts.bad_codec} of {facts.rows} rows")
         return
-    found = facts.bucket
-    if found is None or found in (Span(file.bucket, file.bucket), Span(*(file.bucket & MAX_BUCKET,) * 2)):
+    buckets = facts.bucket
+    if buckets is None or buckets in (Span(file.bucket, file.bucket), Span(*(file.bucket & MAX_BUCKET,) * 2)):
         return
     kind = FindingKind.DELETE_BUCKET if file.is_delete else FindingKind.FILE_BUCKET
-    yield file.finding(kind, f"the file is that of bucket {file.bucket}, rows are of bucket {found}")
+    yield file.finding(kind, f"the file is that of bucket {file.bucket}, rows are of bucket {buckets}")

@@ -222,7 +222,13 @@ def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(
         sorted(
             dict.fromkeys(findings),
-            key=lambda one: (_ORDER[one.severity], one.partition or "", one.path, one.kind.code, one.message),
+            key=lambda finding: (
+                _ORDER[finding.severity],
+                finding.partition or "",
+                finding.path,
+                finding.kind.code,
+                finding.message,
+            ),
         )
     )
 
@@ -242,13 +248,13 @@ def check_layout(
 ) -> Iterator[Finding]:
     """Judge a location's directories and the names of its files."""
     for error in found.errors:
-        which = FindingKind.BAD_SIDE_FILE
+        finding_kind = FindingKind.BAD_SIDE_FILE
         if isinstance(error, BadDirectoryNameError):
-            which = FindingKind.BAD_NAME
+            finding_kind = FindingKind.BAD_NAME
         elif isinstance(error, NotEnoughHistoryError):
-            which = FindingKind.HISTORY_LOST
+            finding_kind = FindingKind.HISTORY_LOST
         path = f"{root}/{error.path}" if error.path else root
-        yield Finding(which, path, str(error), partition)
+        yield Finding(finding_kind, path, str(error), partition)
     for item in found.directories:
         which_left = _left(item, write_ids)
         if which_left is not None and item.path != ROOT:

@@ -189,12 +189,12 @@ class _Classifier:
         state = self.state
         if state is None:
             return {}
-        return {one.path: one for one in state.read_directories}
+        return {directory.path: directory for directory in state.read_directories}
 
     @cached_property
     def data(self) -> Mapping[str, DataFile]:
         """Return the data files of directories that are read, by path."""
-        return {file.path: file for one in self.used.values() for file in one.files}
+        return {file.path: file for directory in self.used.values() for file in directory.files}
 
     @cached_property
     def not_read(self) -> Mapping[str, ItemState]:
@@ -287,13 +287,13 @@ class _Classifier:
 
     def _why_open(self, name: BaseName | DeltaName) -> str:
         txns, write_ids = self.snapshot.txns, self.snapshot.write_ids
-        seen = name.visibility_txn_id <= self.snapshot.adopted_txn_id or txns is None
-        if not seen and txns is not None and not txns.is_valid(name.visibility_txn_id):
+        is_visible = name.visibility_txn_id <= self.snapshot.adopted_txn_id or txns is None
+        if not is_visible and txns is not None and not txns.is_valid(name.visibility_txn_id):
             return _not_committed(name) + " yet"
         low, high = name.span
         if low > write_ids.high_watermark:
             return f"{_ids(name, 'lies', 'lie')} above the table's last write id, {write_ids.high_watermark}"
-        opened = [one for one in write_ids.open if low <= one <= high]
+        opened = [write_id for write_id in write_ids.open if low <= write_id <= high]
         if opened:
             return f"write id {opened[0]} is open"
         return f"it was compacted together with write ids that this snapshot must not see (open: {write_ids.min_open})"
@@ -373,10 +373,10 @@ def _why_obsolete(name: BaseName | DeltaName, state: AcidState) -> str:
     base = state.base
     if base is not None and isinstance(base.name, BaseName) and high <= base.name.write_id:
         return f"{base.path} holds or replaces its rows"
-    for one in (*state.deltas, *state.delete_deltas):
-        other = one.name
+    for directory in (*state.deltas, *state.delete_deltas):
+        other = directory.name
         if isinstance(other, DeltaName) and other.min_write_id <= low and high <= other.max_write_id:
-            return f"{one.path} holds its rows"
+            return f"{directory.path} holds its rows"
     return "other directories hold its rows"
 
 

@@ -146,7 +146,7 @@ def _holds_originals(top: str, inside: list[FileEntry]) -> bool:
 
 def metadata_paths(entries: Iterable[FileEntry]) -> tuple[str, ...]:
     """Return the ``_metadata_acid`` files whose text ``select`` needs: those of bases without ``_v``."""
-    found: list[str] = []
+    paths: list[str] = []
     for entry in entries:
         directory, _, name = entry.path.rpartition("/")
         if name != METADATA_FILE or entry.is_dir or entry.is_special:
@@ -156,8 +156,8 @@ def metadata_paths(entries: Iterable[FileEntry]) -> tuple[str, ...]:
         except BadDirectoryNameError:
             continue  # select reports it
         if isinstance(parsed, BaseName) and not parsed.visibility_txn_id:
-            found.append(entry.path)
-    return tuple(found)
+            paths.append(entry.path)
+    return tuple(paths)
 
 
 def is_compacted(directory: ListedDirectory, metadata: Mapping[str, str]) -> bool:
@@ -238,7 +238,7 @@ def _is_streamed(name: BaseName | DeltaName) -> bool:
 def _data_files(inside: list[FileEntry], *, flush_lengths: bool = False) -> list[DataFile]:
     paths = {entry.path for entry in inside} if flush_lengths else set()
     files: list[DataFile] = []
-    for entry in sorted(inside, key=lambda one: one.path):
+    for entry in sorted(inside, key=lambda child: child.path):
         path = entry.path
         if entry.size == 0 or "/_" in path or "/." in path or _is_flush_length(path):
             continue

@@ -38,18 +38,18 @@ def number_originals(
     BadFileError, with the path, for a bucket above 4095, which fits into no row id, not even in Hive.
     """
     write_id, statement = _ids(directory)
-    seen: dict[int, int] = defaultdict(int)
+    row_counts: dict[int, int] = defaultdict(int)
     numbered = []
-    for file in sorted(files, key=lambda one: one.path):
+    for file in sorted(files, key=lambda original: original.path):
         parsed = parse_original_file(file.name)
         bucket = parsed.bucket if parsed is not None else 0
         if bucket > MAX_BUCKET:
             msg = f"bucket {bucket}: row ids have room for bucket {MAX_BUCKET} at most"
             raise BadFileError(msg, path=file.path)
         numbered.append(
-            OriginalRows(file, write_id, BucketProperty(1, bucket, statement).encode(), seen[bucket])
+            OriginalRows(file, write_id, BucketProperty(1, bucket, statement).encode(), row_counts[bucket])
         )
-        seen[bucket] += rows[file.path]
+        row_counts[bucket] += rows[file.path]
     return tuple(numbered)
 
 

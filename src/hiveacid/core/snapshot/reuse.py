@@ -31,10 +31,10 @@ class SnapshotIds:
 
     def view(self, reach: Reach) -> IdView:
         """Return the part of the lists up to the highest ids of a location."""
-        found = self._views.get(reach)
-        if found is None:
-            found = self._views[reach] = self._view(*reach)
-        return found
+        view = self._views.get(reach)
+        if view is None:
+            view = self._views[reach] = self._view(*reach)
+        return view
 
     def _view(self, write_id: int, txn_id: int) -> IdView:
         write_ids, txns = self.write_ids, self.txns

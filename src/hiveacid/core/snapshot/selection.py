@@ -137,24 +137,30 @@ def select(
             aborted.append(directory.path)
     bases = _choose_base(visible, write_ids, metadata or {}, history_kept=history_kept)
     deltas, aborted_deltas = _live_deltas(visible, write_ids)
-    kept, covered = _drop_covered(deltas, bases.chosen)
+    remaining, covered = _drop_covered(deltas, bases.chosen)
     aborted.extend((*bases.aborted, *aborted_deltas))
     obsolete = [*bases.obsolete, *covered]
     if bases.chosen is not None:
         obsolete.extend(listing.original_paths)
-    settled = {*aborted, *obsolete, *(one.path for one in kept)}
+    settled = {*aborted, *obsolete, *(delta.path for delta in remaining)}
     return AcidState(
         base=bases.to_read(),
-        deltas=tuple(_read_delta(one, write_ids) for one in kept if not _delta_name(one).is_delete),
-        delete_deltas=tuple(_read_delta(one, write_ids) for one in kept if _delta_name(one).is_delete),
+        deltas=tuple(
+            _read_delta(delta, write_ids) for delta in remaining if not _delta_name(delta).is_delete
+        ),
+        delete_deltas=tuple(
+            _read_delta(delta, write_ids) for delta in remaining if _delta_name(delta).is_delete
+        ),
         originals=() if bases.chosen is not None else listing.originals,
         obsolete=tuple(sorted(obsolete)),
         aborted=tuple(sorted(aborted)),
-        uncompacted_aborts=any(_holds_aborted_rows(_delta_name(one), write_ids) for one in kept),
+        uncompacted_aborts=any(_holds_aborted_rows(_delta_name(delta), write_ids) for delta in remaining),
         foreign=listing.foreign,
         pending=tuple(
             sorted(
-                one.path for one in listing.directories if one is not bases.chosen and one.path not in settled
+                entry.path
+                for entry in listing.directories
+                if entry is not bases.chosen and entry.path not in settled
             )
         ),
         halves=tuple(sorted(halves)),
@@ -176,7 +182,7 @@ def _reaches_beyond(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> 
 
 def _halves(directories: Iterable[ListedDirectory]) -> set[str]:
     """Return the paths of marked halves of compactions whose other half is missing."""
-    marked = {one.name: one.path for one in directories if one.has_pair_file}
+    marked = {directory.name: directory.path for directory in directories if directory.has_pair_file}
     return {
         path
         for name, path in marked.items()
@@ -278,7 +284,7 @@ def _drop_covered(
     current = 0 if base is None or not isinstance(base.name, BaseName) else base.name.write_id
     statements = False  # whether directories of single statements end at ``current``
     previous: DeltaName | None = None
-    kept: list[ListedDirectory] = []
+    remaining: list[ListedDirectory] = []
     covered: list[str] = []
     for directory in ordered:
         name = _delta_name(directory)
@@ -287,9 +293,9 @@ def _drop_covered(
         elif not _is_other_half(name, previous) and not (statements and name.max_write_id == current):
             covered.append(directory.path)
             continue
-        kept.append(directory)
+        remaining.append(directory)
         previous = name
-    return kept, covered
+    return remaining, covered
 
 
 def _is_other_half(name: DeltaName, previous: DeltaName | None) -> bool:

@@ -35,14 +35,14 @@ class OperationSummary:
 
     def to_text(self) -> str:
         """Return the text that a store keeps: JSON without the unknown values."""
-        known = {one.name: getattr(self, one.name) for one in fields(self)}
-        return json.dumps({name: value for name, value in known.items() if value is not None})
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return json.dumps({name: value for name, value in values.items() if value is not None})
 
     @classmethod
     def of_text(cls, text: str | None) -> OperationSummary:
         """Read the text that a store keeps; names that a newer version wrote are ignored."""
-        found = json.loads(text) if text else {}
-        return cls(**{one.name: found[one.name] for one in fields(cls) if one.name in found})
+        values = json.loads(text) if text else {}
+        return cls(**{item.name: values[item.name] for item in fields(cls) if item.name in values})
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class CommitRecord:
 
 def sort_commits(commits: Iterable[CommitRecord]) -> tuple[CommitRecord, ...]:
     """Return commits by their time; those of one millisecond by write id."""
-    return tuple(sorted(commits, key=lambda one: (one.committed, one.write_id)))
+    return tuple(sorted(commits, key=lambda commit: (commit.committed, commit.write_id)))
 
 
 def write_ids_before(present: ValidWriteIdList, later: Sequence[CommitRecord]) -> ValidWriteIdList:
@@ -113,13 +113,13 @@ def write_ids_before(present: ValidWriteIdList, later: Sequence[CommitRecord]) -
 
     ``later``: every commit after the wanted moment that ``present`` includes.
     """
-    gone = {one.write_id for one in later}
+    later_ids = {commit.write_id for commit in later}
     top = int(present.high_watermark)
-    unseen = gone | set(present.open)
+    unseen = later_ids | set(present.open)
     while top in unseen:
         top -= 1
-    opened = {one for one in unseen if one <= top} - set(present.aborted)
-    aborted = tuple(one for one in present.aborted if one <= top)
+    opened = {write_id for write_id in unseen if write_id <= top} - set(present.aborted)
+    aborted = tuple(write_id for write_id in present.aborted if write_id <= top)
     return ValidWriteIdList(present.table, WriteId(top), tuple(opened), aborted)
 
 

@@ -58,9 +58,9 @@ def first_conflict(
     ``moment``: the commit sequence when this transaction's snapshot was taken; the snapshot includes commits up to it.
     Partition names are compared exactly. A change of a whole table conflicts only with others of the whole table.
     """
-    mine = sorted(set(changes), key=lambda one: (one.resource, one.operation != "u", one.operation))
+    mine = sorted(set(changes), key=lambda item: (item.resource, item.operation != "u", item.operation))
     for theirs in sorted(
-        committed, key=lambda one: (one.sequence, one.change.resource, one.change.operation)
+        committed, key=lambda entry: (entry.sequence, entry.change.resource, entry.change.operation)
     ):
         if theirs.sequence <= moment:
             continue

@@ -110,7 +110,9 @@ def covers(held: LockComponent, wanted: LockComponent) -> bool:
     return held.table == wanted.table and held.partition in (None, wanted.partition)
 
 
-_STRENGTH: Mapping[LockType, int] = MappingProxyType({one: place for place, one in enumerate(LockType)})
+_STRENGTH: Mapping[LockType, int] = MappingProxyType(
+    {lock_type: place for place, lock_type in enumerate(LockType)}
+)
 """Rank of each type: a type blocks every request that a type of lower rank blocks."""
 
 
@@ -142,14 +144,14 @@ def first_blocking_lock(
     A request is granted as a whole or not at all. ``earlier`` are the requests with smaller ids; a
     transaction never waits for itself.
     """
-    wanted = _RequestIndex(request)
-    found = [
-        held
-        for held in earlier
-        if held.txn_id != txn_id
-        and any(must_wait(one, held.component) for one in wanted.overlapping(held.component))
+    index = _RequestIndex(request)
+    blocking = [
+        lock
+        for lock in earlier
+        if lock.txn_id != txn_id
+        and any(must_wait(component, lock.component) for component in index.overlapping(lock.component))
     ]
-    return min(found, key=lambda held: (held.lock_id, held.number), default=None)
+    return min(blocking, key=lambda lock: (lock.lock_id, lock.number), default=None)
 
 
 class _RequestIndex:
@@ -158,12 +160,12 @@ class _RequestIndex:
     def __init__(self, request: Sequence[LockComponent]) -> None:
         self._at: dict[_Resource, list[LockComponent]] = defaultdict(list)
         self._below: dict[_Resource, list[LockComponent]] = defaultdict(list)
-        for one in request:
-            self._at[one.database, one.table, one.partition].append(one)
-            if one.table is not None:
-                self._below[one.database, None, None].append(one)
-            if one.partition is not None:
-                self._below[one.database, one.table, None].append(one)
+        for component in request:
+            self._at[component.database, component.table, component.partition].append(component)
+            if component.table is not None:
+                self._below[component.database, None, None].append(component)
+            if component.partition is not None:
+                self._below[component.database, component.table, None].append(component)
 
     def overlapping(self, held: LockComponent) -> Iterator[LockComponent]:
         """Yield the components whose resource is that of ``held``, contains it, or is contained in it."""

@@ -61,15 +61,19 @@ class Machine:
     @property
     def states(self) -> tuple[str, ...]:
         """Return all states, in the order in which the table names them."""
-        named = [self.start]
-        named += [state for one in self.transitions for state in (one.source, one.target)]
-        return tuple(dict.fromkeys(named))
+        states = [self.start]
+        states += [
+            state for transition in self.transitions for state in (transition.source, transition.target)
+        ]
+        return tuple(dict.fromkeys(states))
 
     @property
     def final_states(self) -> tuple[str, ...]:
         """Return the states without a transition to another state."""
-        left = {one.source for one in self.transitions if one.source != one.target}
-        return tuple(state for state in self.states if state not in left)
+        sources = {
+            transition.source for transition in self.transitions if transition.source != transition.target
+        }
+        return tuple(state for state in self.states if state not in sources)
 
 
 TRANSACTION = Machine(
@@ -121,17 +125,17 @@ COMPACTION = Machine(
 
 def fire(machine: Machine, state: str, event: str) -> str:
     """Return the state that ``event`` leads to. Raises TransactionStateError if there is no such transition."""
-    for one in machine.transitions:
-        if (one.source, one.event) == (state, event):
-            return one.target
+    for transition in machine.transitions:
+        if (transition.source, transition.event) == (state, event):
+            return transition.target
     raise TransactionStateError(f"a {machine.noun} that is {state} does not allow {event!r}")
 
 
 def event_between(machine: Machine, state: str, target: str) -> str:
     """Return the event that leads from one state to another. Raises TransactionStateError if none does."""
-    for one in machine.transitions:
-        if (one.source, one.target) == (state, target):
-            return one.event
+    for transition in machine.transitions:
+        if (transition.source, transition.target) == (state, target):
+            return transition.event
     raise TransactionStateError(f"a {machine.noun} that is {state} cannot become {target}")
 
 
@@ -152,6 +156,9 @@ def draw(machine: Machine) -> str:
     lines = ["stateDiagram-v2"]
     lines += [f'    state "{state}" as {name}' for state, name in names.items()]
     lines.append(f"    [*] --> {names[machine.start]}")
-    lines += [f"    {names[one.source]} --> {names[one.target]}: {one.event}" for one in machine.transitions]
+    lines += [
+        f"    {names[transition.source]} --> {names[transition.target]}: {transition.event}"
+        for transition in machine.transitions
+    ]
     lines += [f"    {names[state]} --> [*]" for state in machine.final_states]
     return "\n".join(lines) + "\n"

@@ -90,7 +90,7 @@ def register_writer(
     if epoch is not None and checkpoint == known.checkpoint:
         return known
     epoch = known.epoch + 1
-    writers = (*(one for one in known.writers if one[0] != writer), (writer, epoch))[-MAX_WRITERS:]
+    writers = (*(entry for entry in known.writers if entry[0] != writer), (writer, epoch))[-MAX_WRITERS:]
     batch_id = known.batch_id if checkpoint == known.checkpoint else -1
     return replace(known, checkpoint=checkpoint, epoch=epoch, batch_id=batch_id, writers=writers)
 

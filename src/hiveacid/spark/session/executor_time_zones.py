@@ -39,7 +39,7 @@ class ExecutorTimeZones:
         Runs no job on a local master, or if ``spark.executor.extraJavaOptions`` names the zone. Otherwise a job asks the
         executors, and another one asks again after executors came or went. Raises ConfigError if zones differ.
         """
-        if self.fixed is None and is_local_master(str(spark.conf.get("spark.master", "local"))):
+        if self.fixed is None and driver_runs_tasks(str(spark.conf.get("spark.master", "local"))):
             self.fixed = driver
         if self.fixed is None:
             self.fixed = named_zone(str(spark.conf.get(_OPTIONS, "")))
@@ -60,7 +60,7 @@ class ExecutorTimeZones:
         return self.alike[zone, other]
 
 
-def is_local_master(master: str) -> bool:
+def driver_runs_tasks(master: str) -> bool:
     """Tell whether the driver runs the tasks itself."""
     return master.startswith("local") and not master.startswith("local-cluster")
 

@@ -78,9 +78,9 @@ class _Data:
             return
         yield from check_events(file.event, facts, self.write_ids)
         tail = self.checks.tails[file.path]
-        said = event_facts_of_footer(tail)
+        footer_facts = event_facts_of_footer(tail)
         for column in ("operation", "original", "current", "properties", "row_ids"):
-            footer, truth = getattr(said, column), getattr(facts, column)
+            footer, truth = getattr(footer_facts, column), getattr(facts, column)
             if footer and truth and not (footer.low <= truth.low and truth.high <= footer.high):
                 message = f"{column}: the footer says {footer}, the rows have {truth}"
                 yield file.event.finding(FindingKind.WRONG_STATISTICS, message)
@@ -140,29 +140,34 @@ class _Data:
 
     def _add_doubled(self, kind: FindingKind, found: Sequence[rows.DuplicateRowIds]) -> None:
         names = {place.root: place.name for place in self.found.locations}
-        for one in found:
-            message = f"{one.ids} ids; one is (write id {one.sample[0]}, {one.sample[1]}, {one.sample[2]})"
-            self.checks.findings.append(Finding(kind, one.place, message, names.get(one.place)))
+        for duplicate in found:
+            message = (
+                f"{duplicate.ids} ids; one is (write id {duplicate.sample[0]}, {duplicate.sample[1]}, "
+                f"{duplicate.sample[2]})"
+            )
+            self.checks.findings.append(Finding(kind, duplicate.place, message, names.get(duplicate.place)))
 
     # locations and files -------------------------------------------------------------------------
 
     def _locations(self) -> Iterator[Location]:
         """Yield the locations without their delete events and without unreadable files."""
-        known = {partition.location.rstrip("/"): partition for partition in self.found.partitions or ()}
+        partitions = {partition.location.rstrip("/"): partition for partition in self.found.partitions or ()}
         skipped = {used.path for used in self.checks.used if used.limited} | self.checks.bad
         for place in self.found.locations:
             if place.inventory is None:
                 continue
             if self.table.kind is TableKind.PLAIN:
                 mine = [
-                    one.file for one in self.checks.used if one.place is place and one.path not in skipped
+                    entry.file
+                    for entry in self.checks.used
+                    if entry.place is place and entry.path not in skipped
                 ]
                 state = AcidState(None, (), (), tuple(mine))
             elif place.inventory.state is None:
                 continue
             else:
                 state = _without(place.inventory.state, place.root, skipped)
-            yield Location(place.root, state, known.get(place.root.rstrip("/")))
+            yield Location(place.root, state, partitions.get(place.root.rstrip("/")))
 
     def _uri(self, path: str) -> str:
         return self.context.fs.spark_path(path)

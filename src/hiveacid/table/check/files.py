@@ -149,10 +149,12 @@ def _used_files(
         path = f"{place.root}/{file.path}"
         limit = file.size
         if file.flush_length_path is not None:
-            seen = read_flush_length(access.fs, path, f"{place.root}/{file.flush_length_path}", file.size)
-            if seen.side is not None:
-                checks.findings += check_flush_length(path, seen.size, seen.side, place.name)
-            limit = min(seen.size, seen.length)
+            flush_length = read_flush_length(
+                access.fs, path, f"{place.root}/{file.flush_length_path}", file.size
+            )
+            if flush_length.side is not None:
+                checks.findings += check_flush_length(path, flush_length.size, flush_length.side, place.name)
+            limit = min(flush_length.size, flush_length.length)
         event = None
         bucket = parse_bucket_file(file.name)
         if directory is not None and bucket is not None and kind is TableKind.FULL_ACID:

@@ -93,8 +93,11 @@ def clean_job(context: Context, job_id: int) -> list[str]:
     delay = cleaning_delay(context)
     if delay and (job.commit_time or 0) > context.store.now() - 1000 * delay:
         return []
-    kept = history_retention(context.catalog.get_table(job.request.table))
-    if kept and (job.commit_time or job.ended or job.started or 0) > context.store.now() - 1000 * kept:
+    retention = history_retention(context.catalog.get_table(job.request.table))
+    if (
+        retention
+        and (job.commit_time or job.ended or job.started or 0) > context.store.now() - 1000 * retention
+    ):
         return []
     with cleaner_lock(context, job.request.table) as held:
         return _clean_after_job(context, job, min_open) if held else []
@@ -107,9 +110,9 @@ def _clean_after_job(context: Context, job: Compaction, min_open: TxnId) -> list
     }:  # dropped with its table, or cleaned by another client
         return []
     table = context.catalog.get_table(job.request.table)
-    wanted = job.request.partition
-    partition = find_partition(context, table, wanted) if table is not None and wanted is not None else None
-    if table is None or (wanted is not None and partition is None):
+    name = job.request.partition
+    partition = find_partition(context, table, name) if table is not None and name is not None else None
+    if table is None or (name is not None and partition is None):
         _succeed(context, job, "the table or partition is gone")
         return []
     root = table.location if partition is None else partition.location
@@ -148,8 +151,8 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
     if table is None or is_cleanup_disabled(context, table, None):
         return []
     partitions = partitions_of(context, table)
-    known = [table.location] if partitions is None else [p.location for p in partitions]
-    removed, compacted = _clean_staging(context, table, known)
+    locations = [table.location] if partitions is None else [p.location for p in partitions]
+    removed, compacted = _clean_staging(context, table, locations)
     if table.kind is TableKind.PLAIN:
         return removed
     if not context.store.aborted_write_ids(name):
@@ -157,17 +160,17 @@ def _clean_aborted_of(context: Context, name: TableName, min_open: TxnId) -> lis
             removed += _clean_aborted_at(context, table, root, min_open)[0]
         return removed
     # new partitions of a writer that crashed before its commit are not in the catalog
-    found = [partition.location for partition in partitions_on_disk(context, table)]
+    disk_locations = [partition.location for partition in partitions_on_disk(context, table)]
     unsettled = unsettled_txns(ready_jobs(context), min_open)
     reach: list[int] = []
-    for root in dict.fromkeys((*known, *found)):
+    for root in dict.fromkeys((*locations, *disk_locations)):
         try:
-            gone, forgettable = _clean_aborted_at(context, table, root, min_open)
-            removed += gone
+            paths, forgettable = _clean_aborted_at(context, table, root, min_open)
+            removed += paths
             reach.append(forgettable)
-            if root in known:
-                seen = seen_by_all(context.store.valid_txns(), min_open, unsettled)
-                reach.append(_base_write_id(context, table, root, seen))
+            if root in locations:
+                visible_txns = seen_by_all(context.store.valid_txns(), min_open, unsettled)
+                reach.append(_base_write_id(context, table, root, visible_txns))
         except MissingDirectoryError:
             continue
     if reach and min(reach) > 0:

@@ -68,8 +68,8 @@ def is_cleanup_disabled(context: Context, table: TableDefinition, partition: Par
         table.properties,
         () if partition is None else partition.properties,
     )
-    set_ones = [text for some in groups for key, text in some if key.lower() == NO_CLEANUP.name]
-    return any(text.strip().lower() == "true" for text in set_ones)
+    texts = [text for group in groups for key, text in group if key.lower() == NO_CLEANUP.name]
+    return any(text.strip().lower() == "true" for text in texts)
 
 
 def plan_location_cleaning(

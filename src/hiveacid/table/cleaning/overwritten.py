@@ -87,7 +87,7 @@ class OverwrittenCleaner:
             if change.changed is not None
         }
         self._since = max(0, now - _OVERLAP)
-        self._listed_at = {place: at for place, at in self._listed_at.items() if now - at < _PAUSE}
+        self._listed_at = {place: time for place, time in self._listed_at.items() if now - time < _PAUSE}
         due = self._changed.keys() - self._obsolete_files.keys() - self._listed_at.keys()
         if due:  # the cleaning after a compaction comes first
             due -= {(job.request.table, job.request.partition) for job in ready_jobs(self.context)}
@@ -109,8 +109,8 @@ class OverwrittenCleaner:
         now, delay = store.now(), cleaning_delay(self.context)
         ripe = [
             place
-            for place, seen in self._obsolete_files.items()
-            if seen.txn_id < min_open and not seen.is_kept(now, max(delay, seen.retention))
+            for place, sighting in self._obsolete_files.items()
+            if sighting.txn_id < min_open and not sighting.is_kept(now, max(delay, sighting.retention))
         ]
         for name, partitions in _by_table(ripe).items():
             attempt(str(name), partial(self._clean, name, partitions, min_open))
@@ -125,12 +125,12 @@ class OverwrittenCleaner:
                 root, allowed = locations.get(partition, (None, True))
                 if root is None:
                     continue
-                sighting, again = (
+                sighting, retry = (
                     _find_obsolete_files(self.context, table, root, written) if allowed else (None, True)
                 )
                 if sighting is not None:
                     self._obsolete_files[name, partition] = sighting
-                elif again:
+                elif retry:
                     self._changed.setdefault((name, partition), written)
         finally:  # the sightings from before an error stay
             self._note_later_writes(name, min(partitions.values()))
@@ -139,15 +139,17 @@ class OverwrittenCleaner:
     def _note_later_writes(self, name: TableName, since: int) -> None:
         """Start the retention at the last write that a listing may have included."""
         for change in self.context.store.changed_partitions(since):
-            seen = self._obsolete_files.get((name, change.partition)) if change.table == name else None
-            if seen is not None and change.changed is not None:
-                self._obsolete_files[name, change.partition] = replace(seen, at=max(seen.at, change.changed))
+            sighting = self._obsolete_files.get((name, change.partition)) if change.table == name else None
+            if sighting is not None and change.changed is not None:
+                self._obsolete_files[name, change.partition] = replace(
+                    sighting, at=max(sighting.at, change.changed)
+                )
 
     def _clean(self, name: TableName, partitions: Sequence[str | None], min_open: TxnId) -> list[str]:
-        with cleaner_lock(self.context, name) as kept:
-            if not kept:
+        with cleaner_lock(self.context, name) as held:
+            if not held:
                 return []  # another client holds the table: try again in the next turn
-            seen = {partition: self._obsolete_files.pop((name, partition)) for partition in partitions}
+            sightings = {partition: self._obsolete_files.pop((name, partition)) for partition in partitions}
             listed = _locations(self.context, name)
             if listed is None:
                 return []
@@ -155,7 +157,7 @@ class OverwrittenCleaner:
             unsettled = unsettled_txns(ready_jobs(self.context), min_open)
             removed: list[str] = []
             retention, now = history_retention(table), self.context.store.now()
-            for partition, sighting in seen.items():
+            for partition, sighting in sightings.items():
                 root, allowed = locations.get(partition, (None, True))
                 if sighting.is_kept(now, retention):  # longer than when the location was listed
                     self._obsolete_files[name, partition] = replace(sighting, retention=retention)
@@ -165,10 +167,10 @@ class OverwrittenCleaner:
 
 
 def _by_table(places: Iterable[_Place]) -> Mapping[TableName, list[str | None]]:
-    found: dict[TableName, list[str | None]] = defaultdict(list)
+    partitions: dict[TableName, list[str | None]] = defaultdict(list)
     for name, partition in sorted(places, key=lambda place: (place[0], place[1] or "")):
-        found[name].append(partition)
-    return found
+        partitions[name].append(partition)
+    return partitions
 
 
 def _locations(
@@ -181,11 +183,11 @@ def _locations(
     partitions = partitions_of(context, table)
     if partitions is None:
         return table, {None: (table.location, not is_cleanup_disabled(context, table, None))}
-    kept = is_cleanup_disabled(context, table, None)
+    disabled = is_cleanup_disabled(context, table, None)
     return table, {
         partition_name(table, partition.values): (
             partition.location,
-            not kept and not (partition.properties and is_cleanup_disabled(context, table, partition)),
+            not disabled and not (partition.properties and is_cleanup_disabled(context, table, partition)),
         )
         for partition in partitions
     }
@@ -217,12 +219,12 @@ def _find_obsolete_files(
 
 def _files(entries: Iterable[FileEntry]) -> dict[str, _Files]:
     """Return the files of a location by the directory or root file that they belong to."""
-    found: dict[str, set[tuple[str, int, int]]] = {}
+    files: dict[str, set[tuple[str, int, int]]] = {}
     for entry in entries:
-        top = found.setdefault(entry.path.partition("/")[0], set())
+        top = files.setdefault(entry.path.partition("/")[0], set())
         if not entry.is_dir:
             top.add((entry.path, entry.size, entry.modified))
-    return {top: frozenset(some) for top, some in found.items()}
+    return {top: frozenset(content) for top, content in files.items()}
 
 
 def _clean(
@@ -241,8 +243,8 @@ def _clean(
         return []
     except FormatError as error:
         raise error.below(root) from error
-    gone = {path for path, some in seen.obsolete.items() if files.get(path) == some}
-    return delete_planned(context, table, root, _keep_deletions_of(plan, gone))
+    removable = {path for path, content in seen.obsolete.items() if files.get(path) == content}
+    return delete_planned(context, table, root, _keep_deletions_of(plan, removable))
 
 
 def _keep_deletions_of(plan: CleaningPlan, paths: set[str]) -> CleaningPlan:

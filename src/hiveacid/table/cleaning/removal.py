@@ -78,12 +78,12 @@ def remove_location(
         context.fs.delete_tree(location)
         return
     remove_entries(context, location, division.owned)
-    more = f" and {len(division.foreign) - _SHOWN} more" if len(division.foreign) > _SHOWN else ""
+    remainder = f" and {len(division.foreign) - _SHOWN} more" if len(division.foreign) > _SHOWN else ""
     logger.warning(
         "kept %s: it holds files that do not belong to the table (%s%s); remove them yourself if nobody needs them",
         location,
         ", ".join(division.foreign[:_SHOWN]),
-        more,
+        remainder,
     )
 
 

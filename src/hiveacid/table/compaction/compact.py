@@ -74,13 +74,13 @@ def compact(
     (``hive.compactor.wait.timeout``), and runs the job here if no worker takes it. Without a service it runs here.
     """
     options = options or CompactionOptions()
-    wanted = _kind(kind, options)
+    compaction_kind = _kind(kind, options)
     table = context.require(name)
     if table.kind is TableKind.PLAIN:
         raise NotTransactionalError(f"COMPACT on {name}: the table is not transactional")
     _check(context, table, options)
     targets = _targets(context, table, spec)
-    requests = [_request(context, table, partition, wanted, options) for partition in targets]
+    requests = [_request(context, table, partition, compaction_kind, options) for partition in targets]
     reports, silent = _run_requests(context, requests, wait=wait)
     reports = _clean_after(context, reports)
     refused = [report for report in reports if report.state == CompactionState.REFUSED]
@@ -94,13 +94,13 @@ def compact(
 
 def _kind(kind: str, options: CompactionOptions) -> CompactionKind:
     try:
-        wanted = CompactionKind(kind.strip().lower())
+        compaction_kind = CompactionKind(kind.strip().lower())
     except ValueError:
         kinds = ", ".join(CompactionKind)
         raise ConfigError(f"compaction type {kind!r}: there are {kinds}") from None
-    if wanted is not CompactionKind.REBALANCE and (options.buckets or options.order_by):
+    if compaction_kind is not CompactionKind.REBALANCE and (options.buckets or options.order_by):
         raise ConfigError("CLUSTERED INTO … BUCKETS and ORDER BY are for COMPACT 'rebalance' only")
-    return wanted
+    return compaction_kind
 
 
 def _check(context: Context, table: TableDefinition, options: CompactionOptions) -> None:
@@ -234,8 +234,8 @@ def _run_request(
         job = _wait_for_end(context, job, at_work.stopping)
         if job.state != CompactionState.INITIATED:
             return _report_of(job)
-    done = at_work.run(job)
-    return done or _report_of(_wait_for_end(context, job, at_work.stopping) if wait else job)
+    report = at_work.run(job)
+    return report or _report_of(_wait_for_end(context, job, at_work.stopping) if wait else job)
 
 
 def compact_here(
@@ -343,10 +343,10 @@ def _with_expiry(
     job = jobs[0]
     expiry, missed = _expiry(context, job)
     announced = any(service.name == job.worker for service in store.show_services(SERVICE_TIMEOUT))
-    when = datetime.fromtimestamp(expiry / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+    deadline = datetime.fromtimestamp(expiry / 1000, UTC).isoformat(sep=" ", timespec="seconds")
     kind = _SilentWorkerError if missed and not announced else CompactionRefusedError
     return kind(
-        f"{error}: {job.worker} is at work on it. If that worker is dead, its job is given up at {when}; repeat COMPACT "
+        f"{error}: {job.worker} is at work on it. If that worker is dead, its job is given up at {deadline}; repeat COMPACT "
         "then"
     )
 
@@ -406,10 +406,10 @@ def _wait_for_end(context: Context, job: Compaction, stopping: threading.Event) 
         context.store.abort_timed_out()  # the job of a crashed worker is queued again
         waited += pause
         pause = min(2 * pause, _LONGEST_PAUSE)
-        found = [row for row in context.store.show_compactions() if row.id == job.id]
-        if not found:
+        rows = [row for row in context.store.show_compactions() if row.id == job.id]
+        if not rows:
             return now
-        now = found[0]
+        now = rows[0]
     return now
 
 

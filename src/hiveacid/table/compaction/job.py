@@ -105,10 +105,10 @@ def run_job(
     began = context.clock.now()
     place = f"{job.request.table}{f' {job.request.partition}' if job.request.partition else ''}"
     try:
-        named: AbstractContextManager[None] = nullcontext()
+        naming: AbstractContextManager[None] = nullcontext()
         if writing is None:
-            named = named_jobs(context.facts, job_group(job.id), f"{job.request.kind} compaction of {place}")
-        with named:
+            naming = named_jobs(context.facts, job_group(job.id), f"{job.request.kind} compaction of {place}")
+        with naming:
             report = _run(context, job, worker, writing or spark_writer())
     except _RefusedError as refused:
         state = _refuse(context, job, worker, refused)

@@ -55,18 +55,18 @@ def stage_in_order(
     if facts is None:
         return None
     source = ScanSource(context.facts, context.fs, target.table, write_ids, found.files)
-    some, rest = (_filter_files(location, chosen, inside=inside) for inside in (True, False))
-    read = scan(replace(source, facts=facts), [some], found.bounds, current=True)
+    selection, rest = (_filter_files(location, chosen, inside=inside) for inside in (True, False))
+    read = scan(replace(source, facts=facts), [selection], found.bounds, current=True)
     reports = [stage_in_read_order(replace(target, facts=facts), read, f"{directory}/read")]
     files = list_staged_files(context.fs, f"{directory}/read", StagedKind.INSERTED, reports[0])
     if any(directory.files for directory in rest.state.row_directories):
         read = scan(source, [rest], found.bounds, current=True)
         reports.append(stage_rows_with_ids(target, read, f"{directory}/sorted"))
         files += list_staged_files(context.fs, f"{directory}/sorted", StagedKind.INSERTED, reports[1])
-    done = splice_by_bucket(context.fs, files)
-    how = "are not in key order, and are sorted" if done is None else "are written as they are read"
+    result = splice_by_bucket(context.fs, files)
+    how = "are not in key order, and are sorted" if result is None else "are written as they are read"
     logger.info("%s: the rows of %d files %s", target.table.name, len(chosen), how)
-    return None if done is None else (done, add_reports(reports))
+    return None if result is None else (result, add_reports(reports))
 
 
 def _files_without_sorting(location: Location, found: Footers, large: int) -> dict[str, int]:
@@ -79,11 +79,11 @@ def _files_without_sorting(location: Location, found: Footers, large: int) -> di
         return {}
     files = []
     for file in (file for directory in data_directories(location) for file in directory.acid_files):
-        known = found.files[f"{location.root}/{file.path}"]
-        if known.rows and known.keys is None:
+        footer = found.files[f"{location.root}/{file.path}"]
+        if footer.rows and footer.keys is None:
             return {}
-        if known.rows and known.keys is not None:
-            files.append(KeyedFile(file.path, file.size, *known.keys))
+        if footer.rows and footer.keys is not None:
+            files.append(KeyedFile(file.path, file.size, *footer.keys))
     chosen = files_in_key_order(files, large)
     return {file.path: file.size for file in files if file.path in chosen}
 

@@ -157,30 +157,30 @@ def rewrite(
     if direct:
         job.txn.on_abort(lambda: _remove(job, [name for name in (plan.output, plan.delete_output) if name]))
     try:
-        made: dict[str, PublishedFiles] = {}
+        outputs: dict[str, PublishedFiles] = {}
         if plan.output:
-            made[plan.output] = writing.rows(job, f"{place}/{plan.output}")
+            outputs[plan.output] = writing.rows(job, f"{place}/{plan.output}")
         if plan.delete_output:
-            made[plan.delete_output] = writing.events(job, f"{place}/{plan.delete_output}")
-        _require_balance(job, before, made.values())
+            outputs[plan.delete_output] = writing.events(job, f"{place}/{plan.delete_output}")
+        _require_balance(job, before, outputs.values())
         publishing()
         if direct:
             job.txn.heartbeats.check(job.txn.txn_id)
         else:
-            _put_in_place(job, scratch, list(made))
+            _put_in_place(job, scratch, list(outputs))
     finally:
         delete_staging(fs, scratch)
-    rows = sum(published.total(StagedKind.INSERTED) for published in made.values())
-    events = sum(published.total(StagedKind.DELETE) for published in made.values())
+    rows = sum(published.total(StagedKind.INSERTED) for published in outputs.values())
+    events = sum(published.total(StagedKind.DELETE) for published in outputs.values())
     counted = writing.counts and footers_have_row_counts(job.table)
     after = DataVolume(
-        len(made),
-        sum(published.files for published in made.values()),
-        sum(published.bytes for published in made.values()),
+        len(outputs),
+        sum(published.files for published in outputs.values()),
+        sum(published.bytes for published in outputs.values()),
         rows if counted else None,
         events if counted else None,
     )
-    return tuple(f"{root}/{name}" for name in made), after
+    return tuple(f"{root}/{name}" for name in outputs), after
 
 
 def _require_balance(job: RewriteTask, before: DataVolume, made: Iterable[PublishedFiles]) -> None:
@@ -264,9 +264,9 @@ def _write_rows(job: RewriteTask, output: str) -> PublishedFiles:
     with translate_errors():
         staged = None
         if full_acid and plan.kind is not CompactionKind.REBALANCE:
-            found = read_footers(job.context, table, [location], job.txn)
+            footers = read_footers(job.context, table, [location], job.txn)
             ordered = f"{directory}-in-order"
-            staged = stage_in_order(job.context, job.target, location, plan.write_ids, found, ordered)
+            staged = stage_in_order(job.context, job.target, location, plan.write_ids, footers, ordered)
         if staged is None:
             staged = _stage_by_shuffle(job, location, directory)
     published = _publish(job, *staged, f"{directory}-none", output, StagedKind.INSERTED)
@@ -302,16 +302,16 @@ def _rebalanced(job: RewriteTask, frame: DataFrame, directory: str) -> DataFrame
     order = sort_columns(request.order_by, [column.name for column in job.table.columns])
     runs = stage_runs(context.facts, context.fs, job.table, frame, directory, order)
     size = sum(entry.size for entry in context.fs.list_tree(directory))
-    wanted = request.buckets or (1 if context.single_bucket(job.table) else None)
-    buckets = bucket_count(wanted, size, context.settings.get(keys.TARGET_FILE_SIZE))
+    fixed_buckets = request.buckets or (1 if context.single_bucket(job.table) else None)
+    buckets = bucket_count(fixed_buckets, size, context.settings.get(keys.TARGET_FILE_SIZE))
     return renumber_rows(context.facts, context.fs, job.table, runs, buckets, reordered=bool(order))
 
 
 def _valid_delete_events(job: RewriteTask) -> DataFrame:
     """Return the delete events of a minor compaction that committed transactions wrote."""
     location = replace(job.location, state=AcidState(None, (), job.plan.delete_deltas, ()))
-    found = read_footers(job.context, job.table, [location], job.txn)
-    source = ScanSource(job.context.facts, job.context.fs, job.table, job.plan.write_ids, found.files)
+    footers = read_footers(job.context, job.table, [location], job.txn)
+    source = ScanSource(job.context.facts, job.context.fs, job.table, job.plan.write_ids, footers.files)
     return scan_deletes(source, [location])
 
 

@@ -101,10 +101,10 @@ def _check(table: TableDefinition, request: Changes) -> None:
             f"changes of {table.name}: the rows of an insert-only table have no ids"
         )
     names = table.column_names
-    taken = {CHANGE_TYPE, WRITE_ID}.intersection(names)
-    if taken:
+    clashes = {CHANGE_TYPE, WRITE_ID}.intersection(names)
+    if clashes:
         raise UnsupportedFeatureError(
-            f"changes of {table.name}: the table has a column {', '.join(sorted(taken))}"
+            f"changes of {table.name}: the table has a column {', '.join(sorted(clashes))}"
         )
     unknown = [name for name in request.key if name.lower() not in names]
     if unknown:
@@ -123,20 +123,22 @@ def read_changes(context: Context, table: TableDefinition, txn: Transaction, req
         present if request.until is None else resolve_point(context, request.until, table, present),
         present,
     )
-    kept = context.store.maintained_by_hiveacid()
+    history_kept = context.store.maintained_by_hiveacid()
     require_change_history(table, span)
-    changed = locate_changes(context.fs, table, partitions_of(context, table, txn), span, txn, kept=kept)
+    changed = locate_changes(
+        context.fs, table, partitions_of(context, table, txn), span, txn, kept=history_kept
+    )
     # a cleaner records a removal before it begins: after the listing a second check finds all removals before it
     require_change_history(context.require(table.name), span)
-    found = read_footers(context, table, [one.location for one in changed], txn)
-    if found.has_acid_v1_events:
+    footers = read_footers(context, table, [change.location for change in changed], txn)
+    if footers.has_acid_v1_events:
         raise UnsupportedFeatureError(f"{table.name} {ACID_V1_EVENTS}")
-    if found.bounds is not None and found.bounds.box is not None:
-        reach = found.bounds.box.write_id
-        changed = [_without_unaffected(one, span, reach.low, reach.high) for one in changed]
-        found = replace(found, numbered=_numbers_of_read_files(found.numbered, changed))
-    source = ScanSource(context.facts, context.fs, table, span.until, found.files)
-    frame = change_feed(source, span, changed, found.bounds, found.numbered, net=request.net)
+    if footers.bounds is not None and footers.bounds.box is not None:
+        reach = footers.bounds.box.write_id
+        changed = [_without_unaffected(change, span, reach.low, reach.high) for change in changed]
+        footers = replace(footers, numbered=_numbers_of_read_files(footers.numbered, changed))
+    source = ScanSource(context.facts, context.fs, table, span.until, footers.files)
+    frame = change_feed(source, span, changed, footers.bounds, footers.numbered, net=request.net)
     return with_char_metadata(
         table, pair_updates(frame, request.key, net=request.net) if request.key else frame
     )
@@ -209,12 +211,16 @@ def locate_changes(
         return ChangedLocation(Location(root, changes.state, partition), changes)
 
     try:
-        found = for_each_location(table, partitions, look)
+        locations = for_each_location(table, partitions, look)
     except FormatError:
         txn.require_protection()
         raise
     txn.require_protection()
-    return [one for one in found if one.changes.deletes or one.changes.state.row_directories]
+    return [
+        location
+        for location in locations
+        if location.changes.deletes or location.changes.state.row_directories
+    ]
 
 
 def _without_unaffected(one: ChangedLocation, span: ChangeSpan, low: int, high: int) -> ChangedLocation:
@@ -224,15 +230,15 @@ def _without_unaffected(one: ChangedLocation, span: ChangeSpan, low: int, high: 
 
 def _numbers_of_read_files(numbered: OriginalsByRoot, changed: Sequence[ChangedLocation]) -> OriginalsByRoot:
     """Return the row ids of those original files that are still to be read."""
-    kept = {
-        one.location.root: {
-            file for directory in one.location.state.row_directories for file in directory.files
+    files_by_root = {
+        change.location.root: {
+            file for directory in change.location.state.row_directories for file in directory.files
         }
-        | set(one.location.state.originals)
-        for one in changed
+        | set(change.location.state.originals)
+        for change in changed
     }
     return {
-        root: left
+        root: remaining
         for root, rows in numbered.items()
-        if (left := tuple(row for row in rows if row.file in kept.get(root, ())))
+        if (remaining := tuple(row for row in rows if row.file in files_by_root.get(root, ())))
     }

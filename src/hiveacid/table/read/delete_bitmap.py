@@ -58,11 +58,13 @@ def load_delete_bitmap(
     places = {partition_key(table, location): _event_files(location, write_ids) for location in locations}
     if len(places) < len(locations):
         return None
-    known = context.delete_cache
-    key = tuple((place, tuple(one.key for one in files)) for place, files in places.items())
-    cacheable = all(_is_cacheable(context, one.file) for files in places.values() for one in files)
-    if cacheable and (kept := known.bits.get(key)):
-        return kept[0]
+    cache = context.delete_cache
+    key = tuple((place, tuple(event_file.key for event_file in files)) for place, files in places.items())
+    cacheable = all(
+        _is_cacheable(context, event_file.file) for files in places.values() for event_file in files
+    )
+    if cacheable and (cached := cache.bits.get(key)):
+        return cached[0]
     try:
         tables = _read(context, list(places.values()))
     except (pa.ArrowException, OSError):
@@ -75,11 +77,11 @@ def load_delete_bitmap(
         for box in bounds.boxes
     ]
     rows = build_delete_bitmap(tables, within)
-    found = None if rows is None else BitmapLookup.of(context.facts, rows)
+    lookup = None if rows is None else BitmapLookup.of(context.facts, rows)
     if cacheable:
         size = 1 if rows is None else rows.size_in_memory
-        known.bits.put(key, found, size)
-    return found
+        cache.bits.put(key, lookup, size)
+    return lookup
 
 
 def _event_files(location: Location, write_ids: ValidWriteIdList) -> list[_EventFile]:
@@ -106,21 +108,23 @@ def _is_cacheable(context: Context, file: DataFile) -> bool:
 
 def _read(context: Context, places: Sequence[Sequence[_EventFile]]) -> list[Any]:
     """Return the delete keys of each location as one table; several files are read at a time."""
-    kept = context.delete_cache.files
+    cache = context.delete_cache.files
 
-    def read(one: _EventFile) -> Any:
-        cacheable = _is_cacheable(context, one.file)
-        if cacheable and (known := kept.get(one.key)):
-            return known[0]
-        found = read_delete_keys(context.fs.read_bytes(one.path, 0, one.file.size), one.valid)
+    def read(event_file: _EventFile) -> Any:
+        cacheable = _is_cacheable(context, event_file.file)
+        if cacheable and (cached := cache.get(event_file.key)):
+            return cached[0]
+        delete_keys = read_delete_keys(
+            context.fs.read_bytes(event_file.path, 0, event_file.file.size), event_file.valid
+        )
         if cacheable:
-            kept.put(one.key, found, found.num_rows)
-        return found
+            cache.put(event_file.key, delete_keys, delete_keys.num_rows)
+        return delete_keys
 
-    files = [one for place in places for one in place]
+    files = [event_file for place in places for event_file in place]
     if len(files) == 1:
-        found = iter([read(files[0])])
+        tables = iter([read(files[0])])
     else:
         with ThreadPoolExecutor(min(_THREADS, len(files) or 1)) as pool:
-            found = iter(list(pool.map(read, files)))
-    return [pa.concat_tables([NO_DELETE_KEYS, *islice(found, len(place))]) for place in places]
+            tables = iter(list(pool.map(read, files)))
+    return [pa.concat_tables([NO_DELETE_KEYS, *islice(tables, len(place))]) for place in places]

@@ -45,7 +45,7 @@ def read_flush_length(fs: FileSystem, path: str, side: str, listed: int) -> Flus
 
 def _size(fs: FileSystem, path: str) -> int:
     folder, _, name = path.rpartition("/")
-    return next((one.size for one in fs.list_directory(folder) if one.path == name), 0)
+    return next((entry.size for entry in fs.list_directory(folder) if entry.path == name), 0)
 
 
 def readable_length(
@@ -58,9 +58,9 @@ def readable_length(
     """
     if file.flush_length_path is None:
         return file.size, None
-    found = flushed_length(context.fs, path, file)
-    length, size = found.length, found.size
-    if found.side is None:
+    flush_length = flushed_length(context.fs, path, file)
+    length, size = flush_length.length, flush_length.size
+    if flush_length.side is None:
         return size, None  # its writer ended it since the listing
     if length == 0 or (length == size and not _may_grow(table, txn, path)):
         return length, None
@@ -76,11 +76,13 @@ def flushed_length(fs: FileSystem, path: str, file: DataFile) -> FlushLength:
 
     Raises BadFileError for a file that is shorter than its side file says; it has lost rows.
     """
-    found = read_flush_length(fs, path, f"{path.removesuffix(file.path)}{file.flush_length_path}", file.size)
-    if found.side is not None and found.length > found.size:
-        msg = f"{found.length} bytes were flushed, but only {found.size} are there: the rest is lost"
+    flush_length = read_flush_length(
+        fs, path, f"{path.removesuffix(file.path)}{file.flush_length_path}", file.size
+    )
+    if flush_length.side is not None and flush_length.length > flush_length.size:
+        msg = f"{flush_length.length} bytes were flushed, but only {flush_length.size} are there: the rest is lost"
         raise BadFileError(msg, path=path)
-    return found
+    return flush_length
 
 
 def _may_grow(table: TableName, txn: Transaction, path: str) -> bool:
@@ -88,9 +90,9 @@ def _may_grow(table: TableName, txn: Transaction, path: str) -> bool:
     delta = parse_directory(path.split("/")[-2])
     if not isinstance(delta, DeltaName):
         return True
-    known = txn.valid_write_ids(table)
+    write_ids = txn.valid_write_ids(table)
     low, high = delta.min_write_id, delta.max_write_id
-    return high > known.high_watermark or known.has_open(low, high)
+    return high > write_ids.high_watermark or write_ids.has_open(low, high)
 
 
 def delete_copies(context: Context) -> None:

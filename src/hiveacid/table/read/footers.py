@@ -81,13 +81,17 @@ def _read_footers(
         for file in files
     ]
     paths = [*_readable_parts(context, table.name, txn, data), *events, *originals]
-    found = read_summaries(context, paths)
-    _require_kinds(found, acid=[path.own for path in (*data, *events)], raw=[path.own for path in originals])
-    bounds = measure_delete_bounds(
-        [found[path.own] for path in events], context.settings.get(keys.BROADCAST_DELETE_EVENTS)
+    summaries = read_summaries(context, paths)
+    _require_kinds(
+        summaries, acid=[path.own for path in (*data, *events)], raw=[path.own for path in originals]
     )
-    old = any(found[path.own].has_events for path in data)
-    return Footers(_facts(context, table, paths, found), _number_original_rows(raw, found), bounds, old)
+    bounds = measure_delete_bounds(
+        [summaries[path.own] for path in events], context.settings.get(keys.BROADCAST_DELETE_EVENTS)
+    )
+    old = any(summaries[path.own].has_events for path in data)
+    return Footers(
+        _facts(context, table, paths, summaries), _number_original_rows(raw, summaries), bounds, old
+    )
 
 
 @dataclass(frozen=True)
@@ -128,12 +132,14 @@ def read_summaries(context: Context, paths: Sequence[_Path]) -> dict[str, FileSu
     def read(path: _Path) -> FileSummary:
         return context.summaries.put(path.key, read_summary(context.fs, path.own, path.size))
 
-    known = {path.own: context.summaries.get(path.key) for path in paths}
-    new = [path for path in paths if known[path.own] is None]
-    found = {own: summary for own, summary in known.items() if summary is not None}
-    if new:
-        found.update(zip((path.own for path in new), map_in_threads(read, new, new[0].own), strict=True))
-    return found
+    cached = {path.own: context.summaries.get(path.key) for path in paths}
+    missing = [path for path in paths if cached[path.own] is None]
+    summaries = {own: summary for own, summary in cached.items() if summary is not None}
+    if missing:
+        summaries.update(
+            zip((path.own for path in missing), map_in_threads(read, missing, missing[0].own), strict=True)
+        )
+    return summaries
 
 
 def _facts(
@@ -148,9 +154,11 @@ def _facts(
         return recipes[id(schema)]
 
     return {
-        path.own: FileFooter(known.rows, recipe_of(known.schema), known.has_events, path.copy, known.keys)
+        path.own: FileFooter(
+            summary.rows, recipe_of(summary.schema), summary.has_events, path.copy, summary.keys
+        )
         for path in paths
-        for known in [found[path.own]]
+        for summary in [found[path.own]]
     }
 
 

@@ -59,7 +59,7 @@ def history_rows(
     all else is NULL.
     """
     try:
-        rows = [(one.committed, _commit_row(one)) for one in access.store.commits(table.name)]
+        rows = [(commit.committed, _commit_row(commit)) for commit in access.store.commits(table.name)]
     except UnsupportedFeatureError:
         rows = [(write_id, row) for write_id, row in _rows_on_disk(inventory_of(access, table, partitions))]
         return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
@@ -71,7 +71,7 @@ def history_rows(
 
 def format_times(row: HistoryRow) -> Row:
     """Return a row with its timestamps as texts in UTC, in Spark's format."""
-    return tuple(format_datetime(one) if isinstance(one, datetime) else one for one in row)
+    return tuple(format_datetime(value) if isinstance(value, datetime) else value for value in row)
 
 
 def _number(value: object) -> int:
@@ -120,13 +120,13 @@ def _compaction_row(job: Compaction) -> HistoryRow:
 def _rows_on_disk(found: TableInventory) -> Iterator[tuple[int, HistoryRow]]:
     sizes: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for location in found.locations:
-        for one in location.directories:
-            name = one.name
+        for directory in location.directories:
+            name = directory.name
             if not isinstance(name, DeltaName) or name.min_write_id != name.max_write_id:
                 continue
             if found.snapshot.write_ids.is_valid(name.min_write_id):
-                sizes[int(name.min_write_id)][0] += one.files
-                sizes[int(name.min_write_id)][1] += one.bytes
+                sizes[int(name.min_write_id)][0] += directory.files
+                sizes[int(name.min_write_id)][1] += directory.bytes
     for write_id, (files, size) in sizes.items():
         yield write_id, (write_id, *[None] * 10, files, size, None)
 
@@ -137,27 +137,27 @@ def snapshot_rows(access: TableAccess, table: TableDefinition) -> list[HistoryRo
     ``write_id``: the highest write id that was committed at that time. ``readable``: the cleaner has not removed files
     of the snapshot. Commits of one millisecond are one point. Raises UnsupportedFeatureError on a Hive Metastore.
     """
-    known = access.store.commits(table.name)
-    found = now = current_snapshot(access, table).write_ids
+    commits = access.store.commits(table.name)
+    write_ids = now = current_snapshot(access, table).write_ids
     earliest = id_property(table, HISTORY_FROM)
     whole = now.count_valid(1, earliest)
     rows: list[HistoryRow] = []
     later: list[CommitRecord] = []
-    for location in range(len(known) - 1, -1, -1):
-        one = known[location]
-        if later and later[-1].committed != one.committed:
-            found = write_ids_before(found, later)
+    for index in range(len(commits) - 1, -1, -1):
+        commit = commits[index]
+        if later and later[-1].committed != commit.committed:
+            write_ids = write_ids_before(write_ids, later)
             later = []
         if not later:
-            readable = found.count_valid(1, earliest) >= whole
+            readable = write_ids.count_valid(1, earliest) >= whole
             rows.append(
                 (
-                    int(last_committed(found)),
-                    utc_datetime(one.committed),
-                    one.summary.operation,
-                    found.to_string(),
+                    int(last_committed(write_ids)),
+                    utc_datetime(commit.committed),
+                    commit.summary.operation,
+                    write_ids.to_string(),
                     readable,
                 )
             )
-        later.append(one)
+        later.append(commit)
     return rows

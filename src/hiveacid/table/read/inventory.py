@@ -113,9 +113,9 @@ def inventory_of(
         if entries is None:
             entries = _list_tree_or_none(access.fs, partition.location)
         places.append(_location_inventory(access, table, snapshot, name, partition.location, entries))
-    known = {partition.location.rstrip("/") for partition in partitions}
-    unknown = tuple(_unknown(table, listed or (), known))
-    beside = tuple(_beside(table, listed or (), known, frozenset(unknown)))
+    locations = {partition.location.rstrip("/") for partition in partitions}
+    unknown = tuple(_unknown(table, listed or (), locations))
+    beside = tuple(_beside(table, listed or (), locations, frozenset(unknown)))
     return TableInventory(table, snapshot, tuple(places), tuple(partitions), beside, unknown)
 
 
@@ -267,16 +267,16 @@ def delta_rows(found: TableInventory) -> Iterator[Row]:
                 0,
                 0,
             )
-        for one in location.directories:
+        for directory in location.directories:
             yield (
                 location.name,
-                one.path,
-                one.kind,
-                *_numbers(one.name),
-                one.state.value,
-                one.reason,
-                one.files,
-                one.bytes,
+                directory.path,
+                directory.kind,
+                *_numbers(directory.name),
+                directory.state.value,
+                directory.reason,
+                directory.files,
+                directory.bytes,
             )
     beside: dict[str, list[FileItem]] = {}
     for file in found.beside:

@@ -52,8 +52,8 @@ def list_kept(
     ``ids``: the current snapshot, taken before the call. If all listings are reused, the result is the earlier object.
     """
     listings = StampedListings.begin(context.fs, context.clock.now())
-    known = context.listings.locations
-    facts = (
+    cache = context.listings.locations
+    table_key = (
         table.name,
         table.kind,
         adopted_txn_id(table),
@@ -67,33 +67,36 @@ def list_kept(
         if listings is None or table.kind is TableKind.PLAIN or not can_have_stamp(root):
             changeable.append(root)
             return read_location(context.fs, table, root, partition, ids.write_ids, ids.txns)
-        kept = known.get((facts, root))
-        if kept is not None and kept[0].holds(partition, ids):
-            found: Location = kept[0].location
-            return found
+        cached = cache.get((table_key, root))
+        # LruCache.get returns a value in a tuple of one, because a value may be None
+        if cached is not None and cached[0].holds(partition, ids):
+            kept: _KeptListing = cached[0]
+            return kept.location
         entries, stamp = listings.list(root)
         location = select_location(context.fs, table, root, partition, entries, ids.write_ids, ids.txns)
         if stamp is not None and is_final(location.state):
             reach = measure_reach(entries)
-            known.put((facts, root), _KeptListing(location, stamp, reach, ids.view(reach)), _size(location))
+            cache.put(
+                (table_key, root), _KeptListing(location, stamp, reach, ids.view(reach)), _size(location)
+            )
         else:
             changeable.append(root)
         return location
 
-    found = for_each_location(table, partitions, look)
-    return found if changeable else _same(context, (facts, len(found)), found)
+    locations = for_each_location(table, partitions, look)
+    return locations if changeable else _same(context, (table_key, len(locations)), locations)
 
 
 def _same(
-    context: StoreContext, key: tuple[object, int], found: tuple[Location, ...]
+    context: StoreContext, key: tuple[object, int], locations: tuple[Location, ...]
 ) -> tuple[Location, ...]:
     """Return an earlier result whose locations are the same objects, so that its memo can be used."""
     snapshots = context.listings.snapshots
-    before = snapshots.get(key)
-    if before is not None and all(old is new for old, new in zip(before[0], found, strict=True)):
-        return before[0]
-    listed = ListedLocations.of(found)
-    snapshots.put(key, listed, sum(map(_size, found)))
+    cached = snapshots.get(key)  # in a tuple of one, as above
+    if cached is not None and all(old is new for old, new in zip(cached[0], locations, strict=True)):
+        return cached[0]
+    listed = ListedLocations.of(locations)
+    snapshots.put(key, listed, sum(map(_size, locations)))
     return listed
 
 

@@ -48,8 +48,10 @@ def list_as_of(
 ) -> tuple[Location, ...]:
     """List the partitions (or the table) at the write ids of `write_ids_of`. Raises NotEnoughHistoryError."""
     # Before the table was adopted, the cleaner of another engine may have removed files without a record
-    kept = as_of is not None and context.store.maintained_by_hiveacid() and ADOPTED_TXN.of(table) is None
-    locations = list_visible(context, table, partitions, write_ids, txn, history_kept=kept)
+    history_kept = (
+        as_of is not None and context.store.maintained_by_hiveacid() and ADOPTED_TXN.of(table) is None
+    )
+    locations = list_visible(context, table, partitions, write_ids, txn, history_kept=history_kept)
     if as_of is not None:  # a cleaner records a removal before it begins, so check again after the listing
         require_history(context, context.require(table.name), txn, as_of, write_ids)
         if (
@@ -91,30 +93,30 @@ def list_visible(
     """
     try:
         if write_ids is txn.committed_write_ids(table.name) and context.settings.get(keys.KEEP_LISTINGS):
-            found = list_kept(context, table, partitions, SnapshotIds(write_ids, txn.snapshot()))
+            locations = list_kept(context, table, partitions, SnapshotIds(write_ids, txn.snapshot()))
         else:  # a past state, or rows of this transaction, whose files may still change
-            found = list_locations(
+            locations = list_locations(
                 context.fs, table, partitions, write_ids, txn.snapshot(), history_kept=history_kept
             )
     except FormatError:
         txn.require_protection()
         raise
     txn.require_protection()
-    return found
+    return locations
 
 
 def warn_of_foreign_files(table: TableDefinition, locations: Sequence[Location], txn: Transaction) -> None:
     """Log foreign files among a table's files, once per transaction and table."""
     if table.name in txn.warned:
         return
-    found = memo_of(locations).get(
+    foreign = memo_of(locations).get(
         ("foreign", table.kind),
         lambda: [path for location in locations for path in _foreign(table, location)],
     )
-    if found:
+    if foreign:
         txn.warned.add(table.name)
-        shown = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
-        logger.warning("%s: not of the table, passed over (%d): %s", table.name, len(found), shown)
+        shown = ", ".join(foreign[:_SHOWN]) + (", …" if len(foreign) > _SHOWN else "")
+        logger.warning("%s: not of the table, passed over (%d): %s", table.name, len(foreign), shown)
 
 
 def _foreign(table: TableDefinition, location: Location) -> Iterator[str]:

@@ -59,11 +59,11 @@ def write_ids_at(
     id that the table has not assigned yet; UnsupportedFeatureError for a moment if the store keeps no commit times.
     """
     if isinstance(past, Instant):
-        found = write_ids_at_instant(context, table, txn.committed_write_ids(table.name), past)
+        write_ids = write_ids_at_instant(context, table, txn.committed_write_ids(table.name), past)
     else:
-        found = txn.valid_write_ids(table.name).at(past)
-    require_history(context, table, txn, past, found)
-    return found
+        write_ids = txn.valid_write_ids(table.name).at(past)
+    require_history(context, table, txn, past, write_ids)
+    return write_ids
 
 
 def write_ids_at_instant(
@@ -73,10 +73,10 @@ def write_ids_at_instant(
 
     Raises NotEnoughHistoryError for a moment before the earliest commit that the store has a record of.
     """
-    known = context.store.commits(table.name, instant.millis)
-    if known and instant.millis < known[0].committed:
+    commits = context.store.commits(table.name, instant.millis)
+    if commits and instant.millis < commits[0].committed:
         raise _too_early(table, instant, present, context.store.commits(table.name))
-    return write_ids_before(present, [one for one in known if one.committed > instant.millis])
+    return write_ids_before(present, [commit for commit in commits if commit.committed > instant.millis])
 
 
 def require_history(
@@ -99,10 +99,10 @@ def require_history(
     if whole:
         return
     try:
-        known = context.store.commits(table.name)
+        commits = context.store.commits(table.name)
     except UnsupportedFeatureError:
-        known = ()
-    raise _too_early(table, past, present, known)
+        commits = ()
+    raise _too_early(table, past, present, commits)
 
 
 def _too_early(
@@ -111,20 +111,20 @@ def _too_early(
     """Return the error with the earliest readable point, at which all cleaned write ids were committed."""
     earliest = id_property(table, HISTORY_FROM)
     if isinstance(past, Instant):
-        said = f"{table.name} as of {past}"
-        gone = "its time begins later, or what it held then was compacted or overwritten, and cleaned"
+        subject = f"{table.name} as of {past}"
+        reason = "its time begins later, or what it held then was compacted or overwritten, and cleaned"
     else:
-        said = f"{table.name} as of write id {past}"
-        gone = "what it held then was compacted or overwritten, and cleaned"
+        subject = f"{table.name} as of write id {past}"
+        reason = "what it held then was compacted or overwritten, and cleaned"
     if not known:
         return NotEnoughHistoryError.before(
-            f"{said}: {gone}; the earliest state that is whole is write id {earliest}", earliest
+            f"{subject}: {reason}; the earliest state that is whole is write id {earliest}", earliest
         )
-    since = max([known[0].committed, *(one.committed for one in known if one.write_id <= earliest)])
-    at = write_ids_before(present, [one for one in known if one.committed > since])
-    first = max(earliest, int(last_committed(at))) if isinstance(past, Instant) else earliest
+    since = max([known[0].committed, *(commit.committed for commit in known if commit.write_id <= earliest)])
+    write_ids = write_ids_before(present, [commit for commit in known if commit.committed > since])
+    first = max(earliest, int(last_committed(write_ids))) if isinstance(past, Instant) else earliest
     error = NotEnoughHistoryError.before(
-        f"{said}: {gone}; the earliest state that is whole is write id {first}, of {format_datetime(utc_datetime(since))}",
+        f"{subject}: {reason}; the earliest state that is whole is write id {first}, of {format_datetime(utc_datetime(since))}",
         first,
     )
     error.since = utc_datetime(since)

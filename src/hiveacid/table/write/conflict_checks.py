@@ -56,7 +56,7 @@ def require_no_silent_conflict(
     now = present_write_ids(store, table.name)
     if not txn.misses_commits_of(table.name, now):
         return
-    seen = txn.valid_write_ids(table.name)
+    snapshot = txn.valid_write_ids(table.name)
     for location in locations:
         entries = context.fs.list_directory(location)
         names = [
@@ -66,7 +66,7 @@ def require_no_silent_conflict(
         fresh = [
             name
             for name in single
-            if now.is_valid(name.min_write_id) and not seen.is_valid(name.min_write_id)
+            if now.is_valid(name.min_write_id) and not snapshot.is_valid(name.min_write_id)
         ]
         inserts = {name.min_write_id for name in fresh if not name.is_delete}
         theirs = [

@@ -70,12 +70,12 @@ class InsertOptions:
 
     def left_out(self, table: TableDefinition) -> tuple[str, ...]:
         """Return the columns that may get their default value: those not named, or all if a value is DEFAULT."""
-        given = {name.lower() for name in self.columns or ()} | {
+        named_columns = {name.lower() for name in self.columns or ()} | {
             name.lower() for name in self.partition or ()
         }
         if self.columns is None and not self.defaults:
             return ()
-        return tuple(name for name in table.column_names if self.defaults or name not in given)
+        return tuple(name for name in table.column_names if self.defaults or name not in named_columns)
 
     @property
     def verb(self) -> str:
@@ -110,8 +110,8 @@ def insert(
         ready = constrain_insert(context, table, ready, static, options.left_out(table))
         report = write_rows(context, table, ready, static, options, txn)
         if options.whole and table.partition_columns:
-            done = txn.overwritten.get(name, ())
-            others = [p for p in partitions_of(context, table, txn) or () if p.values not in done]
+            overwritten = txn.overwritten.get(name, ())
+            others = [p for p in partitions_of(context, table, txn) or () if p.values not in overwritten]
             empty_partitions(context, table, others, options, txn)
         return report
 
@@ -184,10 +184,10 @@ def write_rows(
         require_no_acid_v1_events(context, table, txn)
     dynamic = len(static) < len(table.partition_columns)
     fixed = () if dynamic else tuple(static[c.name] for c in table.partition_columns)
-    known = known_partitions(context, table, txn)
-    if options.if_not_exists and fixed and fixed in known:
+    partitions = known_partitions(context, table, txn)
+    if options.if_not_exists and fixed and fixed in partitions:
         return WriteReport()
-    outputs = new_output_directories(context, table, txn, known, overwrite=options.overwrite)
+    outputs = new_output_directories(context, table, txn, partitions, overwrite=options.overwrite)
     if dynamic and static:
         rows = add_static_partition_columns(table, rows, static)
     writer_options = context.writer_options(table)

@@ -89,24 +89,24 @@ def load(
     """
     table = context.require(name)
     static = static_values(context, table, options.partition)
-    found = find_sources(context.fs, absolute(path))
+    sources = find_sources(context.fs, absolute(path))
     kind = flat.writer_format(table)
-    summaries = {file.path: _check_format(context, table, file, kind) for file in found.files}
-    inserts = found.nested or table.bucketing is not None or len(static) < len(table.partition_columns)
+    summaries = {file.path: _check_format(context, table, file, kind) for file in sources.files}
+    inserts = sources.nested or table.bucketing is not None or len(static) < len(table.partition_columns)
     # each file becomes a bucket of its own, and a row id has room for no more buckets
     most = 1 if context.single_bucket(table) else MAX_BUCKET + 1
-    inserts = inserts or (table.kind is TableKind.FULL_ACID and len(found.files) > most)
+    inserts = inserts or (table.kind is TableKind.FULL_ACID and len(sources.files) > most)
     if not options.local and not inserts:
-        _require_movable(context, found.files)
+        _require_movable(context, sources.files)
     lock = insert_lock(context, table, static, overwrite=options.overwrite)
     changed = () if table.kind is TableKind.PLAIN else (name,)
     with context.transactions.scope(context.settings, joined, Start((lock,), changed)) as txn:
         table = context.require(name)
         if inserts or limits_rows(context, table):
-            return _insert(context, table, found.files, static, options, txn)
+            return _insert(context, table, sources.files, static, options, txn)
         if table.kind is TableKind.FULL_ACID or kind is FileKind.ORC:
             _require_columns(context, table, summaries)
-        return _load_files(context, table, found.files, summaries, static, options, txn)
+        return _load_files(context, table, sources.files, summaries, static, options, txn)
 
 
 def _check_format(
@@ -187,15 +187,15 @@ def _insert(
         properties=(),
     )
     listed = tuple(DataFile(file.path.removeprefix(f"{root}/"), file.size) for file in files)
-    at = Location(root, AcidState(None, (), (), listed))
+    location = Location(root, AcidState(None, (), (), listed))
     with translate_errors():
-        frame = scan_locations(context, plain, [at], txn.valid_write_ids(table.name), txn)
+        frame = scan_locations(context, plain, [location], txn.valid_write_ids(table.name), txn)
         rows = fit_columns(
             table, frame.select(*[quote_name(c.name) for c in plain.columns]), static, None, by_name=False
         )
     rows = constrain_insert(context, table, rows, static, ())
-    named = InsertOptions(overwrite=options.overwrite, named="LOAD")
-    return write_rows(context, table, rows, static, named, txn)
+    insert_options = InsertOptions(overwrite=options.overwrite, named="LOAD")
+    return write_rows(context, table, rows, static, insert_options, txn)
 
 
 def _common_root(files: Sequence[SourceFile]) -> str:
@@ -229,8 +229,8 @@ def _load_files(
     directory = outputs.directory(StagedKind.INSERTED, values) if transactional else outputs.location(values)
     if not transactional and options.overwrite:
         delete_plain_files(context, directory)
-    taken = set() if transactional else existing_names(context, directory)
-    placed = list(_targets(table, files, directory, taken))
+    names = set() if transactional else existing_names(context, directory)
+    placed = list(_targets(table, files, directory, names))
     for file, target in placed:
         (context.fs.copy_file if options.local else context.fs.link_file)(file.path, target)
     if not options.local:

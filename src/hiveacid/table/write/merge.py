@@ -108,12 +108,12 @@ class Merge(Displayed):
         rows = snapshot.scan(changing=True)
         if snapshot.size < LARGE or not context.facts.classic or not can_narrow(plan):
             return rows, self.source
-        kept = narrow_source(plan, rows, self.source)
-        if kept.where is not None:
-            rows = list_snapshot(context, table, txn, where=kept.where).scan(changing=True)
-        if kept.rows <= context.settings.get(keys.BROADCAST_DELETE_EVENTS):
-            rows = plan.matching(rows, kept.source)
-        return rows, kept.source
+        narrowed = narrow_source(plan, rows, self.source)
+        if narrowed.where is not None:
+            rows = list_snapshot(context, table, txn, where=narrowed.where).scan(changing=True)
+        if narrowed.rows <= context.settings.get(keys.BROADCAST_DELETE_EVENTS):
+            rows = plan.matching(rows, narrowed.source)
+        return rows, narrowed.source
 
     def _checked(self, table: TableDefinition, clause: WhenClause) -> WhenClause:
         """Return a clause with its values by lower-case column; refuse columns that cannot be set."""
@@ -136,18 +136,18 @@ class Merge(Displayed):
         own = {column.lower() for column in self.source.columns}
         fixed = {c.name for c in table.partition_columns}
         fixed |= set(table.bucketing.columns if table.bucketing else ())
-        wanted = [n for n in names if n in own and (action is Action.INSERT or n not in fixed)]
+        columns = [n for n in names if n in own and (action is Action.INSERT or n not in fixed)]
         if self.source_alias is None:
-            return {name: self.source[quote_name(name)] for name in wanted}
-        return {name: f"{quote_name(self.source_alias)}.{quote_name(name)}" for name in wanted}
+            return {name: self.source[quote_name(name)] for name in columns}
+        return {name: f"{quote_name(self.source_alias)}.{quote_name(name)}" for name in columns}
 
 
 def _defaulted_columns(table: TableDefinition, clauses: Sequence[WhenClause]) -> set[str]:
     """Return the columns that a clause sets to their default: those that an INSERT omits or that have DEFAULT."""
     names = set(table.column_names)
-    found: set[str] = set()
+    columns: set[str] = set()
     for clause in clauses:
         values = clause.values or {}
-        found |= columns_set_to_default(values)
-        found |= names - set(values) if clause.action is Action.INSERT else set()
-    return found
+        columns |= columns_set_to_default(values)
+        columns |= names - set(values) if clause.action is Action.INSERT else set()
+    return columns

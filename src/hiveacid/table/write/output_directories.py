@@ -45,15 +45,15 @@ def known_partitions(
     Raises UnsupportedFeatureError if the name of one differs from the name that hiveacid gives its value (in a table
     adopted from another engine). Its rows would be written to a different partition.
     """
-    known = {partition.values: partition for partition in partitions_of(context, table, txn) or ()}
-    for values in known:
+    partitions = {partition.values: partition for partition in partitions_of(context, table, txn) or ()}
+    for values in partitions:
         for value, column in zip(values, table.partition_columns, strict=True):
             if value is not None and not is_canonical(value, column.type):
                 raise UnsupportedFeatureError(
                     f"{table.name} has a partition {column.name}={value}, but writes {column.type} values otherwise: "
                     "it can be read, not changed; insert its rows into a new table"
                 )
-    return known
+    return partitions
 
 
 @dataclass
@@ -75,11 +75,11 @@ class OutputDirectories:
         if not values:
             return self.table.location
         partition = self.known.get(values)
-        where = (
+        location = (
             partition.location if partition else f"{self.table.location}/{partition_name(self.table, values)}"
         )
-        self.used[values] = where
-        return where
+        self.used[values] = location
+        return location
 
     def directory(self, kind: StagedKind, values: PartitionValues) -> str:
         """Return the directory for rows of a kind in a partition.
@@ -187,11 +187,11 @@ class PlainFileNames:
 
     def __call__(self, number: int, file: StagedFile) -> str:
         """Return the name of a file."""
-        where = self._place(file)
+        directory = self._place(file)
         with self._lock:
-            if where not in self._taken:
-                self._taken[where] = existing_names(self._context, where)
-            return free_name(f"{number:06d}_0", self._taken[where])
+            if directory not in self._taken:
+                self._taken[directory] = existing_names(self._context, directory)
+            return free_name(f"{number:06d}_0", self._taken[directory])
 
 
 def existing_names(context: Context, directory: str) -> set[str]:

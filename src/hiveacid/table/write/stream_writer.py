@@ -142,8 +142,8 @@ class StreamWriter:
                     self._write_rows(frame, txn)
             except WriteConflictError as error:
                 if attempt == attempts:
-                    what = f"batch {batch_id} of stream {self.stream}"
-                    raise retries_exhausted(what, attempt + 1, error) from error
+                    statement = f"batch {batch_id} of stream {self.stream}"
+                    raise retries_exhausted(statement, attempt + 1, error) from error
                 logger.info("batch %s of stream %s lost a race; trying again", batch_id, self.stream)
             else:
                 return
@@ -179,8 +179,8 @@ class StreamWriter:
 
     def _control_columns(self) -> list[str]:
         """Return the columns of the feed that control a row's change (``change_type``, ``sequence_by``)."""
-        named = (self.options.change_type, self.options.sequence_by)
-        return [name.lower() for name in named if name is not None]
+        columns = (self.options.change_type, self.options.sequence_by)
+        return [name.lower() for name in columns if name is not None]
 
     def _write_rows(self, frame: DataFrame, txn: Transaction) -> None:
         if self.options.merge_on:
@@ -197,16 +197,18 @@ class StreamWriter:
         changes = last_changes(frame, options.merge_on, options.change_type, options.sequence_by)
         fixed = {column.name for column in table.partition_columns}
         fixed |= set(table.bucketing.columns if table.bucketing else ())
-        same = " AND ".join(f"t.{quote_name(key)} <=> s.{quote_name(key)}" for key in options.merge_on)
+        condition = " AND ".join(f"t.{quote_name(key)} <=> s.{quote_name(key)}" for key in options.merge_on)
         values = {name: f"s.{quote_name(name)}" for name in names}
         changed = {name: value for name, value in values.items() if name not in options.merge_on}
         if fixed - set(options.merge_on):
             # A row may move to another partition or bucket, which UPDATE cannot do: delete it and insert it again.
             self._require_all_columns(table, names)
-            merge = Merge(self.context, self.table, split_changes(changes), f"{same} AND s.{IS_DELETE}", txn)
+            merge = Merge(
+                self.context, self.table, split_changes(changes), f"{condition} AND s.{IS_DELETE}", txn
+            )
             merge = merge.when_matched_delete().when_not_matched_insert(values, f"NOT s.{IS_DELETE}")
         else:
-            merge = Merge(self.context, self.table, changes, same, txn)
+            merge = Merge(self.context, self.table, changes, condition, txn)
             merge = merge.when_matched_delete(f"s.{OP} = '{DELETE}'")
             if changed:
                 merge = merge.when_matched_update(changed)

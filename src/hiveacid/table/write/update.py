@@ -117,13 +117,13 @@ def update(
     """
 
     def run(table: TableDefinition, txn: Transaction) -> WriteReport:
-        wanted = check_assignments(table, assignments)
+        new_values = check_assignments(table, assignments)
         with translate_errors():
             rows, snapshot = _select_rows(context, table, txn, where, alias)
             changes = constrain_changes(
-                context, table, updated_rows(table, rows, wanted), columns_set_to_default(wanted)
+                context, table, updated_rows(table, rows, new_values), columns_set_to_default(new_values)
             )
-        small = snapshot.size <= _SMALL and not _may_have_subquery(where, *wanted.values())
+        small = snapshot.size <= _SMALL and not _may_have_subquery(where, *new_values.values())
         size = snapshot.largest_location
         return write_changes(
             context, table, txn, changes, "UPDATE", check_cardinality=False, size=size, small=small
@@ -173,28 +173,28 @@ def check_assignments(table: TableDefinition, assignments: Mapping[str, Expressi
     """Return assignments by lower-case column; refuse unknown columns and those that Hive refuses (10292, 10302)."""
     if not assignments:
         raise ConfigError("UPDATE sets no column")
-    given: object = assignments
-    if not isinstance(given, Mapping) or not all(isinstance(column, str) for column in given):
+    argument: object = assignments
+    if not isinstance(argument, Mapping) or not all(isinstance(column, str) for column in argument):
         raise ConfigError(
             f"UPDATE takes columns with their values, {{'qty': 'qty + 1'}}, not {assignments!r}"
         )
-    wanted = {column.strip().strip("`").lower(): value for column, value in assignments.items()}
-    known = {c.name for c in table.columns}
-    for column in wanted:
+    values_by_column = {column.strip().strip("`").lower(): value for column, value in assignments.items()}
+    columns = {c.name for c in table.columns}
+    for column in values_by_column:
         if column in {c.name for c in table.partition_columns}:
             raise PartitionColumnUpdateError(
                 f"{column} is a partition column of {table.name}: delete the row and insert it again"
             )
-        if column not in known:
-            near = did_you_mean(column, known)
+        if column not in columns:
+            near = did_you_mean(column, columns)
             raise NoSuchColumnError(
-                f"{table.name} has no column {column}; it has {', '.join(sorted(known))}{near}"
+                f"{table.name} has no column {column}; it has {', '.join(sorted(columns))}{near}"
             )
         if table.bucketing and column in table.bucketing.columns:
             raise BucketColumnUpdateError(
                 f"{column} is a bucketing column of {table.name}: delete the row and insert it again"
             )
-    return wanted
+    return values_by_column
 
 
 def write_changes(
@@ -216,8 +216,8 @@ def write_changes(
     """
     write_id = txn.write_id(table.name)
     statements = change_statement_ids(txn, context.layout_level(table), mixed=mixed)
-    known = known_partitions(context, table, txn)
-    outputs = OutputDirectories(context, table, txn, known, write_id, statements)
+    partitions = known_partitions(context, table, txn)
+    outputs = OutputDirectories(context, table, txn, partitions, write_id, statements)
     txn.on_abort(outputs.remove)
     single = context.single_bucket(table)
     groups = decide_row_groups(
@@ -237,10 +237,10 @@ def write_changes(
     outputs.require_not_overtaken()
     changed = {values for kind, values in published.rows if kind.is_delete}
     if table.partition_columns and changed and not context.store.maintained_by_hiveacid():
-        where = [outputs.used[values] for values in changed]
+        locations = [outputs.used[values] for values in changed]
         updates = any(not kind.is_delete for kind, _ in published.rows)
         txn.before_commit.append(
-            lambda: require_no_silent_conflict(context, table, txn, where, updates=updates)
+            lambda: require_no_silent_conflict(context, table, txn, locations, updates=updates)
         )
     replaced = published.total(StagedKind.REPLACED)
     updated = published.total(StagedKind.UPDATED) + replaced
@@ -255,6 +255,8 @@ def write_changes(
         outputs.new_partitions(),
         files=new_files(table, published),
     )
+    # An updated row is staged as DELETE and UPDATED, or as REPLACED (its delete event) and INSERTED (its new version).
+    # It counts only as updated: INSERTED holds one row too many for each REPLACED, DELETE one for each UPDATED.
     report = WriteReport(
         inserted=published.total(StagedKind.INSERTED) - replaced,
         updated=updated,

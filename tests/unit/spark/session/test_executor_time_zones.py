@@ -9,7 +9,7 @@ import pytest
 from hiveacid.errors import ConfigError
 from hiveacid.spark.session.executor_time_zones import (
     ExecutorTimeZones,
-    is_local_master,
+    driver_runs_tasks,
     named_zone,
     require_single_zone,
 )
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_a_local_master_has_no_other_jvms(master: str, local: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    assert is_local_master(master) is local
+    assert driver_runs_tasks(master) is local
 
 
 def test_options_of_executors_name_their_time_zone() -> None:
