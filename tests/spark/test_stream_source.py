@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from hiveacid.datasource import can_register
 from hiveacid.streaming import Connection
@@ -33,6 +34,16 @@ def limits(spark: SparkSession) -> bool:
     return tuple(map(int, spark.version.split(".")[:2])) >= (4, 2)
 
 
+def run_to_end(writer: Any, tries: int = 3) -> None:
+    """Run a query; again if its Python process did not start within ten seconds, which Spark allows it on a busy machine."""
+    try:
+        writer.start().awaitTermination()
+    except StreamingQueryException as error:
+        if tries == 1 or "Python worker failed to connect back" not in str(error):
+            raise
+        run_to_end(writer, tries - 1)
+
+
 class Query:
     """A query that is stopped and started again; what it was given so far."""
 
@@ -53,7 +64,7 @@ class Query:
 
         feed = self.spark.readStream.format("hiveacid").options(**self.options).load()
         writer = feed.writeStream.foreachBatch(keep).trigger(availableNow=True)
-        writer.option("checkpointLocation", str(self.place)).start().awaitTermination()
+        run_to_end(writer.option("checkpointLocation", str(self.place)))
         return self.got[before:]
 
 
